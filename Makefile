@@ -1,0 +1,100 @@
+# Everything a person or a build machine does with this project. Plain `make` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help setup dev run test lint types check parity bench peers load wheel clean
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PARITY := .venv-parity
+PARITY_PY := $(PARITY)/bin/python
+# The reference package is installed without its dependencies: they drag in a spaCy model and another G2P.
+REFERENCE := kokoro==0.9.4
+
+# The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides. Looked for once,
+# and only by targets that create an environment.
+ifeq ($(origin PYTHON),undefined)
+PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
+	$$$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$$$p && break; done))$(PYTHON)
+endif
+PIP_FLAGS := --quiet --disable-pip-version-check
+
+# Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: pip then
+# installs itself from outside.
+define create_venv
+@$(1)/bin/python -m pip --version >/dev/null 2>&1 || { \
+	test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; install one, or pass PYTHON=/path/to/python" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: $(PYTHON) does not run, or is older than Python 3.11" >&2; exit 1; }; \
+	echo "Creating $(1) with $$($(PYTHON) --version)"; \
+	$(PYTHON) -m venv --clear $(1) 2>/dev/null || { $(PYTHON) -m venv --clear --without-pip $(1) \
+		&& $(PYTHON) -m pip $(PIP_FLAGS) --python $(1)/bin/python install pip; }; }
+endef
+
+help: ## list what can be done
+	@echo "Usage: make TARGET [PYTHON=...] [HOST=...] [PORT=...] [CONFIG=settings.toml] [ARGS=...]"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1  \2/p' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.runtime ## create .venv with what the server needs
+
+dev: $(VENV)/.dev ## ... and with what the tests and checks need
+
+run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
+	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
+
+test: dev ## run the tests
+	$(PY) -m pytest -m "not parity" $(ARGS)
+
+lint: dev ## ruff and import rules
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/lint-imports
+
+types: dev ## mypy, strict
+	$(PY) -m mypy
+
+check: lint types ## lint and types
+
+parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment)
+	$(PARITY_PY) -m pytest -m parity tests/models tests/training $(ARGS)
+
+bench: setup ## time the model in this process, stage by stage
+	@$(VENV)/bin/nightingale bench $(ARGS)
+
+peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same weights, same run
+	$(PARITY_PY) loadtest/kokoro_peers.py --onnx $(ARGS)
+
+load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
+	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
+
+wheel: dev ## build the wheel into dist/
+	$(PY) -m build --no-isolation --wheel $(ARGS)
+
+clean: ## remove environments, caches and build output
+	rm -rf $(VENV) $(PARITY) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
+$(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
+	$(call create_venv,$(VENV))
+	@echo "Installing the locked dependencies"
+	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/runtime.txt
+	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@$(PY) -m models.backend
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime configs/lock/dev.txt
+	@echo "Installing the locked development tools"
+	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
+	@touch $@
+
+$(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
+	$(call create_venv,$(PARITY))
+	@echo "Installing the reference implementation"
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) -r configs/lock/parity.txt
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps $(REFERENCE)
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Renew the hashed locks from pyproject.toml: bash configs/lock/compile.sh (needs uv on PATH).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+lock() {
+  uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+    --python-version 3.11 pyproject.toml "$@"
+}
+lock --group build -o configs/lock/runtime.txt
+lock --group dev -c configs/lock/runtime.txt -o configs/lock/dev.txt
