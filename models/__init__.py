@@ -1,0 +1,1 @@
+"""Pure compute: MLX and numpy. Never imports app."""

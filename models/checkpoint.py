@@ -1,0 +1,164 @@
+"""Read checkpoint files into named arrays, and nothing but arrays.
+
+Safetensors, and PyTorch's zip format (`.pth`, `.pt`, `.bin`) through a restricted reader: the pickle inside may name
+only tensors, their storages and plain containers; anything else is refused before it could run.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import mx
+from models.contract import WeightsError, WeightsMissingError
+
+Array = npt.NDArray[Any]
+
+_STORAGES: dict[str, Any] = {
+    "FloatStorage": np.float32,
+    "DoubleStorage": np.float64,
+    "HalfStorage": np.float16,
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": np.int64,
+    "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
+    "ByteStorage": np.uint8,
+    "BoolStorage": np.bool_,
+}
+
+
+def read_arrays(path: str | Path) -> dict[str, mx.array]:
+    """Every array in `path`, nested names joined with dots (a bare tensor is named "").
+
+    Raises WeightsMissingError if there is no such file, WeightsError if it is damaged or holds anything but tensors.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise WeightsMissingError(f"{path} does not exist")
+    if path.suffix == ".safetensors":
+        try:
+            loaded = mx.load(str(path))
+        except (RuntimeError, ValueError) as error:
+            raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
+        assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
+        return loaded
+    return {name: _to_mlx(array) for name, array in read_torch(path).items()}
+
+
+def _to_mlx(array: Array) -> mx.array:
+    if array.dtype == np.uint16:  # bfloat16 bits
+        return mx.array(array).view(mx.bfloat16)
+    return mx.array(array.astype(np.float32) if array.dtype == np.float64 else array)
+
+
+def read_torch(path: Path) -> dict[str, Array]:
+    """Tensors of a PyTorch zip checkpoint as numpy arrays; bfloat16 as its bits in uint16. Raises WeightsError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+            if len(names) != 1:
+                raise WeightsError(f"{path}: not a PyTorch checkpoint (no data.pkl in the archive)")
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                # torch.save only stores; compression would let a small file fill the memory.
+                raise WeightsError(f"{path}: not a PyTorch checkpoint (its archive is compressed)")
+            reader = _TensorUnpickler(archive, names[0], path)
+            tree = reader.load()
+    except WeightsError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise WeightsError(
+            f"{path}: not a PyTorch zip checkpoint; files of PyTorch before 1.6 are not accepted"
+        ) from error
+    except Exception as error:  # damage shows in the archive and the pickle as almost anything, MemoryError included
+        raise WeightsError(f"{path}: damaged or not only tensors: {error}") from error
+    found: dict[str, Array] = {}
+    _flatten(tree, "", found, path, set())
+    return found
+
+
+def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: set[int]) -> None:
+    if isinstance(tree, np.ndarray):
+        found[prefix] = tree
+    elif isinstance(tree, Mapping):
+        if id(tree) in seen:  # a dict within itself, or one shared so often that walking it would not end
+            raise WeightsError(f"{path}: {prefix or 'the file'} is a dict that appears twice")
+        seen.add(id(tree))
+        for key, value in tree.items():
+            if not isinstance(key, str):
+                raise WeightsError(f"{path}: keys must be strings, not {type(key).__name__}")
+            _flatten(value, f"{prefix}.{key}" if prefix else key, found, path, seen)
+    else:
+        raise WeightsError(f"{path}: {prefix or 'the file'} is a {type(tree).__name__}, not a tensor")
+
+
+class _Storage:
+    """A typed run of bytes inside the archive."""
+
+    def __init__(self, kind: Any, data: bytes) -> None:
+        self.values: Array = np.frombuffer(data, dtype=np.uint16 if kind == "bfloat16" else kind)
+
+
+class _StorageType:
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+
+def _rebuild_tensor(
+    storage: _Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_rest: Any
+) -> Array:
+    values = storage.values
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if all(size) else offset
+    if offset < 0 or min((*size, *stride, 0)) < 0 or last >= max(1, len(values)) or math.prod(size) > len(values):
+        raise ValueError(f"tensor of shape {size} reaches outside its storage")
+    item = values.dtype.itemsize
+    view = np.lib.stride_tricks.as_strided(values[offset:], size, [s * item for s in stride])
+    return np.ascontiguousarray(view).reshape(size)
+
+
+def _rebuild_parameter(data: Array, *_rest: Any) -> Array:
+    return data
+
+
+class _TensorUnpickler(pickle.Unpickler):
+    """A pickle reader that knows tensors and containers only (the approach of Python's pickle documentation)."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
+        super().__init__(io.BytesIO(archive.read(name)))
+        self._archive, self._folder, self._path = archive, name[: -len("data.pkl")], path
+        self._cache: dict[str, _Storage] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed: dict[tuple[str, str], Callable[..., Any]] = {
+            ("collections", "OrderedDict"): OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+            ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+        }
+        if (module, name) in allowed:
+            return allowed[module, name]
+        if module in ("torch", "torch.storage") and name in _STORAGES:
+            return _StorageType(_STORAGES[name])
+        return self._refuse(f"{module}.{name}")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        kind, storage_type, key, _device, count = pid
+        if kind != "storage" or not isinstance(storage_type, _StorageType):
+            self._refuse(f"persistent object {kind!r}")
+        if key not in self._cache:
+            storage = _Storage(storage_type.kind, self._archive.read(f"{self._folder}data/{key}"))
+            if len(storage.values) != count:
+                raise ValueError(f"storage {key} has {len(storage.values)} elements, not {count}")
+            self._cache[key] = storage
+        return self._cache[key]
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise WeightsError(f"{self._path}: refused to load {what}: only tensors are accepted in a checkpoint")

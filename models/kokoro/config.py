@@ -1,0 +1,107 @@
+"""Architecture of a Kokoro checkpoint, read from its config.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.contract import WeightsError
+
+SAMPLE_RATE = 24_000
+SAMPLES_PER_FRAME = 600  # one duration unit: 25 ms
+
+
+@dataclass(frozen=True, slots=True)
+class AlbertConfig:
+    """PL-BERT: an ALBERT whose one layer is applied `num_hidden_layers` times."""
+
+    hidden_size: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    num_hidden_layers: int
+    embedding_size: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class IstftNetConfig:
+    """Generator: upsampling stages, residual blocks of several kernels, and the final iSTFT."""
+
+    upsample_rates: tuple[int, ...]
+    upsample_kernel_sizes: tuple[int, ...]
+    upsample_initial_channel: int
+    resblock_kernel_sizes: tuple[int, ...]
+    resblock_dilation_sizes: tuple[tuple[int, ...], ...]
+    gen_istft_n_fft: int
+    gen_istft_hop_size: int
+
+    @property
+    def samples_per_step(self) -> int:
+        """Audio samples per F0 value (half a frame): 300 in the official checkpoint."""
+        total = self.gen_istft_hop_size
+        for rate in self.upsample_rates:
+            total *= rate
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class KokoroConfig:
+    """Widths of the whole network.
+
+    `decoder_dim`, `residual_dim` and `text_encoder_layers` are constants in the reference package (1024, 64 and
+    n_layer); here they are named, so that smaller checkpoints are the same code.
+    """
+
+    hidden_dim: int
+    style_dim: int
+    n_layer: int
+    max_dur: int
+    n_token: int
+    text_encoder_kernel_size: int
+    plbert: AlbertConfig
+    istftnet: IstftNetConfig
+    vocab: dict[str, int]
+    decoder_dim: int = 1024
+    residual_dim: int = 64
+    text_encoder_layers: int = 0
+
+    @property
+    def max_phonemes(self) -> int:
+        """Positions less the two boundary tokens: 510 in the official checkpoint."""
+        return self.plbert.max_position_embeddings - 2
+
+
+# Keys of the official file that name parts used in training only.
+_UNUSED = {"dim_in", "dropout", "max_conv_dim", "multispeaker", "n_mels"}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def _build(kind: type, values: dict[str, Any], where: str, ignore: set[str]) -> Any:
+    fields = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    known = {key: _tuples(value) for key, value in values.items() if key in fields}
+    extra = sorted(set(values) - set(fields) - ignore)
+    if extra:
+        raise WeightsError(f"{where}: unknown keys {', '.join(extra)}")
+    try:
+        return kind(**known)
+    except TypeError as error:
+        raise WeightsError(f"{where}: {error}") from error
+
+
+def load_config(path: str | Path) -> KokoroConfig:
+    """Read `path`. Raises WeightsError where a key is missing, unknown, or the file is not JSON."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        plbert, istftnet = dict(values["plbert"]), dict(values["istftnet"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise WeightsError(f"{path}: not a Kokoro configuration: {error!r}") from error
+    values["plbert"] = _build(AlbertConfig, plbert, f"{path}: plbert", {"dropout"})
+    values["istftnet"] = _build(IstftNetConfig, istftnet, f"{path}: istftnet", set())
+    values.setdefault("text_encoder_layers", values.get("n_layer", 0))
+    config: KokoroConfig = _build(KokoroConfig, values, str(path), _UNUSED)
+    return config

@@ -1,0 +1,275 @@
+"""Kokoro's network: PL-BERT, text encoder, prosody predictor and decoder.
+
+Li et al. 2023 (StyleTTS 2, arXiv:2306.07691); reference: `kokoro/modules.py` and `kokoro/istftnet.py` of the `kokoro`
+package. Attribute names follow the reference's parameter names. All arrays are channels-last.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mlx import nn
+
+from models.backend import mx
+from models.kokoro.config import AlbertConfig, KokoroConfig
+from models.kokoro.generator import Generator, SnakeUnit
+from models.layers import kernels
+from models.layers.activation import gelu_tanh, leaky_relu
+from models.layers.attention import SelfAttention
+from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.linear import Linear
+from models.layers.lstm import BiLSTM
+from models.layers.norm import affine_of, layer_norm, moments
+from models.layers.style import StyleAffine, StyleBank
+from models.layers.valid import Valid
+
+
+@cache
+def _gelu():  # type: ignore[no-untyped-def]
+    return mx.compile(gelu_tanh)
+
+
+class Albert(nn.Module):
+    """PL-BERT: token ids [B, T] -> [B, T, hidden]. One layer, applied `layers` times (ALBERT, arXiv:1909.11942)."""
+
+    def __init__(self, config: AlbertConfig, tokens: int) -> None:
+        super().__init__()
+        width, hidden = config.embedding_size, config.hidden_size
+        self.word_embeddings = nn.Embedding(tokens, width)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(2, width)
+        self.embedding_norm = nn.LayerNorm(width, eps=1e-12)
+        self.mapping = Linear(width, hidden)
+        self.attention = SelfAttention(hidden, config.num_attention_heads)
+        self.attention_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.ffn = Linear(hidden, config.intermediate_size)
+        self.ffn_output = Linear(config.intermediate_size, hidden)
+        self.ffn_norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.layers = config.num_hidden_layers
+
+    def __call__(self, ids: mx.array, valid: Valid) -> mx.array:
+        x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
+        x = self.mapping(self.embedding_norm(x + self.token_type_embeddings.weight[0]))
+        bias = None
+        if valid.mask is not None:
+            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
+        for _ in range(self.layers):
+            x = self.attention_norm(x + self.attention(x, bias))
+            x = self.ffn_norm(x + self.ffn_output(_gelu()(self.ffn(x))))
+        result: mx.array = x
+        return result
+
+
+class TextEncoderLayer(nn.Module):
+    """Convolution, LayerNorm, LeakyReLU."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.conv = Conv1d(width, width, kernel, padding=(kernel - 1) // 2, spread=True)
+        self.norm = nn.LayerNorm(width)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return leaky_relu(self.norm(self.conv(x)), 0.2)
+
+
+class TextEncoder(nn.Module):
+    """Token ids [B, T] -> [B, T, hidden], for the decoder."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        super().__init__()
+        width = config.hidden_dim
+        self.embedding = nn.Embedding(config.n_token, width)
+        kernel = config.text_encoder_kernel_size
+        self.cnn = [TextEncoderLayer(width, kernel) for _ in range(config.text_encoder_layers)]
+        self.lstm = BiLSTM(width, width // 2)
+
+    def __call__(self, ids: mx.array, valid: Valid) -> mx.array:
+        x = valid.zero(self.embedding(ids))
+        for layer in self.cnn:
+            x = valid.zero(layer(x))
+        return self.lstm(x, valid)
+
+
+class DurationEncoder(nn.Module):
+    """BiLSTMs with style-conditioned LayerNorm (AdaLayerNorm) between: [B, T, hidden] -> [B, T, hidden + style]."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        super().__init__()
+        width, style = config.hidden_dim, config.style_dim
+        self.lstms = [BiLSTM(width + style, width // 2) for _ in range(config.n_layer)]
+        self.norms = [nn.Linear(style, 2 * width) for _ in range(config.n_layer)]
+
+    def __call__(self, x: mx.array, style: mx.array, valid: Valid) -> mx.array:
+        tail = mx.broadcast_to(style[:, None], (*x.shape[:2], style.shape[-1]))
+        x = valid.zero(mx.concatenate([x, tail], axis=-1))
+        for lstm, norm in zip(self.lstms, self.norms, strict=True):
+            gamma, beta = mx.split(norm(style)[:, None], 2, axis=-1)
+            x = layer_norm(lstm(x, valid), None, None) * (1 + gamma) + beta
+            x = valid.zero(mx.concatenate([x, tail], axis=-1))
+        return x
+
+
+class AdainResBlock(nn.Module):
+    """Residual block with AdaIN and LeakyReLU, optionally doubling the length (`AdainResBlk1d`).
+
+    The first convolution's bias is constant over time, which the second AdaIN removes: it is left out.
+    """
+
+    def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
+        super().__init__()
+        self.norm1 = StyleAffine(style_dim, inputs)
+        self.norm2 = StyleAffine(style_dim, outputs)
+        self.conv1 = Conv1d(inputs, outputs, 3, padding=1, spread=True)
+        self.conv2 = Conv1d(outputs, outputs, 3, padding=1, spread=True)
+        if inputs != outputs:
+            self.conv1x1 = Conv1d(inputs, outputs, 1, bias=False, spread=True)
+        if upsample:
+            self.pool = ConvTranspose1d(
+                inputs, inputs, 3, stride=2, padding=1, output_padding=1, groups=inputs, bias=True
+            )
+
+    def __call__(self, x: mx.array, styled: mx.array, valid: Valid) -> mx.array:
+        residual = _adain_leaky(x, self.norm1(styled), valid)
+        if "pool" in self:
+            residual = self.pool(residual)
+            x = mx.repeat(x, 2, axis=1)
+            valid = valid.doubled(x.shape[1])
+            residual = valid.zero(residual)
+        residual = self.conv1.valid(residual, 1, 1)
+        residual = self.conv2(_adain_leaky(residual, self.norm2(styled), valid))
+        if "conv1x1" in self:
+            x = self.conv1x1(x)
+        result: mx.array = (residual + x) * 0.5**0.5
+        return result
+
+
+@cache
+def _affine_leaky():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, 0.2))
+
+
+def _adain_leaky(x: mx.array, affine: mx.array, valid: Valid) -> mx.array:
+    if kernels.available():
+        return kernels.adain(x, affine, None, valid.number(x))
+    gamma, beta = mx.split(affine[:, None], 2, axis=-1)
+    scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
+    return valid.zero(_affine_leaky()(x, scale, shift))
+
+
+class ProsodyPredictor(nn.Module):
+    """Durations from encoded text; F0 and energy from its alignment."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        super().__init__()
+        width, style = config.hidden_dim, config.style_dim
+        self.text_encoder = DurationEncoder(config)
+        self.lstm = BiLSTM(width + style, width // 2)
+        self.duration_proj = nn.Linear(width, config.max_dur)
+        self.shared = BiLSTM(width + style, width // 2)
+        self.F0 = self._curve(width, style)
+        self.N = self._curve(width, style)
+        self.F0_proj = nn.Linear(width // 2, 1)
+        self.N_proj = nn.Linear(width // 2, 1)
+        self.bind_styles()
+
+    def bind_styles(self) -> None:
+        """Gather the style projections of both curves; again whenever the weights change."""
+        self._bank = StyleBank.of(self)
+
+    @staticmethod
+    def _curve(width: int, style: int) -> list[AdainResBlock]:
+        half = width // 2
+        return [
+            AdainResBlock(width, width, style),
+            AdainResBlock(width, half, style, upsample=True),
+            AdainResBlock(half, half, style),
+        ]
+
+    def durations(self, x: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+        """x [B, T, hidden] -> encoding [B, T, hidden + style] and expected frames per token [B, T], unrounded."""
+        encoded = self.text_encoder(x, style, valid)
+        logits = self.duration_proj(self.lstm(encoded, valid))
+        return encoded, mx.sum(mx.sigmoid(logits), axis=-1)
+
+    def curves(self, aligned: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+        """Aligned encoding [B, F, hidden + style] -> F0 in Hz and energy, each [B, 2F]."""
+        shared, styled = self.shared(aligned, valid), self._bank(style)
+        results = []
+        for blocks, projection in ((self.F0, self.F0_proj), (self.N, self.N_proj)):
+            x, now = shared, valid
+            for block in blocks:
+                x = block(x, styled, now)
+                if x.shape[1] != aligned.shape[1]:
+                    now = valid.doubled(x.shape[1])
+            results.append(projection(x)[..., 0])
+        return results[0], results[1]
+
+
+class Decoder(nn.Module):
+    """Aligned text features, F0 and energy to samples."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        super().__init__()
+        width, style, residual = config.decoder_dim, config.style_dim, config.residual_dim
+        final = config.istftnet.upsample_initial_channel
+        joined = width + 2 + residual
+        self.encode = AdainResBlock(config.hidden_dim + 2, width, style)
+        self.decode = [AdainResBlock(joined, width, style) for _ in range(3)]
+        self.decode.append(AdainResBlock(joined, final, style, upsample=True))
+        self.F0_conv = Conv1d(1, 1, 3, stride=2, padding=1)
+        self.N_conv = Conv1d(1, 1, 3, stride=2, padding=1)
+        self.asr_res = Conv1d(config.hidden_dim, residual, 1)
+        self.generator = Generator(config.istftnet, style)
+        self.bind_styles()
+
+    def bind_styles(self) -> None:
+        """Gather the style projections before the generator and in it; again whenever the weights change."""
+        self.generator.bind_styles()
+        blocks = [self.encode, *self.decode]
+        self._bank = StyleBank([norm for block in blocks for norm in (block.norm1, block.norm2)])
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        """Type that the decoder computes in."""
+        return self.asr_res.bias.dtype
+
+    def to_bfloat16(self) -> None:
+        """Compute in bfloat16, except for the harmonic source and F0's way there (phase needs float32)."""
+        keep = self.generator.source.parameters()
+        self.set_dtype(mx.bfloat16)
+        self.generator.source.update(keep)
+        for _, module in self.named_modules():
+            if isinstance(module, (Conv1d, ConvTranspose1d)):
+                module.relower()
+        self.bind_styles()
+
+    def features(self, text: mx.array, f0: mx.array, energy: mx.array, style: mx.array, valid: Valid) -> mx.array:
+        """Everything before the generator: [B, F, hidden] -> [B, 2F, channels]."""
+        curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
+        curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
+        residual, styled = self.asr_res(text), self._bank(style)
+        x = self.encode(mx.concatenate([text, curves], axis=-1), styled, valid)
+        for block in self.decode:
+            x = block(valid.zero(mx.concatenate([x, residual, curves], axis=-1)), styled, valid)
+        return x
+
+
+class Kokoro(nn.Module):
+    """The whole network. `pipeline` runs its parts in order, with one host synchronisation for the durations."""
+
+    def __init__(self, config: KokoroConfig) -> None:
+        super().__init__()
+        self.bert = Albert(config.plbert, config.n_token)
+        self.bert_encoder = nn.Linear(config.plbert.hidden_size, config.hidden_dim)
+        self.predictor = ProsodyPredictor(config)
+        self.text_encoder = TextEncoder(config)
+        self.decoder = Decoder(config)
+        self.style_dim = config.style_dim
+
+    def lower(self) -> None:
+        """Bring every convolution and wide product into the device's order, once, after loading."""
+        for _, module in self.named_modules():
+            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, SnakeUnit)):
+                module.lower()
+        self.predictor.bind_styles()
+        self.decoder.bind_styles()

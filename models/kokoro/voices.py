@@ -1,0 +1,88 @@
+"""Voice packs: style vectors by utterance length, and blends of them.
+
+A pack is [510, 1, 2 * style_dim]: row n - 1 serves n phonemes; a pack of one row serves every length. The first half
+of a row styles the decoder, the second the predictor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import mx
+from models.checkpoint import read_arrays
+from models.contract import UnknownVoiceError, Voice, WeightsError, WeightsMissingError
+
+# The official voices' names start with these letters: language, then gender.
+_LANGUAGES = {
+    "a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "j": "ja", "p": "pt-br", "z": "zh",
+}  # fmt: skip
+_TERM = re.compile(r"([\w.-]+)\s*(?:\(\s*(\d+(?:\.\d+)?)\s*\))?")
+_MAX_TERMS = 8
+
+Pack = npt.NDArray[np.float32]
+
+
+def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
+    """Packs [rows, width] by name, from one safetensors file or a folder of .pt / .safetensors files.
+
+    Raises WeightsMissingError where there is none, WeightsError naming a pack of another shape.
+    """
+    path = Path(path)
+    arrays: dict[str, mx.array] = {}
+    if path.is_dir():
+        for file in sorted((*path.glob("*.pt"), *path.glob("*.safetensors"))):
+            found = read_arrays(file)
+            if len(found) != 1:
+                raise WeightsError(f"{file}: a voice file holds one array, not {len(found)}")
+            arrays[file.stem] = next(iter(found.values()))
+    else:
+        arrays = read_arrays(path)
+    if not arrays:
+        raise WeightsMissingError(f"{path}: no voice packs (.pt or .safetensors)")
+    packs = {}
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2, 3) or not array.size or array.shape[-1] != width:
+            raise WeightsError(f"{path}: voice {name} has shape {array.shape}, not [rows, 1, {width}]")
+        packs[name] = np.array(array.astype(mx.float32)).reshape(-1, width)
+    return packs
+
+
+def describe(name: str) -> Voice:
+    """Language and gender from an official voice's name (`af_heart`); American English otherwise."""
+    if re.match(r"[a-z][fm]_", name):
+        return Voice(name, _LANGUAGES.get(name[0], "en-us"), {"f": "female", "m": "male"}[name[1]])
+    return Voice(name, "en-us")
+
+
+def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]]:
+    """``a(2)+b(1)`` or ``a+b`` or ``a`` to names and weights that sum to 1. Raises UnknownVoiceError."""
+    terms = []
+    for term in voice.split("+"):
+        match = _TERM.fullmatch(term.strip())
+        if match is None:
+            raise UnknownVoiceError(f"voice {voice!r} is not a name or a blend such as 'a(2)+b(1)'")
+        name, weight = match.group(1), float(match.group(2) or 1)
+        if name not in known:
+            raise UnknownVoiceError(f"unknown voice {name!r}; this model has {', '.join(sorted(known))}")
+        terms.append((name, weight))
+    if len(terms) > _MAX_TERMS:
+        raise UnknownVoiceError(f"a blend of {len(terms)} voices; at most {_MAX_TERMS} are accepted")
+    total = sum(weight for _, weight in terms)
+    if not 0 < total < float("inf"):
+        raise UnknownVoiceError(f"the weights of {voice!r} add up to {'zero' if total == 0 else 'no number'}")
+    return [(name, weight / total) for name, weight in terms]
+
+
+def style(voice: str, packs: Mapping[str, Pack], phonemes: int) -> npt.NDArray[np.float32]:
+    """The style row [1, width] of a voice or blend for an utterance of `phonemes` phonemes."""
+    row = np.zeros_like(next(iter(packs.values()))[:1])
+    for name, weight in parse_blend(voice, packs):
+        pack = packs[name]
+        at = min(phonemes, len(pack)) - 1
+        row = row + np.float32(weight) * pack[at : at + 1]
+    return row.astype(np.float32)

@@ -1,0 +1,220 @@
+"""Convolutions along time.
+
+MLX's CPU convolution takes a slow path for any dilation, stride of the input, or groups. On the CPU a convolution is
+therefore the sum over its taps of one matrix product each, on shifted rows of the input: the rows are views, and
+`addmm` accumulates in place, so it runs at the speed of BLAS. On GPUs it is MLX's own convolution. Transposed
+convolutions are split into their phases, each an ordinary convolution, on every device.
+"""
+
+from __future__ import annotations
+
+from mlx import nn
+
+from models.backend import lanes, mx, on_cpu
+from models.layers.linear import column_chunks
+
+
+def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:
+    """Valid convolution, x [B, L, I] with taps [K, I, O] -> [B, L - (K-1) * dilation, O], added to `start`."""
+    kernel = taps.shape[0]
+    rows = x.shape[1] - (kernel - 1) * dilation
+    y = start
+    for k in range(kernel):
+        row = x[:, k * dilation : k * dilation + rows]
+        y = row @ taps[k] if y is None else mx.addmm(y, row, taps[k])
+    assert y is not None  # noqa: S101  (kernel >= 1)
+    return y
+
+
+def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
+    """shift_sum with the taps' output channels in `chunks`, one a lane."""
+    parts = []
+    for taps, lane in zip(chunks, lanes(), strict=False):
+        with mx.stream(lane):
+            parts.append(shift_sum(x, taps, dilation))
+    return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
+
+
+def _pad_rows(x: mx.array, left: int, right: int) -> mx.array:
+    return mx.pad(x, [(0, 0), (left, right), (0, 0)]) if left or right else x
+
+
+class Conv1d(nn.Module):
+    """1-D cross-correlation, as torch.nn.Conv1d but channels-last: x [B, L, I] -> [B, L', O].
+
+    `weight` is [O, K, I / groups] (MLX's order), `bias` [O] or None. Zero padding on both sides; any stride,
+    dilation and groups. `spread` has the CPU's lanes share the output channels, for layers that are wide and short and
+    not already run on a lane. Call `lower()` once after loading.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+        spread: bool = False,
+    ) -> None:
+        super().__init__()
+        self.weight = mx.zeros((outputs, kernel, inputs // groups))
+        if bias:
+            self.bias = mx.zeros((outputs,))
+        self.kernel, self.stride, self.padding = kernel, stride, padding
+        self.dilation, self.groups = dilation, groups
+        self._spread = spread
+        self._taps: mx.array | None = None
+        self._columns: list[mx.array] = []
+
+    def lower(self) -> None:
+        """Bring the weight into the device's order. Frees the loaded order where it is not used."""
+        if self._taps is not None or not on_cpu() or self.groups != 1:
+            return
+        taps = self.weight.transpose(1, 2, 0)
+        if self.stride > 1:
+            # Rows are folded `stride` at a time: a strided convolution is a dense one on wider rows, once the gaps of
+            # a dilated kernel are filled with zeros.
+            spread = mx.zeros((self._folds * self.stride, *taps.shape[1:]))
+            spread[: self.reach + 1 : self.dilation] = taps
+            taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
+        self._taps = mx.contiguous(taps)
+        if self._spread:
+            self._columns = column_chunks(self._taps)
+            self._taps = self._columns[0]
+        self.weight = self._taps
+
+    def relower(self) -> None:
+        """Follow a change of the weight's type."""
+        if self._taps is not None:
+            self._taps = self.weight
+
+    @property
+    def _folds(self) -> int:
+        """Rows of `stride` samples that the kernel touches."""
+        return -(-(self.reach + 1) // self.stride)
+
+    @property
+    def reach(self) -> int:
+        """Rows that the kernel spans beyond the first."""
+        return (self.kernel - 1) * self.dilation
+
+    def __call__(self, x: mx.array, start: mx.array | None = None) -> mx.array:
+        """Convolve, and add `start` [B, L', O] if given (in place where MLX can)."""
+        y = self.valid(x, self.padding, self.padding, start)
+        return y + self.bias if "bias" in self else y
+
+    def valid(self, x: mx.array, left: int, right: int, start: mx.array | None = None) -> mx.array:
+        """Convolve without bias, with `left` and `right` rows of zero padding instead of the layer's own."""
+        if self._taps is None:
+            return self._native(x, left, right, start)
+        if self.stride > 1:
+            x = self._fold(x, left, right)
+            return shift_sum(x, self._taps, 1, start)
+        x = _pad_rows(x, left, right)
+        if len(self._columns) < 2:
+            return shift_sum(x, self._taps, self.dilation, start)
+        y = spread_sum(x, self._columns, self.dilation)
+        return y if start is None else y + start
+
+    def _fold(self, x: mx.array, left: int, right: int) -> mx.array:
+        batch, length, channels = x.shape
+        rows = (length + left + right - self.reach - 1) // self.stride + 1
+        total = (rows - 1 + self._folds) * self.stride
+        x = _pad_rows(x, left, max(0, total - left - length))[:, :total]
+        return x.reshape(batch, total // self.stride, self.stride * channels)
+
+    def _native(self, x: mx.array, left: int, right: int, start: mx.array | None) -> mx.array:
+        if self.groups == x.shape[2] == self.weight.shape[0] and self.stride == 1:
+            y = self._depthwise(_pad_rows(x, left, right))
+        elif left == right:
+            y = mx.conv1d(x, self.weight, self.stride, left, self.dilation, self.groups)
+        else:
+            y = mx.conv1d(_pad_rows(x, left, right), self.weight, self.stride, 0, self.dilation, self.groups)
+        return y if start is None else y + start
+
+    def _depthwise(self, x: mx.array) -> mx.array:
+        rows = x.shape[1] - self.reach
+        at = [x[:, k * self.dilation : k * self.dilation + rows] * self.weight[:, k, 0] for k in range(self.kernel)]
+        return sum(at[1:], at[0])
+
+
+class ConvTranspose1d(nn.Module):
+    """Transposed convolution, as torch.nn.ConvTranspose1d but channels-last: x [B, L, I] -> [B, L', O].
+
+    `weight` is [I, K, O / groups]; L' = (L - 1) * stride - 2 * padding + K + output_padding. `groups` is 1 or I.
+    Output rows i * stride + r depend on inputs i, i-1, ... through taps r, r + stride, ...: each input row yields
+    `stride` output rows at once, from a convolution of ceil(K / stride) taps.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int,
+        padding: int = 0,
+        output_padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if groups not in (1, inputs):
+            raise ValueError(f"groups must be 1 or {inputs} (depthwise), not {groups}")
+        self.weight = mx.zeros((inputs, kernel, outputs // groups))
+        if bias:
+            self.bias = mx.zeros((outputs,))
+        self.kernel, self.stride, self.padding, self.output_padding = kernel, stride, padding, output_padding
+        self.depthwise = groups > 1
+        self._taps: mx.array | None = None
+        self._columns: list[mx.array] = []
+
+    def lower(self) -> None:
+        """Fold the taps into phases: [folds, I, stride * O], last tap first."""
+        if self._taps is not None:
+            return
+        folds = -(-self.kernel // self.stride)
+        w = mx.pad(self.weight, [(0, 0), (0, folds * self.stride - self.kernel), (0, 0)])
+        if self.depthwise:
+            taps = w[:, :, 0].T.reshape(folds, self.stride, -1)[::-1]
+        else:
+            inputs, _, outputs = w.shape
+            taps = w.reshape(inputs, folds, self.stride * outputs).transpose(1, 0, 2)[::-1]
+            self._columns = column_chunks(taps)
+        self._taps = mx.contiguous(taps)
+        self.weight = self._taps
+
+    def relower(self) -> None:
+        """Follow a change of the weight's type."""
+        if self._taps is not None:
+            self._taps = self.weight
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if self._taps is None:
+            self.lower()
+        taps = self._taps
+        assert taps is not None  # noqa: S101
+        batch, length, channels = x.shape
+        folds = taps.shape[0]
+        size = (length - 1) * self.stride - 2 * self.padding + self.kernel + self.output_padding
+        # One more row where output padding reaches past the last full phase.
+        right = max(0, -(-(self.padding + size) // self.stride) - (length + folds - 1))
+        x = _pad_rows(x, folds - 1, folds - 1 + right)
+        if self.depthwise:
+            rows = x.shape[1] - folds + 1
+            parts = [x[:, k : k + rows, None] * taps[k] for k in range(folds)]
+            y = sum(parts[1:], parts[0]).reshape(batch, -1, channels)
+        else:
+            y = spread_sum(x, self._columns if len(self._columns) > 1 else [taps], 1)
+            y = y.reshape(batch, -1, taps.shape[2] // self.stride)
+        y = y[:, self.padding : self.padding + size]
+        return y + self.bias if "bias" in self else y
+
+
+def reflect_left(x: mx.array) -> mx.array:
+    """Prepend the row that reflects across the first: [B, L, C] -> [B, L + 1, C] (torch's ReflectionPad1d((1, 0)))."""
+    return mx.concatenate([x[:, 1:2], x], axis=1)

@@ -1,0 +1,43 @@
+"""Dense layer, its columns computed side by side on the CPU's lanes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mlx import nn
+
+from models.backend import lanes, mx, on_cpu
+
+_LEAST_COLUMNS = 128  # narrower products finish before a second lane would have started
+
+
+def column_chunks(weight: mx.array) -> list[mx.array]:
+    """weight [..., I, O] cut along O, one contiguous piece a lane; a single piece where it is narrow."""
+    count = max(1, min(len(lanes()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
+    edges = [weight.shape[-1] * k // count for k in range(count + 1)]
+    return [mx.contiguous(weight[..., a:b]) for a, b in pairwise(edges)]
+
+
+class Linear(nn.Module):
+    """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = mx.zeros((outputs, inputs))
+        self.bias = mx.zeros((outputs,))
+        self._columns: list[mx.array] = []
+
+    def lower(self) -> None:
+        """Cut the weight into one piece a lane (CPU); frees the loaded order."""
+        if on_cpu() and not self._columns:
+            self._columns = column_chunks(self.weight.T)
+            self.weight = self._columns[0]
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if not self._columns:
+            return mx.addmm(self.bias, x, self.weight.T)
+        parts = []
+        for chunk, lane in zip(self._columns, lanes(), strict=False):
+            with mx.stream(lane):
+                parts.append(x @ chunk)
+        return (parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)) + self.bias

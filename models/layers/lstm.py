@@ -1,0 +1,63 @@
+"""Bidirectional LSTM (Hochreiter and Schmidhuber 1997; gate order i, f, g, o as torch.nn.LSTM).
+
+Both directions advance together: step t reads row t for the forward and row T-1-t for the backward one. Under
+padding the backward state is held at zero until the true end, so that it starts there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mlx import nn
+
+from models.backend import mx
+from models.layers import kernels
+from models.layers.valid import Valid
+
+
+@cache
+def _gates():  # type: ignore[no-untyped-def]
+    def step(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
+        i, f, u, o = mx.split(g, 4, axis=-1)
+        c = mx.sigmoid(f) * c + mx.sigmoid(i) * mx.tanh(u)
+        return mx.sigmoid(o) * mx.tanh(c), c
+
+    return mx.compile(step)
+
+
+class BiLSTM(nn.Module):
+    """One bidirectional layer: x [B, T, I] -> [B, T, 2H], forward half first.
+
+    `wx` [I, 8H] holds both directions' input weights, `wh` [2, H, 4H] their recurrent ones, `bias` [8H] the sum of
+    the two biases that torch keeps.
+    """
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.wx = mx.zeros((inputs, 8 * hidden))
+        self.wh = mx.zeros((2, hidden, 4 * hidden))
+        self.bias = mx.zeros((8 * hidden,))
+
+    def __call__(self, x: mx.array, valid: Valid) -> mx.array:
+        """Padded rows of the result are zero."""
+        batch, length, _ = x.shape
+        hidden = self.hidden
+        xp = mx.addmm(self.bias, x, self.wx)
+        if kernels.available() and hidden % kernels.UNITS == 0:
+            return kernels.lstm(xp, self.wh, valid.number(x))
+        xp = xp.reshape(batch, length, 2, 4 * hidden)
+        steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
+        keep = None
+        if valid.mask is not None:
+            keep = mx.stack([valid.mask, valid.mask[:, ::-1]]).transpose(2, 0, 1, 3)
+        h = c = mx.zeros((2, batch, hidden))
+        gates = _gates()
+        out = []
+        for t in range(length):
+            h, c = gates(mx.addmm(steps[t], h, self.wh), c)
+            if keep is not None:
+                h, c = h * keep[t], c * keep[t]
+            out.append(h)
+        y = mx.stack(out)
+        return mx.concatenate([y[:, 0], y[::-1, 1]], axis=-1).transpose(1, 0, 2)

@@ -1,0 +1,101 @@
+"""Normalisation over channels (LayerNorm) and over time (instance norm), the latter with style (AdaIN).
+
+AdaIN: Huang and Belongie 2017, arXiv:1703.06868: y = (1 + gamma) * (x - mean_t) / sqrt(var_t + eps) + beta.
+Statistics come from the valid rows only; over parts of a sequence they are combined by Chan's formula, which does
+not cancel as E[x^2] - E[x]^2 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from models.backend import mx, on_cpu
+
+EPS = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and sum of squared deviations over `count` rows, each [B, 1, C]; count is a number or [B, 1, 1]."""
+
+    mean: mx.array
+    deviation: mx.array
+    count: mx.array | int
+
+
+@cache
+def _squared_deviation():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda x, mean: mx.square(x - mean))
+
+
+@cache
+def _masked_deviation():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda x, mean, mask: mx.square((x - mean) * mask))
+
+
+@lru_cache(maxsize=64)
+def _ones(rows: int) -> mx.array:
+    ones = mx.ones((1, 1, rows))
+    mx.eval(ones)
+    return ones
+
+
+def _row_sum(x: mx.array) -> mx.array:
+    """Sum over time [B, L, C] -> [B, 1, C]: on the CPU a product with ones, which BLAS does in vector code."""
+    if on_cpu():
+        return _ones(x.shape[1]) @ x
+    return mx.sum(x, axis=1, keepdims=True)
+
+
+@cache
+def _affine():  # type: ignore[no-untyped-def]
+    """The parts' moments to AdaIN's scale and shift, as one fused function: it is many operations on few numbers."""
+
+    def affine(
+        means: list[mx.array], deviations: list[mx.array], counts: list[mx.array], gamma: mx.array, beta: mx.array
+    ) -> tuple[mx.array, mx.array]:
+        parts = [Moments(*part) for part in zip(means, deviations, counts, strict=True)]
+        return scale_shift(combine(parts), gamma, beta)
+
+    return mx.compile(affine)
+
+
+def affine_of(parts: Sequence[Moments], gamma: mx.array, beta: mx.array) -> tuple[mx.array, mx.array]:
+    """Scale and shift [B, 1, C] of AdaIN over the concatenation of `parts`."""
+    counts = [p.count if isinstance(p.count, mx.array) else mx.array(float(p.count)) for p in parts]
+    scale, shift = _affine()([p.mean for p in parts], [p.deviation for p in parts], counts, gamma, beta)
+    return scale, shift
+
+
+def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = None) -> Moments:
+    """Moments of x [B, L, C] over time. `mask` [B, L, 1] is 1 on valid rows, `count` [B, 1, 1] their number (or 0)."""
+    if mask is None or count is None:
+        n = x.shape[1]
+        mean = _row_sum(x) * (1.0 / n)
+        return Moments(mean, _row_sum(_squared_deviation()(x, mean)), n)
+    mean = _row_sum(x * mask) / mx.maximum(count, 1)
+    return Moments(mean, _row_sum(_masked_deviation()(x, mean, mask)), count)
+
+
+def combine(parts: Sequence[Moments]) -> Moments:
+    """Moments of the concatenation of `parts` along time (Chan, Golub and LeVeque 1979)."""
+    if len(parts) == 1:
+        return parts[0]
+    total = sum((p.count for p in parts[1:]), parts[0].count)
+    weighted = [p.mean * (p.count / total) for p in parts]
+    mean = sum(weighted[1:], weighted[0])
+    spread = [p.deviation + p.count * mx.square(p.mean - mean) for p in parts]
+    return Moments(mean, sum(spread[1:], spread[0]), total)
+
+
+def scale_shift(m: Moments, gamma: mx.array, beta: mx.array) -> tuple[mx.array, mx.array]:
+    """The affine form of AdaIN: x * scale + shift, each [B, 1, C]; gamma and beta are [B, 1, C]."""
+    scale = (1 + gamma) * mx.rsqrt(m.deviation / m.count + EPS)
+    return scale, beta - m.mean * scale
+
+
+def layer_norm(x: mx.array, weight: mx.array | None, bias: mx.array | None, eps: float = EPS) -> mx.array:
+    """LayerNorm over the last axis."""
+    return mx.fast.layer_norm(x, weight, bias, eps)

@@ -1,0 +1,39 @@
+"""Which rows of an array padded to a bucket count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.backend import mx
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """`mask` [B, L, 1] is 1 on valid rows, the first ones, and 0 after; `count` [B, 1, 1] is their number.
+
+    Both are None where nothing is padded.
+    """
+
+    mask: mx.array | None = None
+    count: mx.array | None = None
+
+    @staticmethod
+    def of(count: mx.array | None, rows: int) -> Valid:
+        """The first `count` [B, 1, 1] of `rows` rows; everything where count is None."""
+        if count is None:
+            return Valid()
+        return Valid((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
+
+    def number(self, x: mx.array) -> mx.array:
+        """Valid rows of x [B, L, C], as int32 [B]."""
+        if self.count is None:
+            return mx.full((x.shape[0],), x.shape[1], dtype=mx.int32)
+        return self.count[:, 0, 0].astype(mx.int32)
+
+    def zero(self, x: mx.array) -> mx.array:
+        """x [B, L, C] with its padding set to zero."""
+        return x if self.mask is None else x * self.mask.astype(x.dtype)
+
+    def doubled(self, rows: int) -> Valid:
+        """The same after the length has doubled to `rows`."""
+        return self if self.count is None else Valid.of(self.count * 2, rows)

@@ -1,0 +1,95 @@
+"""One record of where a request's time went.
+
+The same record feeds the Prometheus histograms, the `Server-Timing` header and the WebSocket `done` event, so the
+three agree by construction. Times are seconds of `time.perf_counter`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """Every stage that is timed, in the order in which a request passes them."""
+
+    QUEUE = "queue"
+    G2P = "g2p"
+    VOICE = "voice"
+    BERT = "bert"
+    TEXT_ENCODER = "text_encoder"
+    PREDICTOR = "predictor"
+    DECODER = "decoder"
+    AUDIO_ENCODE = "audio_encode"
+
+
+class Timeline:
+    """Stage durations and marks of one request. Stages repeat (once per sentence); their seconds add up.
+
+    One thread writes at a time: the request passes from the event loop to a G2P thread, to the model thread and
+    back, and never runs on two of them at once for the same stage.
+    """
+
+    __slots__ = ("audio_seconds", "finished", "first_audible", "first_audio", "stages", "started")
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.stages: dict[Stage, float] = {}
+        self.first_audio: float | None = None
+        self.first_audible: float | None = None
+        self.finished: float | None = None
+        self.audio_seconds = 0.0
+
+    def add(self, stage: Stage, seconds: float) -> None:
+        """Add `seconds` to `stage`."""
+        self.stages[stage] = self.stages.get(stage, 0.0) + seconds
+
+    @contextmanager
+    def measure(self, stage: Stage) -> Iterator[None]:
+        """Time the body as `stage`. The body must end in an evaluation if it builds MLX graphs."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(stage, time.perf_counter() - start)
+
+    def mark_first_audio(self) -> None:
+        """Note the first byte of audio handed to the transport. Later calls change nothing."""
+        if self.first_audio is None:
+            self.first_audio = time.perf_counter()
+
+    def mark_first_audible(self, heard: float) -> None:
+        """Note that the first sample above the silence threshold is heard at `heard`, or now if that has passed.
+
+        Later calls change nothing.
+        """
+        if self.first_audible is None:
+            self.first_audible = max(heard, time.perf_counter())
+
+    def finish(self) -> None:
+        """Note the end of the request. Later calls change nothing."""
+        if self.finished is None:
+            self.finished = time.perf_counter()
+
+    @property
+    def ttfa_seconds(self) -> float | None:
+        """Seconds from the request's arrival to its first byte of audio."""
+        return None if self.first_audio is None else self.first_audio - self.started
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds from arrival to the end, or to now."""
+        return (self.finished if self.finished is not None else time.perf_counter()) - self.started
+
+    @property
+    def rtf(self) -> float | None:
+        """Real-time factor: processing seconds per second of audio (below 1 is faster than real time)."""
+        return self.total_seconds / self.audio_seconds if self.audio_seconds > 0 else None
+
+    def server_timing(self) -> str:
+        """Render as the value of a `Server-Timing` header (milliseconds)."""
+        parts = [f"{stage.value};dur={self.stages[stage] * 1e3:.2f}" for stage in Stage if stage in self.stages]
+        parts.append(f"total;dur={self.total_seconds * 1e3:.2f}")
+        return ", ".join(parts)
