@@ -1,0 +1,3 @@
+"""Nightingale: the service. Knows no model internals."""
+
+__version__ = "0.1.0"

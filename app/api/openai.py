@@ -1,0 +1,218 @@
+"""OpenAI's surface: speech, voices and models (platform.openai.com, "Audio" and "Models").
+
+Audio leaves sentence by sentence. A reply that is one piece has its exact length; a longer one is chunked, and a WAV
+then says 0xFFFFFFFF where its sizes belong. A failure after the first byte breaks the connection: it never looks like
+a complete reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app import metrics
+from app.api.reply import Reply, Shape
+from app.api.respond import error_response
+from app.api.services import Services, services
+from app.api.wire import ModelEntry, ModelList, SpeechBody, VoiceEntry, VoiceList
+from app.audio.encoders import Format, check_format, check_rate
+from app.errors import (
+    DrainingError,
+    EmptyInputError,
+    InvalidRequestError,
+    ServiceError,
+    TextTooLongError,
+    UnknownModelError,
+)
+from app.jobs import ModelStatus
+from app.speech import SpeechOptions
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+router = APIRouter()
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection."""
+
+
+@router.post("/v1/audio/speech", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
+async def speech(request: Request, body: SpeechBody) -> Response:
+    """Speak `input`."""
+    return SpeechResponse(services(request), body)
+
+
+@router.get("/v1/audio/voices")
+async def voices(request: Request, model: Annotated[str | None, Query()] = None) -> VoiceList:
+    """The voices of a model, the default one unless named."""
+    name, synthesizer = services(request).speech.model(model)
+    entries = [
+        VoiceEntry(id=voice.id, name=voice.id, language=voice.language, gender=voice.gender, model=name)
+        for voice in synthesizer.voices
+    ]
+    return VoiceList(voices=entries, data=entries)
+
+
+@router.get("/v1/models")
+@router.get("/v1/audio/models")
+async def models(request: Request) -> ModelList:
+    """Every model of the catalogue."""
+    entries = _models(services(request))
+    return ModelList(models=entries, data=entries)
+
+
+@router.get("/v1/models/{name}")
+async def model(request: Request, name: str) -> ModelEntry:
+    """One model."""
+    app = services(request)
+    canonical = app.speech.model_name(name)
+    for entry in _models(app):
+        if entry.id == canonical:
+            return entry
+    raise UnknownModelError(f"There is no model '{name[:100]}'.")
+
+
+def _models(app: Services) -> list[ModelEntry]:
+    default = app.speech.default_model
+    entries = []
+    for info in app.catalog.models():
+        state = app.worker.state(info.name).status
+        status = {
+            ModelStatus.IDLE: "absent" if info.status == "absent" else "available",
+            ModelStatus.WARMING: "loading",
+        }.get(state, state.value)
+        entries.append(
+            ModelEntry(
+                id=info.name,
+                name=info.name,
+                status=status,
+                default=info.name == default,
+                description=info.description,
+                license=info.license,
+                aliases=list(info.aliases),
+            )
+        )
+    return entries
+
+
+class SpeechResponse(Response):
+    """The whole life of one request: check, speak, encode, send; cancelled as soon as the client goes."""
+
+    def __init__(self, app: Services, body: SpeechBody) -> None:
+        super().__init__()
+        self._app = app
+        self._body = body
+        self._sse = body.stream_format == "sse"
+        self._timeline = Timeline()
+        self._reply: Reply | None = None
+        self._labels = metrics.Labels(model="none", surface="openai", streaming=self._sse)
+
+    @property
+    def _started(self) -> bool:
+        return self._reply is not None and self._reply.started
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            name = check_format(self._body.response_format)
+            self._check_input()
+            self._app.speech.admit()
+        except ServiceError as error:
+            await self._reject(error, scope, receive, send)
+            return
+        try:
+            await self._until_gone(receive, self._serve(name, scope, receive, send))
+        except ClientGoneError:
+            return
+        except DrainingError as error:
+            if not self._started:
+                await error_response(error)(scope, receive, send)
+        finally:
+            self._app.speech.release()
+
+    async def _serve(self, name: Format, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            speaker = await self._app.speech.prepare(
+                SpeechOptions(
+                    model=self._body.model,
+                    voice=self._body.voice_name,
+                    lang=self._body.lang,
+                    speed=self._body.speed,
+                    seed=self._body.seed,
+                )
+            )
+            rate = check_rate(name, self._body.sample_rate or speaker.synthesizer.sample_rate)
+        except ServiceError as error:
+            await self._reject(error, scope, receive, send)
+            return
+        self._labels = replace(self._labels, model=speaker.model)
+        stream = self._app.speech.stream(speaker, self._timeline, self._labels)
+        stream.feed(self._body.input)
+        stream.finish()
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            chunks = aiter(stream)
+            try:
+                first = await anext(chunks)
+            except ServiceError as error:
+                outcome = "rejected" if error.status < 500 else "failed"
+                await error_response(error)(scope, receive, send)
+                return
+            shape = Shape(name, rate, self._sse, len(self._body.input), self._app.settings.stall_seconds)
+            reply = self._reply = Reply(stream, send, shape)
+            if await stream.is_whole():
+                await reply.whole(first)
+            else:
+                await reply.streamed(first, chunks)
+            outcome = "ok"
+        except TimeoutError:
+            log.info("a client read nothing for %g seconds and was dropped", self._app.settings.stall_seconds)
+        except Exception as error:
+            outcome = "failed"
+            if not self._started:
+                raise
+            # Returning without the last message makes the server break the connection.
+            log.error("a reply broke off after %.2f s of audio: %s", self._timeline.audio_seconds, error)
+        finally:
+            stream.close(outcome)
+
+    def _check_input(self) -> None:
+        text, limit = self._body.input, self._app.settings.max_input_characters
+        if not text.strip():
+            raise EmptyInputError("'input' is empty; send the text to speak.")
+        if len(text) > limit:
+            raise TextTooLongError(f"'input' has {len(text)} characters; at most {limit} are accepted.")
+        if self._body.sample_rate is not None and self._body.sample_rate <= 0:
+            raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
+
+    async def _reject(self, error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:
+        metrics.record(self._timeline, self._labels, "rejected", metrics.Playback())
+        await error_response(error)(scope, receive, send)
+
+    async def _until_gone(self, receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError on abort."""
+        task = asyncio.create_task(work)
+        gone = asyncio.create_task(_disconnected(receive))
+        aborted = asyncio.create_task(self._app.speech.aborted())
+        try:
+            await asyncio.wait({task, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                raise ClientGoneError if gone.done() else DrainingError("The server is shutting down.")
+            task.result()
+        finally:
+            for each in (task, gone, aborted):
+                each.cancel()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

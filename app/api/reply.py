@@ -1,0 +1,123 @@
+"""The bytes of a successful `POST /v1/audio/speech`: one piece with its length, a stream, or server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, replace
+
+from starlette.types import Send
+
+from app.api.respond import sse_error
+from app.audio.encoders import INFO, Encoder, Format, make_encoder
+from app.errors import ServiceError
+from app.pipeline import SpeechStream, SpokenChunk
+from models.timeline import Stage
+
+# Output tokens are reported as Kokoro's frames: 40 to the second.
+TOKENS_PER_SECOND = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a reply is to look: encoding, sample rate in Hz, container, and how long a write may take (seconds)."""
+
+    format: Format
+    rate: int
+    sse: bool
+    characters: int
+    stall_seconds: float
+
+
+class Reply:
+    """The bytes of one successful answer."""
+
+    def __init__(self, stream: SpeechStream, send: Send, shape: Shape) -> None:
+        self.started = False
+        self._stream = stream
+        self._send = send
+        self._shape = shape
+
+    async def whole(self, only: SpokenChunk) -> None:
+        """One piece: encode all of it, so that its length can be said."""
+        encoder = self._encoder(only.pcm.size)
+        data = await self._encode(encoder, only, last=True)
+        self._stream.delivered(only)
+        if self._shape.sse:
+            await self._start(None)
+            await self._body(self._delta(data) + self._sse_done(), more=False)
+        else:
+            await self._start(len(data))
+            await self._body(data, more=False)
+
+    async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
+        """Send each piece as it comes. Raises what stopped it, after telling a client that can be told."""
+        self._stream.labels = replace(self._stream.labels, streaming=True)
+        encoder = self._encoder(None)
+        data = await self._encode(encoder, first)
+        await self._start(None)
+        try:
+            await self._audio(first, data)
+            async for chunk in rest:
+                await self._audio(chunk, await self._encode(encoder, chunk))
+        except ServiceError as error:
+            if self._shape.sse:
+                await self._body(sse_error(error), more=True)
+            raise
+        with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
+            tail = await asyncio.to_thread(encoder.finish)
+        if self._shape.sse:
+            await self._body((self._delta(tail) if tail else b"") + self._sse_done(), more=False)
+        else:
+            await self._body(tail, more=False)
+
+    def _encoder(self, samples: int | None) -> Encoder:
+        return make_encoder(self._shape.format, self._stream.speaker.synthesizer.sample_rate, self._shape.rate, samples)
+
+    async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
+        def work() -> bytes:
+            return encoder.encode(chunk.pcm) + (encoder.finish() if last else b"")
+
+        with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
+            return await asyncio.to_thread(work)
+
+    async def _audio(self, chunk: SpokenChunk, data: bytes) -> None:
+        self._stream.delivered(chunk, sent=bool(data))
+        if data:
+            await self._body(self._delta(data) if self._shape.sse else data, more=True)
+
+    async def _start(self, length: int | None) -> None:
+        media_type = "text/event-stream" if self._shape.sse else INFO[self._shape.format].media_type
+        headers = {
+            "content-type": media_type,
+            "server-timing": self._stream.timeline.server_timing(),
+            "x-sample-rate": str(self._shape.rate),
+            "cache-control": "no-store",
+        }
+        if length is not None:
+            headers["content-length"] = str(length)
+        raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
+        self.started = True
+        await self._patiently(self._send({"type": "http.response.start", "status": 200, "headers": raw}))
+
+    async def _body(self, data: bytes, *, more: bool) -> None:
+        message = {"type": "http.response.body", "body": data, "more_body": more}
+        await self._patiently(self._send(message))
+
+    async def _patiently(self, sending: Awaitable[None]) -> None:
+        """Wait for a write, but not for ever: a client that reads nothing must not hold its slot."""
+        async with asyncio.timeout(self._shape.stall_seconds):
+            await sending
+
+    @staticmethod
+    def _delta(data: bytes) -> bytes:
+        event = {"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")}
+        return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+    def _sse_done(self) -> bytes:
+        spoken = round(self._stream.timeline.audio_seconds * TOKENS_PER_SECOND)
+        heard = self._shape.characters
+        usage = {"input_tokens": heard, "output_tokens": spoken, "total_tokens": heard + spoken}
+        return b"data: " + json.dumps({"type": "speech.audio.done", "usage": usage}).encode() + b"\n\n"

@@ -1,0 +1,164 @@
+"""Errors in OpenAI's shape on every path, request ids, and the limit on bodies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import uuid
+from collections.abc import Mapping
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import (
+    BodyTooLargeError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    NotFoundError,
+    ServiceError,
+)
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
+
+
+def error_response(error: ServiceError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Render `error` as OpenAI does."""
+    return JSONResponse({"error": error.body()}, error.status, headers={**error.headers(), **(headers or {})})
+
+
+def explain(error: RequestValidationError) -> InvalidRequestError:
+    """Say in one sentence what is wrong with a request and what is accepted."""
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    kind, message = first["type"], first["msg"]
+    if kind == "json_invalid":
+        return InvalidRequestError(f"The body is not valid JSON: {first.get('ctx', {}).get('error', message)}.")
+    if kind == "string_unicode" and not where:
+        return InvalidRequestError("The name of a parameter is not a valid string.")
+    if not where:
+        return InvalidRequestError("The body must be a JSON object sent with 'Content-Type: application/json'.")
+    name = ".".join(where)
+    if kind == "missing":
+        return InvalidRequestError(f"Missing required parameter: '{name}'.", param=where[0])
+    if kind == "extra_forbidden":
+        return InvalidRequestError(f"Unknown parameter: '{name}'.", param=where[0])
+    return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
+
+
+def install(app: FastAPI, max_body_bytes: int) -> None:
+    """Give every path of `app` these errors and limits."""
+
+    async def on_service_error(request: Request, error: Exception) -> Response:
+        return error_response(error) if isinstance(error, ServiceError) else await on_crash(request, error)
+
+    async def on_validation_error(request: Request, error: Exception) -> Response:
+        return (
+            error_response(explain(error))
+            if isinstance(error, RequestValidationError)
+            else await on_crash(request, error)
+        )
+
+    async def on_http_exception(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            return await on_crash(request, error)
+        path = f"{request.method} {request.url.path[:200]}"
+        headers = dict(error.headers or {})
+        if error.status_code == 404:
+            return error_response(NotFoundError(f"No such path: {path}."), headers)
+        if error.status_code == 405:
+            allowed = headers.get("Allow") or headers.get("allow", "")
+            return error_response(MethodNotAllowedError(f"{path} is not allowed; accepted: {allowed}."), headers)
+        if error.status_code < 500:
+            return error_response(InvalidRequestError(f"{error.detail}."), headers)
+        return await on_crash(request, error)
+
+    async def on_crash(request: Request, error: Exception) -> Response:
+        # ServerErrorMiddleware raises the error again afterwards, so the server's log has it in full.
+        return error_response(ServiceError("An internal error occurred; the server's log has its cause."))
+
+    app.add_exception_handler(ServiceError, on_service_error)
+    app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(Exception, on_crash)
+    app.add_middleware(BodyLimit, limit=max_body_bytes)
+    app.add_middleware(RequestId)
+
+
+class RequestId:
+    """Answer every HTTP request with `x-request-id`: the client's own, when it is one, or a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+class BodyLimit:
+    """Read bodies before the application does and refuse those above `limit` bytes with 413."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        if declared.isdecimal() and int(declared) > self._limit:
+            await self._refuse(scope, receive, send)
+            return
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            part = message.get("body", b"")
+            size += len(part)
+            if size > self._limit:
+                await self._refuse(scope, receive, send)
+                return
+            parts.append(part)
+            if not message.get("more_body", False):
+                break
+        whole: Message | None = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+        async def replay() -> Message:
+            nonlocal whole
+            if whole is None:
+                return await receive()
+            message, whole = whole, None
+            return message
+
+        await self._app(scope, replay, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = BodyTooLargeError(f"The body is too large; at most {self._limit} bytes are accepted.")
+        # The rest of the body is not read, so the connection cannot be used again.
+        await error_response(error, {"connection": "close"})(scope, receive, send)
+
+
+def sse_error(error: ServiceError) -> bytes:
+    """The last event of a stream of server-sent events that failed."""
+    return b"data: " + json.dumps({"type": "error", "error": error.body()}).encode() + b"\n\n"

@@ -1,0 +1,248 @@
+"""`WS /v1/audio/stream`: carries out the effects of a StreamSession on a socket.
+
+Two tasks per socket: one reads, one speaks the sets in turn. A set is pulled through: a client that does not read
+stops the sending, that stops the speaking, and the sentences after the next two are not computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from app import messages, metrics
+from app.api.services import Services, services
+from app.audio.encoders import Encoder, Format, check_format, check_rate, make_encoder
+from app.audio.pcm import frames
+from app.errors import DrainingError, IdleTimeoutError, ServiceError
+from app.pipeline import Speaker, SpeechStream, SpokenChunk
+from app.session import Close, Drop, Effect, Finish, Prepare, Send, Speak, StreamSession
+from app.speech import SpeechOptions
+from models.contract import Cancelled
+from models.timeline import Stage, Timeline
+
+router = APIRouter()
+
+# Largest binary frame sent: many clients refuse messages above one mebibyte.
+FRAME = 65_536
+
+_T = TypeVar("_T")
+
+
+class _ClosedError(Exception):
+    """The socket is closed, by either side."""
+
+
+@dataclass(slots=True)
+class _Set:
+    id: int
+    stream: SpeechStream
+
+
+@router.websocket("/v1/audio/stream")
+async def stream(socket: WebSocket) -> None:
+    """Serve one socket."""
+    app = services(socket)
+    await socket.accept()
+    await _Connection(socket, app).serve()
+
+
+class _Connection:
+    def __init__(self, socket: WebSocket, app: Services) -> None:
+        self._socket = socket
+        self._app = app
+        self._session = StreamSession(
+            max_characters=app.settings.max_input_characters, max_frame_bytes=app.settings.max_frame_bytes
+        )
+        self._speaker: Speaker | None = None
+        self._format: Format = "pcm"
+        self._rate = 0
+        self._sets: dict[int, _Set] = {}
+        # Unbounded by type, bounded by the session: MAX_SETS flushed sets and the one being written.
+        self._turns: asyncio.Queue[_Set] = asyncio.Queue()
+        self._speaking: asyncio.Task[None] | None = None
+        self._active_at = time.monotonic()
+
+    async def serve(self) -> None:
+        """Read until either side closes."""
+        admitted = False
+        try:
+            try:
+                self._app.speech.admit()
+                admitted = True
+            except ServiceError as error:
+                await self._carry_out(self._session.fail(error))
+            await self._read()
+        except (_ClosedError, WebSocketDisconnect, TimeoutError, OSError):
+            # The client is gone, or reads nothing: there is nobody to tell.
+            pass
+        finally:
+            await self._drop()
+            if admitted:
+                self._app.speech.release()
+
+    async def _read(self) -> None:
+        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
+        aborted = asyncio.create_task(self._app.speech.aborted())
+        receiving = asyncio.create_task(self._socket.receive())
+        try:
+            while True:
+                waiting: set[asyncio.Task[Any]] = {receiving, aborted}
+                if draining is not None:
+                    waiting.add(draining)
+                if self._speaking is not None:
+                    waiting.add(self._speaking)
+                patience = max(0.0, self._active_at + self._app.settings.idle_seconds - time.monotonic())
+                await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if self._speaking is not None and self._speaking.done():
+                    self._speaking.result()
+                    self._speaking = None
+                if aborted.done():
+                    await self._carry_out(self._session.fail(DrainingError("The server is shutting down.")))
+                elif receiving.done():
+                    message = receiving.result()
+                    if message["type"] == "websocket.disconnect":
+                        raise _ClosedError
+                    self._active_at = time.monotonic()
+                    frame = message.get("text")
+                    received = self._session.receive(message.get("bytes") or b"" if frame is None else frame)
+                    await self._carry_out(received)
+                    receiving = asyncio.create_task(self._socket.receive())
+                elif draining is not None and draining.done():
+                    draining = None
+                    await self._carry_out(self._session.drain())
+                elif time.monotonic() - self._active_at >= self._app.settings.idle_seconds:
+                    await self._on_silence()
+        finally:
+            receiving.cancel()
+            aborted.cancel()
+            if draining is not None:
+                draining.cancel()
+
+    async def _on_silence(self) -> None:
+        if self._session.busy:
+            # Waiting for us, not the other way round.
+            self._active_at = time.monotonic()
+            return
+        seconds = self._app.settings.idle_seconds
+        await self._carry_out(self._session.fail(IdleTimeoutError(f"Nothing was received for {seconds:g} seconds.")))
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(message):
+                    await self._send_json(message)
+                case Prepare(start):
+                    await self._prepare(start)
+                case Speak(set_id, text, offset):
+                    self._set(set_id).stream.feed(text, offset)
+                case Finish(set_id):
+                    self._set(set_id).stream.finish()
+                case Drop():
+                    await self._drop()
+                case Close(code, reason):
+                    await self._patiently(self._socket.close(code, reason))
+                    raise _ClosedError
+
+    async def _prepare(self, start: messages.Start) -> None:
+        try:
+            name = check_format(start.format)
+            speaker = await self._app.speech.prepare(
+                SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed, seed=start.seed)
+            )
+            own = speaker.synthesizer.sample_rate
+            rate = check_rate(name, own if start.sample_rate is None else start.sample_rate)
+        except ServiceError as error:
+            labels = metrics.Labels("none", "websocket", True)
+            metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+            await self._carry_out(self._session.fail(error))
+            return
+        self._speaker, self._format, self._rate = speaker, name, rate
+        ready = messages.Ready(
+            model=speaker.model, voice=speaker.voice, lang=speaker.language, format=name, sample_rate=rate
+        )
+        await self._carry_out(self._session.ready(ready))
+
+    def _set(self, set_id: int) -> _Set:
+        """The set of that id, opened when its first sentence comes: its clock starts then."""
+        found = self._sets.get(set_id)
+        if found is None:
+            if self._speaker is None:
+                raise RuntimeError("the session spoke before it was ready")
+            labels = metrics.Labels(self._speaker.model, "websocket", True)
+            found = _Set(set_id, self._app.speech.stream(self._speaker, Timeline(), labels))
+            self._sets[set_id] = found
+            self._turns.put_nowait(found)
+            if self._speaking is not None and self._speaking.done():
+                self._speaking.result()
+                self._speaking = None
+            if self._speaking is None:
+                self._speaking = asyncio.create_task(self._speak_all())
+        return found
+
+    async def _speak_all(self) -> None:
+        while not self._turns.empty():
+            turn = self._turns.get_nowait()
+            await self._speak(turn)
+
+    async def _speak(self, turn: _Set) -> None:
+        stream = turn.stream
+        encoder = make_encoder(self._format, stream.speaker.synthesizer.sample_rate, self._rate)
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            async for chunk in stream:
+                data = await self._encode(encoder, stream.timeline, chunk)
+                await self._carry_out(self._session.chunk(chunk))
+                stream.delivered(chunk, sent=bool(data))
+                await self._send_audio(data)
+            await self._send_audio(await self._encode(encoder, stream.timeline, None))
+            outcome = "ok"
+            stream.timeline.finish()
+            answer = self._session.finished(stream.timeline)
+        except Cancelled:
+            return
+        except ServiceError as error:
+            outcome = "rejected" if error.status < 500 else "failed"
+            answer = self._session.set_failed(error)
+        finally:
+            stream.close(outcome)
+            self._sets.pop(turn.id, None)
+        await self._carry_out(answer)
+
+    async def _encode(self, encoder: Encoder, timeline: Timeline, chunk: SpokenChunk | None) -> bytes:
+        with timeline.measure(Stage.AUDIO_ENCODE):
+            if chunk is None:
+                return await asyncio.to_thread(encoder.finish)
+            return await asyncio.to_thread(encoder.encode, chunk.pcm)
+
+    async def _drop(self) -> None:
+        """Stop speaking; when this returns nothing of any set is sent any more."""
+        task = self._speaking
+        for turn in self._sets.values():
+            turn.stream.close("cancelled")
+        self._sets.clear()
+        while not self._turns.empty():
+            self._turns.get_nowait()
+        if task is not None and task is not asyncio.current_task():
+            self._speaking = None
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _send_json(self, message: messages.Outgoing) -> None:
+        await self._patiently(self._socket.send_text(message.model_dump_json()))
+
+    async def _send_audio(self, data: bytes) -> None:
+        for frame in frames(data, FRAME):
+            await self._patiently(self._socket.send_bytes(frame))
+
+    async def _patiently(self, sending: Awaitable[_T]) -> _T:
+        """Wait for a write, but not for ever."""
+        async with asyncio.timeout(self._app.settings.stall_seconds):
+            result = await sending
+        self._active_at = time.monotonic()
+        return result

@@ -1,0 +1,1 @@
+"""PCM, containers and resampling."""

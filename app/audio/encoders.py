@@ -1,0 +1,195 @@
+"""One interface over every output format: float32 in, bytes of ONE continuous stream out, as soon as there are any.
+
+WAV and PCM are written here; FLAC, MP3, Ogg Opus and AAC (ADTS) by FFmpeg's libraries through PyAV. Not safe for
+calls from two threads at once.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol, get_args
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.audio.stream import AudioStream
+from av.container import OutputContainer
+
+from app.audio.pcm import to_int16, wav_header
+from app.audio.resample import MAX_RATE, MIN_RATE, Resampler
+from app.errors import UnsupportedFormatError
+
+Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+Float32 = npt.NDArray[np.float32]
+
+
+class Encoder(Protocol):
+    """`encode` returns what is ready, maybe nothing; `finish` the rest, after which neither may be called."""
+
+    def encode(self, pcm: Float32) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FormatInfo:
+    """What a format is called on the wire and which sample rates (Hz) it carries; None: any in [8000, 48000]."""
+
+    media_type: str
+    rates: tuple[int, ...] | None = None
+    container: str = ""
+    codec: str = ""
+    sample_format: str = ""
+    bit_rate: int = 0
+
+
+# The MPEG rates are those of the three MPEG audio versions; Opus's are RFC 6716's.
+_MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+INFO: dict[Format, FormatInfo] = {
+    "wav": FormatInfo("audio/wav"),
+    "pcm": FormatInfo("audio/pcm"),
+    "flac": FormatInfo("audio/flac", None, "flac", "flac", "s16"),
+    "mp3": FormatInfo("audio/mpeg", _MPEG_RATES, "mp3", "libmp3lame", "fltp", 96_000),
+    "opus": FormatInfo("audio/ogg", (8000, 12000, 16000, 24000, 48000), "ogg", "libopus", "flt", 48_000),
+    "aac": FormatInfo("audio/aac", _MPEG_RATES, "adts", "aac", "fltp", 96_000),
+}
+
+
+def check_format(name: str) -> Format:
+    """Return `name` if it is a format. Raises UnsupportedFormatError, which lists them."""
+    for known in FORMATS:
+        if known == name:
+            return known
+    raise UnsupportedFormatError(f"Unknown audio format {name[:40]!r}; accepted are: {', '.join(FORMATS)}.")
+
+
+def check_rate(name: Format, rate: int) -> int:
+    """Return `rate` if format `name` carries it. Raises UnsupportedFormatError, which says what is accepted."""
+    rates = INFO[name].rates
+    if rates is None and not MIN_RATE <= rate <= MAX_RATE:
+        raise UnsupportedFormatError(
+            f"Sample rate {rate} is out of range for {name}; accepted is {MIN_RATE} to {MAX_RATE} Hz.",
+            param="sample_rate",
+        )
+    if rates is not None and rate not in rates:
+        raise UnsupportedFormatError(
+            f"Sample rate {rate} does not exist in {name}; accepted are: {', '.join(map(str, rates))}.",
+            param="sample_rate",
+        )
+    return rate
+
+
+def make_encoder(name: Format, source_rate: int, rate: int | None = None, samples: int | None = None) -> Encoder:
+    """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: the same).
+
+    `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. Raises
+    UnsupportedFormatError.
+    """
+    rate = check_rate(name, source_rate if rate is None else rate)
+    inner: Encoder
+    if name == "pcm":
+        inner = _Raw(b"")
+    elif name == "wav":
+        inner = _Raw(wav_header(rate, samples if rate == source_rate else None))
+    else:
+        inner = _Compressed(INFO[name], rate)
+    return inner if rate == source_rate else _Resampled(inner, Resampler(source_rate, rate))
+
+
+class _Raw:
+    """16-bit little-endian samples behind an optional header."""
+
+    def __init__(self, header: bytes) -> None:
+        self._header = header
+
+    def encode(self, pcm: Float32) -> bytes:
+        header, self._header = self._header, b""
+        return header + to_int16(pcm).tobytes()
+
+    def finish(self) -> bytes:
+        header, self._header = self._header, b""
+        return header
+
+
+class _Resampled:
+    """Resample, then encode."""
+
+    def __init__(self, inner: Encoder, resampler: Resampler) -> None:
+        self._inner = inner
+        self._resampler = resampler
+
+    def encode(self, pcm: Float32) -> bytes:
+        return self._inner.encode(self._resampler.push(pcm))
+
+    def finish(self) -> bytes:
+        rest = self._resampler.push(np.empty(0, np.float32), last=True)
+        return self._inner.encode(rest) + self._inner.finish()
+
+
+class _Sink(io.RawIOBase):
+    """A file that FFmpeg can only append to: muxers then write nothing they would have to correct later."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+class _Compressed:
+    """Any FFmpeg codec in any streamable container."""
+
+    def __init__(self, info: FormatInfo, rate: int) -> None:
+        self._sink = _Sink()
+        options = {"write_xing": "0", "id3v2_version": "0", "page_duration": "100000", "flush_packets": "1"}
+        accepted = {"mp3": ("write_xing", "id3v2_version"), "ogg": ("page_duration",)}.get(info.container, ())
+        self._container: OutputContainer = av.open(
+            self._sink,
+            "w",
+            format=info.container,
+            container_options={key: options[key] for key in (*accepted, "flush_packets")},
+            buffer_size=4096,
+        )
+        stream = self._container.add_stream(info.codec, rate=rate)
+        if not isinstance(stream, AudioStream):
+            raise TypeError(f"{info.codec} is not an audio codec")
+        stream.layout = "mono"
+        stream.format = info.sample_format
+        if info.bit_rate:
+            stream.bit_rate = info.bit_rate
+        self._stream = stream
+        self._rate = rate
+        self._position = 0
+        self._format = info.sample_format
+
+    def encode(self, pcm: Float32) -> bytes:
+        if pcm.size:
+            samples = to_int16(pcm) if self._format == "s16" else _clip(pcm)
+            frame = av.AudioFrame.from_ndarray(samples[np.newaxis, :], format=self._format, layout="mono")
+            frame.sample_rate = self._rate
+            frame.pts = self._position
+            frame.time_base = Fraction(1, self._rate)
+            self._position += pcm.size
+            self._container.mux(self._stream.encode(frame))
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._sink.take()
+
+
+def _clip(pcm: Float32) -> Float32:
+    return np.clip(np.nan_to_num(pcm, nan=0.0), -1.0, 1.0)

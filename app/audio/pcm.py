@@ -1,0 +1,51 @@
+"""Samples and frames: float32 in [-1, 1] to 16-bit little-endian integers, and WAV headers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+# What stands for "unknown" in the size fields of a WAV header that is sent before its audio.
+UNKNOWN_SIZE = 0xFFFFFFFF
+
+
+def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
+    """Scale by 32767, round to nearest and clip: full scale is symmetric and nothing wraps. NaN becomes silence."""
+    scaled = np.nan_to_num(pcm, nan=0.0, posinf=1.0, neginf=-1.0) * np.float32(32767)
+    samples: npt.NDArray[np.int16] = np.clip(np.rint(scaled), -32767, 32767).astype("<i2")
+    return samples
+
+
+def wav_header(sample_rate: int, samples: int | None) -> bytes:
+    """44-byte RIFF header for mono 16-bit PCM; `samples` None writes UNKNOWN_SIZE, as streams do.
+
+    Source: "Multimedia Programming Interface and Data Specifications 1.0" (1991), chapter 3.
+    """
+    data = None if samples is None else samples * 2
+    riff_size = UNKNOWN_SIZE if data is None else 36 + data
+    data_size = UNKNOWN_SIZE if data is None else data
+    return struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        b"RIFF",
+        riff_size,
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        sample_rate,
+        sample_rate * 2,
+        2,
+        16,
+        b"data",
+        data_size,
+    )
+
+
+def frames(data: bytes, size: int) -> Iterator[bytes]:
+    """Cut `data` into pieces of at most `size` bytes."""
+    for start in range(0, len(data), size):
+        yield data[start : start + size]

@@ -1,0 +1,307 @@
+"""The catalogue: model name -> how to find, verify and load it. The only importer of `models.<family>`.
+
+The catalogue is static (`catalog.toml`): a request can name a model, never a path or a repository. Bundled models lie
+beside the code; others under `<data_dir>/models/<name>/`, in their repository's layout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import models
+from app.config import Settings
+from app.errors import UnknownModelError
+from models.contract import ModelSpec, Synthesizer, WeightsMissingError
+
+HOUSE = "house"
+KOKORO = "kokoro-82m"
+# What OpenAI's own speech models are called: clients that know no other name get the default model.
+OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
+
+_BLOCK = 1 << 20
+_SAFETENSORS_HEADER_LIMIT = 100_000_000
+
+FileState = Literal["ok", "missing", "wrong size", "wrong checksum", "malformed", "not pinned"]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFile:
+    """A file of a repository at the pinned revision. `size` in bytes, where it is known."""
+
+    path: str
+    sha256: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of the catalogue. `roles` maps config, weights and voices to candidate paths, best first."""
+
+    name: str
+    family: str
+    description: str
+    license: str
+    aliases: tuple[str, ...]
+    roles: Mapping[str, tuple[str, ...]]
+    bundled: str | None = None
+    repository: str | None = None
+    revision: str | None = None
+    files: tuple[PinnedFile, ...] = ()
+    kind: str = "text-to-speech"
+
+    @property
+    def install_command(self) -> str | None:
+        """The command that installs the weights; None for a bundled model."""
+        return None if self.repository is None else f"nightingale models pull {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model as it is listed."""
+
+    name: str
+    family: str
+    kind: str
+    status: Literal["ready", "absent"]
+    description: str
+    license: str
+    aliases: tuple[str, ...] = ()
+    install_command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """One file and what is wrong with it. "not pinned" is a well-formed file the catalogue has no checksum of."""
+
+    path: str
+    state: FileState
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found: one line per file that the model needs or has."""
+
+    name: str
+    directory: Path
+    files: tuple[FileCheck, ...] = field(default_factory=tuple)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file is present and what it should be."""
+        return bool(self.files) and all(check.state in ("ok", "not pinned") for check in self.files)
+
+
+class Catalog:
+    """The models this installation knows, seen through one deployment's settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._entries = read_entries()
+        self._names = {name: name for name in self._entries}
+        for entry in self._entries.values():
+            self._names |= dict.fromkeys(entry.aliases, entry.name)
+
+    def models(self) -> list[ModelInfo]:
+        """Every model, present or not."""
+        return [
+            ModelInfo(
+                name=entry.name,
+                family=entry.family,
+                kind=entry.kind,
+                status="ready" if self.present(entry.name) else "absent",
+                description=entry.description,
+                license=entry.license,
+                aliases=entry.aliases,
+                install_command=entry.install_command,
+            )
+            for entry in self._entries.values()
+        ]
+
+    def default(self) -> str:
+        """The model of a request that names none: the configured one, else Kokoro-82M where it is installed.
+
+        Raises UnknownModelError when the settings name a model that does not exist.
+        """
+        if self._settings.default_model is not None:
+            return self._canonical(self._settings.default_model)
+        return KOKORO if self.present(KOKORO) else HOUSE
+
+    def resolve(self, name: str | None) -> str:
+        """The catalogue's name for what a client calls a model. Raises UnknownModelError listing what is accepted."""
+        if name is None or name.strip().lower() in OPENAI_NAMES:
+            return self.default()
+        return self._canonical(name)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of a model or alias. Raises UnknownModelError."""
+        return self._entries[self._canonical(name)]
+
+    def directory(self, name: str) -> Path:
+        """Where the files of a model belong. Raises UnknownModelError."""
+        entry = self.entry(name)
+        if entry.bundled is not None:
+            return Path(models.__file__).parent / entry.bundled
+        return self._settings.data_dir / "models" / entry.name
+
+    def present(self, name: str) -> bool:
+        """Whether every role of a model has its file. Cheap: contents are `verify`'s to judge."""
+        return all(path is not None for path in self._find(self.entry(name)).values())
+
+    def load(self, name: str) -> Synthesizer:
+        """Load a model; call on the thread that owns MLX.
+
+        Raises UnknownModelError, WeightsMissingError (with the command that installs the weights), and WeightsError
+        for files that are not what they claim to be.
+        """
+        entry = self.entry(name)
+        found = self._find(entry)
+        missing = [role for role, path in found.items() if path is None]
+        if missing:
+            raise WeightsMissingError(_missing_message(entry, missing))
+        spec = ModelSpec(
+            name=entry.name,
+            family=entry.family,
+            files={role: str(path) for role, path in found.items()},
+            profile=self._settings.profile,
+            dtype=self._settings.dtype,
+        )
+        load = _loader(entry.family)
+        from models.backend import limit_cache  # loads MLX
+
+        limit_cache(self._settings.mlx_cache_bytes)
+        return load(spec)
+
+    def verify(self, name: str) -> Verification:
+        """Read every file of a model and compare it with its pinned checksum. Raises UnknownModelError.
+
+        Files in use without a pinned checksum (bundled ones, conversions put there by hand) are checked for being
+        whole. An absent model yields its pinned files as missing.
+        """
+        entry = self.entry(name)
+        directory = self.directory(entry.name)
+        checks: list[FileCheck] = []
+        for role, path in self._find(entry).items():
+            chosen = entry.roles[role][0] if path is None else str(path.relative_to(directory))
+            pins = [file for file in entry.files if file.path == chosen or file.path.startswith(f"{chosen}/")]
+            files = [] if path is None else [str(file.relative_to(directory)) for file in _files_under(path)]
+            if files and not any(pin.path in files for pin in pins):
+                pins = []  # a conversion that a person put there
+            checks += [check_file(directory, pin) for pin in pins]
+            listed = {pin.path for pin in pins}
+            checks += [_check_unpinned(directory, file) for file in files if file not in listed]
+            if path is None and not pins:
+                checks.append(FileCheck(chosen, "missing"))
+        return Verification(entry.name, directory, tuple(checks))
+
+    def _canonical(self, name: str) -> str:
+        found = self._names.get(name.strip().lower())
+        if found is None:
+            accepted = ", ".join(sorted(self._names.keys() | OPENAI_NAMES))
+            raise UnknownModelError(f"There is no model '{name[:100]}'; accepted are {accepted}.")
+        return found
+
+    def _find(self, entry: Entry) -> dict[str, Path | None]:
+        directory = self.directory(entry.name)
+        return {
+            role: next((directory / path for path in candidates if _exists(directory / path)), None)
+            for role, candidates in entry.roles.items()
+        }
+
+
+@cache
+def read_entries() -> Mapping[str, Entry]:
+    """Parse `catalog.toml`."""
+    table = tomllib.loads(Path(__file__).with_name("catalog.toml").read_text(encoding="utf-8"))
+    return {name: _entry(name, values) for name, values in table.items()}
+
+
+def _entry(name: str, values: dict[str, Any]) -> Entry:
+    return Entry(
+        **values
+        | {
+            "name": name,
+            "aliases": tuple(values["aliases"]),
+            "roles": {role: tuple(paths) for role, paths in values["roles"].items()},
+            "files": tuple(PinnedFile(path, **pin) for path, pin in values.get("files", {}).items()),
+        }
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file, read in pieces. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def check_file(directory: Path, pin: PinnedFile) -> FileCheck:
+    """Compare a file under `directory` with its pin: size first, because that is free."""
+    path = directory / pin.path
+    state: FileState = "ok"
+    if not path.is_file():
+        state = "missing"
+    elif pin.size is not None and path.stat().st_size != pin.size:
+        state = "wrong size"
+    elif sha256_of(path) != pin.sha256:
+        state = "wrong checksum"
+    return FileCheck(pin.path, state)
+
+
+def _check_unpinned(directory: Path, relative: str) -> FileCheck:
+    return FileCheck(relative, "not pinned" if _is_whole(directory / relative) else "malformed")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a JSON file parses, or a safetensors file is as long as its header says. Others only have to exist."""
+    try:
+        if path.suffix == ".json":
+            json.loads(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".safetensors":
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                if length > _SAFETENSORS_HEADER_LIMIT:
+                    return False
+                header = json.loads(file.read(length))
+            ends = [tensor["data_offsets"][1] for key, tensor in header.items() if key != "__metadata__"]
+            return path.stat().st_size == 8 + length + max(ends, default=0)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        return False
+    return True
+
+
+def _exists(path: Path) -> bool:
+    return path.is_file() or (path.is_dir() and any(_files_under(path)))
+
+
+def _files_under(path: Path) -> Iterator[Path]:
+    """The file itself, or the voice files of a folder."""
+    if path.is_dir():
+        yield from (file for file in sorted(path.iterdir()) if file.suffix in (".pt", ".safetensors"))
+    else:
+        yield path
+
+
+def _missing_message(entry: Entry, missing: list[str]) -> str:
+    # No path: this message goes to clients.
+    what = f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)})."
+    if entry.install_command is None:
+        return f"{what} They are part of the installation: install Nightingale again."
+    return f"{what} Install them with: {entry.install_command}"
+
+
+def _loader(family: str) -> Callable[[ModelSpec], Synthesizer]:
+    """The `load` of a family, imported when it is first needed: MLX starts with it."""
+    if family == "kokoro":
+        from models.kokoro.pipeline import load
+
+        return load
+    raise AssertionError(f"catalog.toml names the unknown family {family!r}")

@@ -1,0 +1,312 @@
+"""The command `nightingale`: serve, say, models (list, pull, verify), bench.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from app import __version__
+from app.config import Settings, SettingsError, load_settings
+from app.errors import EmptyInputError, InvalidRequestError, ServiceError
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out; the message is one line."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with one line instead of the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit status."""
+    arguments = _parser().parse_args(argv)
+    debug = False
+    try:
+        settings = load_settings(arguments.config)
+        debug = settings.log_level == "debug"
+        status: int = arguments.run(arguments, settings)
+    except SettingsError as error:
+        return _fail(str(error), USAGE_ERROR)
+    except CommandError as error:
+        return _fail(str(error), error.status)
+    except InvalidRequestError as error:
+        return _fail(error.message, USAGE_ERROR)
+    except ServiceError as error:
+        return _fail(error.message)
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain once more while it exits.
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)")
+    return status
+
+
+def _fail(message: str, status: int = 1) -> int:
+    print(f"nightingale: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="nightingale", description="Low-latency local speech.")
+    parser.add_argument("--version", action="version", version=f"nightingale {__version__}")
+    common = _Parser(add_help=False)
+    common.add_argument("--config", metavar="FILE", type=Path, help="settings file (TOML)")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", parents=[common], help="run the server")
+    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    serve.add_argument("--port", type=_integer(0, 65_535), help="port to listen on (default 8000; 0: any free one)")
+    serve.set_defaults(run=_serve)
+
+    say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
+    say.add_argument("text", metavar="TEXT", help="what to say; - reads it from standard input")
+    say.add_argument("-o", "--output", metavar="FILE", type=Path, help="write FILE (.wav .flac .mp3 .opus .aac .pcm)")
+    say.add_argument("--model", help="model (default: see `nightingale models list`)")
+    say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
+    say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
+    say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--seed", type=_integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
+    say.set_defaults(run=_say)
+
+    models = commands.add_parser("models", help="list, pull and verify models")
+    actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", parents=[common], help="every model and whether it is installed")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(run=_list)
+    pull = actions.add_parser("pull", parents=[common], help="download a model's weights")
+    pull.add_argument("name", metavar="MODEL")
+    pull.add_argument("--endpoint", metavar="URL", help="hub to pull from (default: HF_ENDPOINT, or the public one)")
+    pull.add_argument("--quiet", action="store_true", help="no progress bar")
+    pull.set_defaults(run=_pull)
+    verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
+    verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
+    verify.set_defaults(run=_verify)
+
+    bench = commands.add_parser("bench", parents=[common], help="time a model, stage by stage")
+    bench.add_argument("--model", help="model (default: see `nightingale models list`)")
+    bench.add_argument("--voice", help="voice (default: the model's)")
+    bench.add_argument("--repeat", type=_integer(1, 1000), default=5, help="timed runs per sentence (default 5)")
+    bench.add_argument("--json", action="store_true", help="print JSON")
+    bench.set_defaults(run=_bench)
+    return parser
+
+
+def _integer(low: int, high: int) -> Any:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _number(low: float, high: float) -> Any:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+# Each command imports its own parts: `--version` and `models list` need no MLX.
+
+
+def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
+    given = {"host": arguments.host, "port": arguments.port}
+    settings = settings.model_copy(update={key: value for key, value in given.items() if value is not None})
+    _check_address(settings.host, settings.port)
+    from app.catalog import Catalog
+    from app.main import serve
+
+    catalog = Catalog(settings)
+    for name in (catalog.default(), *settings.preload):
+        # A misspelt model must end here, not in the middle of the start.
+        catalog.resolve(name)
+
+    serve(settings, catalog)
+    return 0
+
+
+def _check_address(host: str, port: int) -> None:
+    """Say in one line, before any model is loaded, that the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --host or --port"
+        ) from None
+
+
+def _log(settings: Settings) -> None:
+    """Warnings of the models (a missing BLAS costs minutes); what the service logs arrives here as an error anyway."""
+    debug = settings.log_level == "debug"
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="nightingale: %(message)s")
+    if not debug:
+        logging.getLogger("app").setLevel(logging.CRITICAL)
+
+
+def _say(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.output is not None:
+        from app.local import file_format
+
+        # Before a model is loaded for nothing.
+        file_format(arguments.output)
+    text = arguments.text if arguments.text != "-" else _read_stdin()
+    if not text.strip():
+        raise EmptyInputError("there is no text to say")
+    _log(settings)
+    asyncio.run(_say_to(arguments, settings, text))
+    return 0
+
+
+async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
+    from app.local import PlaybackError, open_file, open_player, open_speech
+    from app.speech import SpeechOptions
+    from models.timeline import Timeline
+
+    options = SpeechOptions(
+        model=arguments.model, voice=arguments.voice, lang=arguments.lang, speed=arguments.speed, seed=arguments.seed
+    )
+    async with open_speech(settings, arguments.model) as speech:
+        rate = speech.synthesizer.sample_rate
+        try:
+            out = open_player(rate) if arguments.output is None else open_file(arguments.output, rate)
+            try:
+                async for pcm in speech.speak(text, options, Timeline()):
+                    # Off the event loop: a sound device makes its writer wait.
+                    await asyncio.to_thread(out.write, pcm)
+            except BaseException:
+                out.abandon()
+                raise
+            await asyncio.to_thread(out.close)
+        except PlaybackError as error:
+            raise CommandError(str(error)) from None
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"standard input is not UTF-8 (byte {error.start})", USAGE_ERROR) from None
+
+
+def _list(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.catalog import Catalog
+
+    catalog = Catalog(settings)
+    default = catalog.default()
+    rows = [
+        {
+            "name": model.name,
+            "status": model.status,
+            "default": model.name == default,
+            "description": model.description,
+            "license": model.license,
+            "aliases": list(model.aliases),
+            "directory": str(catalog.directory(model.name)),
+            "install": model.install_command,
+        }
+        for model in catalog.models()
+    ]
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    for row in rows:
+        mark = "*" if row["default"] else " "
+        print(f"{mark} {row['name']:<12} {row['status']:<7} {row['description']} ({row['license']})")
+        print(f"  {row['directory']}" if row["status"] == "ready" else f"  install with: {row['install']}")
+    print("* answers requests that name no model")
+    return 0
+
+
+def _pull(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.catalog import Catalog
+    from app.hub import HubError, pull
+
+    catalog = Catalog(settings)
+    entry = catalog.entry(arguments.name)
+    directory = catalog.directory(entry.name)
+    try:
+        done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
+    except HubError as error:
+        raise CommandError(str(error)) from None
+    except KeyboardInterrupt:
+        raise CommandError("interrupted; run the command again to go on from here", INTERRUPTED) from None
+    print(f"{entry.name}: {len(done.fetched)} files installed, {len(done.intact)} already in place, in {directory}")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.catalog import Catalog
+
+    catalog = Catalog(settings)
+    names = arguments.names or [model.name for model in catalog.models() if model.status == "ready"]
+    failed = 0
+    for name in dict.fromkeys(catalog.resolve(name) for name in names):
+        found = catalog.verify(name)
+        wrong = [check for check in found.files if check.state not in ("ok", "not pinned")]
+        failed += bool(wrong)
+        for check in wrong:
+            print(f"{name}: {check.path}: {check.state}")
+        if not wrong:
+            unpinned = sum(check.state == "not pinned" for check in found.files)
+            note = f", {unpinned} of them whole but without a pinned checksum" if unpinned else ""
+            print(f"{name}: {len(found.files)} files intact{note}")
+        elif (command := catalog.entry(name).install_command) is not None:
+            print(f"{name}: repair with: {command}")
+    return 1 if failed else 0
+
+
+def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.bench import run
+
+    _log(settings)
+    report = asyncio.run(run(settings, model=arguments.model, voice=arguments.voice, repeat=arguments.repeat))
+    print(json.dumps(report.as_dict(), indent=2) if arguments.json else report.as_table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

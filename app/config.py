@@ -1,0 +1,133 @@
+"""Deployment choices: parsed once, passed in, never read elsewhere.
+
+Precedence, lowest first: the defaults below, a TOML file, environment variables (`NIGHTINGALE_<FIELD>`, and the
+usual `HOST` and `PORT`). Architecture numbers are not here: they belong to checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+PREFIX = "NIGHTINGALE_"
+SETTINGS_FILE = PREFIX + "SETTINGS"
+
+
+class SettingsError(ValueError):
+    """A settings file or variable cannot be used. One line: which key, and what is accepted."""
+
+
+class Settings(BaseModel):
+    """Everything a deployment may choose. Frozen; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 lets the system choose")
+    log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
+
+    data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
+    default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")
+    default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
+    preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
+    warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="what a GPU computes the decoder in; the CPU always computes in float32"
+    )
+    profile: bool = Field(True, description="time the stages inside a model (costs extra synchronisations)")
+
+    max_input_characters: int = Field(20_000, ge=1, le=1_000_000, description="longest text of one request")
+    max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
+    max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
+    queue_size: int = Field(64, ge=1, le=10_000, description="requests waiting for their first audio before refusal")
+    mlx_cache_bytes: int = Field(
+        1 << 30, ge=0, description="memory that MLX keeps for reuse; it would grow with every new length"
+    )
+    max_streams: int = Field(128, ge=1, le=10_000, description="requests and sockets served at once before refusal")
+    idle_seconds: Annotated[float, Field(gt=0, le=86_400)] = Field(60.0, description="silence that closes a WebSocket")
+    stall_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        30.0, description="how long a client may read nothing before its stream is dropped"
+    )
+    drain_seconds: Annotated[float, Field(ge=0, le=3_600)] = Field(
+        20.0, description="how long SIGTERM waits for streams to finish"
+    )
+    liveness_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        120.0, description="age of the model thread's heartbeat at which /livez fails"
+    )
+
+    @field_validator("data_dir")
+    @classmethod
+    def _expand(cls, value: Path) -> Path:
+        return value.expanduser()
+
+
+def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read settings from `path` (or the file named by NIGHTINGALE_SETTINGS) and `environ`.
+
+    Raises SettingsError, one line, when the file cannot be read or a value is not accepted.
+    """
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    file = path if path is not None else environ.get(SETTINGS_FILE) or None
+    if file is not None:
+        values.update(_read_toml(Path(file)))
+        origin.update(dict.fromkeys(values, str(file)))
+    for key, variable, text in _variables(environ):
+        values[key] = _split(text) if key == "preload" else text
+        origin[key] = f"environment variable {variable}"
+    if not str(values.get("data_dir", "")).strip():
+        values["data_dir"] = default_data_dir(environ)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(_one_line(error, origin)) from None
+
+
+def default_data_dir(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """The platform's directory for an application's data: Application Support on macOS, XDG elsewhere."""
+    home = Path(environ.get("HOME") or Path.home())
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "nightingale"
+    base = environ.get("XDG_DATA_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return (Path(base) if Path(base).is_absolute() else home / ".local" / "share") / "nightingale"
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read settings file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {path} is not valid TOML: {error}") from None
+
+
+def _variables(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """(field, variable, text) for each variable that is set and not empty; NIGHTINGALE_HOST beats HOST."""
+    found = []
+    for variable, key in (("HOST", "host"), ("PORT", "port")):
+        if environ.get(variable):
+            found.append((key, variable, environ[variable]))
+    for variable, text in environ.items():
+        if variable.startswith(PREFIX) and variable != SETTINGS_FILE and text:
+            found.append((variable.removeprefix(PREFIX).lower(), variable, text))
+    return found
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _one_line(error: ValidationError, origin: Mapping[str, str]) -> str:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    where = origin.get(str(first["loc"][0]), "settings")
+    if first["type"] == "extra_forbidden":
+        return f"{where}: unknown setting '{key}'; accepted are {', '.join(sorted(Settings.model_fields))}"
+    return f"{where}: setting '{key}' is {first['input']!r}: {first['msg']}"

@@ -1,0 +1,217 @@
+"""What the service refuses and how it says so.
+
+One error carries everything its renderings need: HTTP status, the `type`, `code` and `param` of OpenAI's error
+body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 section 7.4 and the IANA registry), and
+`Retry-After`.
+
+    ServiceError                    500 server_error, 1011
+    ├── InvalidRequestError         400 invalid_request_error, 1008
+    │   ├── EmptyInputError         nothing in `input`
+    │   ├── NothingToSpeakError     input with no speakable content
+    │   ├── TextTooLongError        more than `max_input_characters`
+    │   ├── UnknownVoiceError
+    │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
+    │   ├── UnsupportedLanguageError
+    │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
+    │   ├── ProtocolError           WebSocket message malformed or out of order
+    │   ├── UnknownModelError       404
+    │   ├── NotFoundError           404
+    │   ├── MethodNotAllowedError   405
+    │   └── BodyTooLargeError       413, 1009
+    ├── UnavailableError            503 service_unavailable, 1013
+    │   ├── ModelAbsentError        weights not on this machine; says how to install them
+    │   ├── ModelLoadingError       Retry-After
+    │   ├── OverloadedError         Retry-After
+    │   └── DrainingError           Retry-After, 1012
+    ├── ModelFailedError            500: weights that cannot be used, or a failure inside the model
+    └── IdleTimeoutError            408, 1008
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ServiceError(Exception):
+    """Base of everything the service says to a client. `message` is written for the person who called."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    code: ClassVar[str] = "internal_error"
+    param: ClassVar[str | None] = None
+    close_code: ClassVar[int] = 1011
+    retry_after: ClassVar[int | None] = None
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self._param = param
+        self._retry_after = retry_after
+
+    def body(self) -> dict[str, str | None]:
+        """The inner object of OpenAI's error body: message, type, param, code."""
+        param = self._param or self.param
+        return {
+            "message": _encodable(self.message),
+            "type": self.type,
+            "param": param and _encodable(param),
+            "code": self.code,
+        }
+
+    def headers(self) -> dict[str, str]:
+        """HTTP headers that belong to this error."""
+        seconds = self._retry_after if self._retry_after is not None else self.retry_after
+        return {} if seconds is None else {"retry-after": str(seconds)}
+
+
+def _encodable(text: str) -> str:
+    """Without the lone surrogates that JSON can carry and UTF-8 cannot: messages quote what clients sent."""
+    return text.encode("utf-8", "replace").decode()
+
+
+class InvalidRequestError(ServiceError):
+    """The request cannot be served as it is; sending it again changes nothing."""
+
+    status = 400
+    type = "invalid_request_error"
+    code = "invalid_request"
+    close_code = 1008
+
+
+class EmptyInputError(InvalidRequestError):
+    """There is no text."""
+
+    code = "empty_input"
+    param = "input"
+
+
+class NothingToSpeakError(InvalidRequestError):
+    """There is text, but nothing in it that can be spoken."""
+
+    code = "nothing_to_speak"
+    param = "input"
+
+
+class TextTooLongError(InvalidRequestError):
+    """More characters than `max_input_characters`."""
+
+    code = "text_too_long"
+    param = "input"
+
+
+class UnknownVoiceError(InvalidRequestError):
+    """The model has no such voice."""
+
+    code = "unknown_voice"
+    param = "voice"
+
+
+class UnsupportedFormatError(InvalidRequestError):
+    """No encoder of that name, or a sample rate it cannot carry."""
+
+    code = "unsupported_format"
+    param = "response_format"
+
+
+class UnsupportedLanguageError(InvalidRequestError):
+    """A language that cannot be spoken here, or whose extra is not installed."""
+
+    code = "unsupported_language"
+    param = "lang"
+
+
+class MarkupError(InvalidRequestError):
+    """Markup in the input is malformed."""
+
+    code = "invalid_markup"
+    param = "input"
+
+
+class ProtocolError(InvalidRequestError):
+    """A WebSocket message that is malformed or arrives in the wrong state."""
+
+    code = "protocol_error"
+
+
+class UnknownModelError(InvalidRequestError):
+    """The catalogue has no model of that name."""
+
+    status = 404
+    code = "model_not_found"
+    param = "model"
+
+
+class NotFoundError(InvalidRequestError):
+    """No such path."""
+
+    status = 404
+    code = "not_found"
+
+
+class MethodNotAllowedError(InvalidRequestError):
+    """The path exists, but not with this method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTooLargeError(InvalidRequestError):
+    """An HTTP body or WebSocket frame above its limit."""
+
+    status = 413
+    code = "body_too_large"
+    close_code = 1009
+
+
+class UnavailableError(ServiceError):
+    """The request is fine, but cannot be served now."""
+
+    status = 503
+    type = "service_unavailable"
+    code = "unavailable"
+    close_code = 1013
+
+
+class ModelAbsentError(UnavailableError):
+    """The model is in the catalogue, but its weights are not on this machine."""
+
+    code = "model_not_installed"
+    param = "model"
+
+
+class ModelLoadingError(UnavailableError):
+    """The model is being loaded or warmed."""
+
+    code = "model_loading"
+    param = "model"
+    retry_after = 2
+
+
+class OverloadedError(UnavailableError):
+    """Queues are full."""
+
+    code = "overloaded"
+    retry_after = 1
+
+
+class DrainingError(UnavailableError):
+    """The server is shutting down."""
+
+    code = "draining"
+    close_code = 1012
+    retry_after = 5
+
+
+class ModelFailedError(ServiceError):
+    """The model could not be loaded, or failed on this request."""
+
+    code = "model_failed"
+
+
+class IdleTimeoutError(ServiceError):
+    """A WebSocket client sent nothing, or read nothing, for too long."""
+
+    status = 408
+    type = "invalid_request_error"
+    code = "idle_timeout"
+    close_code = 1008

@@ -1,0 +1,219 @@
+"""Pulling a catalogue model's weights from a Hugging Face hub.
+
+Every file is pinned: revision, sha256 and, where known, size. Files are collected in `<name>.partial` beside their
+destination, resumed from there after an interruption, checked, and only then put in place, weights last; a model that
+is half pulled never looks installed. What cannot be done raises HubError with one line for a person.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.file_download import http_get
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from app import __version__
+from app.catalog import Entry, PinnedFile, check_file
+
+# Room to leave on the disk besides the files themselves.
+HEADROOM_BYTES = 16 << 20
+PIECE_BYTES = 1 << 18
+LISTING_TIMEOUT = 30.0
+_USER_AGENT = f"nightingale/{__version__}"
+
+
+class HubError(Exception):
+    """A pull that cannot be done or finished; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What a pull did: files fetched or resumed now, and those that were in place and intact already."""
+
+    fetched: tuple[str, ...]
+    intact: tuple[str, ...]
+
+
+def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress: bool = True) -> Pulled:
+    """Install the pinned files of `entry` into `directory`.
+
+    `endpoint` is the hub's base URL; None means HF_ENDPOINT or the public hub, as huggingface_hub decides. `progress`
+    draws a bar on stderr. Raises HubError; a KeyboardInterrupt leaves what was fetched for the next pull to go on from.
+    """
+    if entry.repository is None or entry.revision is None:
+        raise HubError(f"model '{entry.name}' is part of the installation; there is nothing to pull")
+    base = (endpoint or constants.ENDPOINT).rstrip("/")
+    if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).netloc:
+        raise HubError(f"the hub's address must be an http:// or https:// URL, not '{base}'")
+    # A local speech server tells nobody about its users; and each failure is ours to report, in one line.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    # Its 10 MB pieces would hold the bar still on a slow line, and be lost to an interruption.
+    constants.DOWNLOAD_CHUNK_SIZE = PIECE_BYTES
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+    staging = directory.with_name(f"{directory.name}.partial")
+    with _explained(base, entry, staging):
+        staging.mkdir(parents=True, exist_ok=True)
+        with _exclusive(staging):
+            intact = [pin.path for pin in entry.files if check_file(directory, pin).state == "ok"]
+            wanted = [pin for pin in entry.files if pin.path not in intact]
+            if wanted:
+                _fetch_all(entry, wanted, staging, base, progress)
+                _put_in_place(wanted, staging, directory)
+        shutil.rmtree(staging, ignore_errors=True)
+    return Pulled(tuple(pin.path for pin in wanted), tuple(intact))
+
+
+def _fetch_all(entry: Entry, wanted: list[PinnedFile], staging: Path, base: str, progress: bool) -> None:
+    sizes = _listed_sizes(entry, wanted, base)
+    have = {pin.path: _bytes_staged(staging, pin) for pin in wanted}
+    total = sum(sizes.values())
+    needed = total - sum(have.values())
+    free = shutil.disk_usage(staging).free
+    if needed + HEADROOM_BYTES > free:
+        raise HubError(
+            f"{entry.name} needs {_megabytes(needed)} more on the disk of {staging}, which has {_megabytes(free)} free"
+        )
+    with tqdm(
+        total=total,
+        initial=sum(have.values()),
+        desc=entry.name,
+        unit="B",
+        unit_scale=True,
+        unit_divisor=1024,
+        disable=not progress,
+    ) as bar:
+        for pin in wanted:
+            bar.set_postfix_str(pin.path)
+            url = hf_hub_url(cast(str, entry.repository), pin.path, revision=entry.revision, endpoint=base)
+            _fetch(url, pin, staging, sizes[pin.path], bar)
+
+
+def _listed_sizes(entry: Entry, wanted: list[PinnedFile], base: str) -> dict[str, int]:
+    """Bytes of each wanted file, by the hub's listing of the pinned revision, which must agree with the pins."""
+    api = HfApi(endpoint=base, token=False, library_name="nightingale", library_version=__version__)
+    info = api.model_info(
+        cast(str, entry.repository), revision=entry.revision, files_metadata=True, timeout=LISTING_TIMEOUT
+    )
+    listed = {sibling.rfilename: sibling for sibling in info.siblings or ()}
+    sizes: dict[str, int] = {}
+    for pin in wanted:
+        sibling = listed.get(pin.path)
+        if sibling is None:
+            raise HubError(f"{base} has no {pin.path} in {entry.repository} at revision {entry.revision}")
+        size = pin.size if pin.size is not None else sibling.size
+        digest = sibling.lfs.sha256 if sibling.lfs is not None else pin.sha256
+        if size is None or sibling.size not in (None, size) or digest != pin.sha256:
+            raise HubError(f"{base} offers a {pin.path} that is not the pinned one; nothing was downloaded")
+        sizes[pin.path] = size
+    return sizes
+
+
+def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> None:
+    """Download one file to `staging`, going on from what is there, and check it."""
+    final, part = staging / pin.path, _part(staging, pin)
+    if final.is_file():
+        if check_file(staging, pin).state == "ok":
+            return
+        final.unlink()
+        bar.update(-size)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    if part.is_file() and part.stat().st_size > size:
+        bar.update(-part.stat().st_size)
+        part.unlink()
+    with part.open("ab") as file:
+        http_get(
+            url,
+            file,
+            resume_size=part.stat().st_size,
+            headers={"User-Agent": _USER_AGENT},
+            expected_size=size,
+            displayed_filename=pin.path,
+            # Anything that makes a context manager with `update` will do: every file advances the one bar.
+            tqdm_class=cast(Any, lambda **_: nullcontext(bar)),
+        )
+    state = check_file(staging, PinnedFile(str(part.relative_to(staging)), pin.sha256, size)).state
+    if state != "ok":
+        part.unlink()
+        raise HubError(f"{pin.path} arrived with the {state}; it was thrown away, and nothing was installed")
+    part.replace(final)
+
+
+def _put_in_place(pins: list[PinnedFile], staging: Path, directory: Path) -> None:
+    """Move checked files to where models are looked for: at once if the model is new, else weights last."""
+    # Large last: the weights, whose presence makes a model count as installed.
+    for pin in sorted(pins, key=lambda pin: (staging / pin.path).stat().st_size):
+        target = directory / pin.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (staging / pin.path).replace(target)
+
+
+def _part(staging: Path, pin: PinnedFile) -> Path:
+    return staging / f"{pin.path}.part"
+
+
+def _bytes_staged(staging: Path, pin: PinnedFile) -> int:
+    for path in (staging / pin.path, _part(staging, pin)):
+        if path.is_file():
+            return path.stat().st_size
+    return 0
+
+
+@contextmanager
+def _exclusive(staging: Path) -> Iterator[None]:
+    """Keep two pulls of one model apart. The lock goes with the process."""
+    with (staging / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HubError("another pull of this model is running") from None
+        yield
+
+
+@contextmanager
+def _explained(base: str, entry: Entry, staging: Path) -> Iterator[None]:
+    """Say in one line what the network, the hub or the disk did."""
+    where = f"{entry.repository} at revision {entry.revision}"
+    try:
+        yield
+    except OfflineModeIsEnabled:
+        raise HubError("HF_HUB_OFFLINE is set, so nothing can be pulled") from None
+    except (RepositoryNotFoundError, RevisionNotFoundError):
+        raise HubError(f"{base} has no {where}") from None
+    except EntryNotFoundError as error:
+        raise HubError(f"{base} lacks a file of {where}: {str(error).splitlines()[0]}") from None
+    except HfHubHTTPError as error:
+        raise HubError(f"{base} answered {error.response.status_code} for {where}; try again later") from None
+    except (httpx2.HTTPError, ConnectionError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        raise HubError(f"cannot reach {base}: {reason}; run the command again to go on from here") from None
+    except OSError as error:
+        if error.errno is None:
+            raise HubError(
+                f"the download from {base} was cut short; run the command again to go on from here"
+            ) from None
+        raise HubError(f"cannot write to {error.filename or staging}: {error.strerror}") from None
+    except ValueError as error:
+        # A hub that answers with something else than its own JSON.
+        raise HubError(f"{base} does not answer like a Hugging Face hub: {str(error).splitlines()[0]}") from None
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,145 @@
+"""The application: parts put together, and their life: load, warm, ready, drain.
+
+`create_app` makes an ASGI application for any server; `serve` runs it under uvicorn and drains on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from app import __version__, metrics
+from app.api import openai, ops, respond, websocket
+from app.api.services import Services
+from app.config import Settings, SettingsError
+from app.errors import UnknownModelError
+from app.speech import Catalogue, SpeechService
+from app.worker import ModelWorker
+
+log = logging.getLogger(__name__)
+
+# A frame up to this many times `max_frame_bytes` is read, so that the refusal can say why; above it uvicorn closes.
+FRAME_MARGIN = 16
+# How long streams that are broken off at the end of draining have to say so.
+ABORT_SECONDS = 1.0
+
+
+def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
+    """The ASGI application. `catalog` defaults to the models of this machine.
+
+    Raises SettingsError when the settings name a model that the catalogue does not have.
+    """
+    known, preload = _models_to_serve(settings, catalog)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        worker = ModelWorker(known.load, warmup=settings.warmup != "none", queue_size=settings.queue_size)
+        services = Services(settings, known, worker, SpeechService(settings, known, worker), preload)
+        app.state.services = services
+        services.worker.start()
+        for name in services.preload:
+            services.worker.request_load(name)
+        lag = asyncio.create_task(metrics.watch_event_loop())
+        lexicons = asyncio.create_task(services.speech.warm())
+        try:
+            yield
+        finally:
+            services.speech.drain()
+            lag.cancel()
+            lexicons.cancel()
+            services.speech.close()
+            # The thread finishes the chunk it computes; the event loop must not wait with it.
+            await asyncio.to_thread(services.worker.stop)
+
+    app = FastAPI(
+        title="Nightingale",
+        version=__version__,
+        description="Low-latency local speech.",
+        lifespan=lifespan,
+    )
+    respond.install(app, settings.max_body_bytes)
+    app.include_router(openai.router)
+    app.include_router(websocket.router)
+    app.include_router(ops.router)
+    return app
+
+
+def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Catalogue, tuple[str, ...]]:
+    """The catalogue, and the names of the models that readiness waits for, the default one first."""
+    if catalog is None:
+        from app.catalog import Catalog
+
+        catalog = Catalog(settings)
+    key = "default_model"
+    try:
+        names = [catalog.default()]
+        key = "preload"
+        names += [catalog.resolve(name) for name in settings.preload]
+    except UnknownModelError as error:
+        raise SettingsError(f"setting '{key}': {error.message}") from None
+    return catalog, tuple(dict.fromkeys(names))
+
+
+def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
+    """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it."""
+    app = create_app(settings, catalog)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_level=settings.log_level,
+        ws_max_size=settings.max_frame_bytes * FRAME_MARGIN,
+        # Speech does not deflate; trying costs more than the model does.
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=1,
+    )
+    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
+    _DrainingServer(config, app, settings.drain_seconds).run()
+
+
+class _DrainingServer(uvicorn.Server):
+    """Keeps listening while it drains, so that probes and clients are told, and exits when the last stream ends."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._app = app
+        self._drain_seconds = drain_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drain: asyncio.Task[None] | None = None
+        self._signals = 0
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)  # type: ignore[arg-type]
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals > 1 or self._loop is None:
+            self.should_exit = True
+            self.force_exit = self._signals > 1
+            return
+        log.info("%s: draining for up to %g seconds", signal.Signals(sig).name, self._drain_seconds)
+        self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        self._drain = asyncio.create_task(self._drain_and_exit())
+
+    async def _drain_and_exit(self) -> None:
+        services = getattr(self._app.state, "services", None)
+        if isinstance(services, Services):
+            services.speech.drain()
+            try:
+                await asyncio.wait_for(services.speech.idle(), self._drain_seconds)
+            except TimeoutError:
+                log.warning("%d streams did not end in time and are broken off", services.speech.active)
+                services.speech.abort()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(services.speech.idle(), ABORT_SECONDS)
+        self.should_exit = True

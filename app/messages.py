@@ -1,0 +1,138 @@
+"""The messages of `WS /v1/audio/stream`, as discriminated unions; audio travels as binary frames beside them.
+
+Times and durations are seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
+
+MIN_SPEED = 0.25
+MAX_SPEED = 4.0
+Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
+Speed = Annotated[float, Field(strict=True, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)]
+
+
+def _encodable(text: str) -> str:
+    # JSON can carry half of a surrogate pair; UTF-8, and so espeak and every log, cannot.
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("it holds half of a UTF-16 surrogate pair")
+    return text
+
+
+UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Start(_Message):
+    """First message: how to speak. `sample_rate` in Hz; None keeps the model's."""
+
+    type: Literal["start"]
+    model: UnicodeText | None = None
+    voice: UnicodeText | None = None
+    format: UnicodeText = "pcm"
+    sample_rate: StrictInt | None = None
+    speed: Speed = 1.0
+    lang: UnicodeText | None = None
+    seed: Seed = 0
+    timestamps: StrictBool = False
+
+
+class Text(_Message):
+    """Some text, cut anywhere: sentences are spoken as soon as they are complete."""
+
+    type: Literal["text"]
+    text: UnicodeText
+
+
+class Flush(_Message):
+    """Speak what is left and answer with `done`; text after it begins a new stream of audio."""
+
+    type: Literal["flush"]
+
+
+class Cancel(_Message):
+    """Drop everything not sent yet; answered with a `done` whose `cancelled` is true."""
+
+    type: Literal["cancel"]
+
+
+class End(_Message):
+    """Flush, then close."""
+
+    type: Literal["end"]
+
+
+Incoming = Annotated[Start | Text | Flush | Cancel | End, Field(discriminator="type")]
+INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incoming)
+
+
+class Ready(_Message):
+    """Answer to `start`: what will be used."""
+
+    type: Literal["ready"] = "ready"
+    model: str
+    voice: str
+    lang: str
+    format: str
+    sample_rate: int
+    channels: Literal[1] = 1
+
+
+class WordTiming(_Message):
+    """A word, when it is spoken, and which characters of the text (since the last flush) it is."""
+
+    text: str
+    start: float
+    end: float
+    char_start: int
+    char_end: int
+
+
+class Chunk(_Message):
+    """What the binary frames that follow hold. `words` only with `timestamps`; a pause has no text."""
+
+    type: Literal["chunk"] = "chunk"
+    sequence: int
+    text: str
+    start: float
+    duration: float
+    words: tuple[WordTiming, ...] | None = None
+
+
+class Done(_Message):
+    """The end of what was flushed, or cancelled. `stages` maps a stage to its seconds."""
+
+    type: Literal["done"] = "done"
+    cancelled: bool = False
+    chunks: int = 0
+    audio_duration: float = 0.0
+    first_audio: float | None = None
+    total: float = 0.0
+    real_time_factor: float | None = None
+    stages: dict[str, float] = Field(default_factory=dict)
+
+
+class ErrorDetail(_Message):
+    """OpenAI's error object."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(_Message):
+    """Something went wrong; when `fatal`, the socket is closed next."""
+
+    type: Literal["error"] = "error"
+    error: ErrorDetail
+    fatal: bool
+
+
+Outgoing = Ready | Chunk | Done | Error

@@ -1,0 +1,186 @@
+"""Every Prometheus object of the service, and `record`, which feeds them from one Timeline.
+
+Labels are model, surface and streaming; never a voice, never text. Buckets come from each quantity's own budget.
+The default registry is used: there is one process per device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+from app import __version__
+from models.timeline import Stage, Timeline
+
+# A `_created` series beside every other one tells nothing that is not in the server's log.
+disable_created_metrics()
+
+Surface = Literal["openai", "websocket"]
+Outcome = Literal["ok", "cancelled", "rejected", "failed"]
+
+_LABELS = ("model", "surface", "streaming")
+
+# Each stage has a budget in seconds; its buckets lie around it. One Prometheus family has one set of buckets, so the
+# family carries the union: fine where the short stages are, coarse where only the decoder goes.
+STAGE_BUDGETS: dict[Stage, float] = {
+    Stage.QUEUE: 0.002,
+    Stage.G2P: 0.002,
+    Stage.VOICE: 0.001,
+    Stage.BERT: 0.02,
+    Stage.TEXT_ENCODER: 0.02,
+    Stage.PREDICTOR: 0.03,
+    Stage.DECODER: 0.1,
+    Stage.AUDIO_ENCODE: 0.005,
+}
+
+
+def _around(budget: float) -> list[float]:
+    """Bucket edges from a quarter of a budget to ten times it."""
+    return [float(f"{budget * factor:.3g}") for factor in (0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 10)]
+
+
+_STAGE_EDGES = sorted({edge for budget in STAGE_BUDGETS.values() for edge in _around(budget)} | {2.5, 5.0, 10.0})
+_TTFA_EDGES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10)
+
+stage_duration = Histogram(
+    "tts_stage_duration_seconds",
+    "Seconds a request spent in each stage, summed over its sentences",
+    (*_LABELS, "stage"),
+    buckets=_STAGE_EDGES,
+)
+ttfa = Histogram("tts_ttfa_seconds", "Arrival to first byte of audio", _LABELS, buckets=_TTFA_EDGES)
+ttfa_audible = Histogram(
+    "tts_ttfa_audible_seconds",
+    "Arrival to the moment a player that starts at the first byte reaches a sample above the silence threshold",
+    _LABELS,
+    buckets=_TTFA_EDGES,
+)
+chunk_gap = Histogram(
+    "tts_chunk_gap_seconds",
+    "Time between two pieces of audio handed to the transport",
+    _LABELS,
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+underrun = Histogram(
+    "tts_underrun_seconds",
+    "Silence a player that starts at the first byte had to insert, per request",
+    _LABELS,
+    buckets=(0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+rtf = Histogram(
+    "tts_rtf",
+    "Seconds of processing per second of audio",
+    _LABELS,
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5),
+)
+request_duration = Histogram(
+    "tts_request_duration_seconds",
+    "Arrival to last byte",
+    _LABELS,
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+requests = Counter("tts_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome"))
+audio_seconds = Counter("tts_audio_seconds", "Seconds of audio delivered", _LABELS)
+wasted_audio = Counter("tts_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
+cancel_latency = Histogram(
+    "tts_cancel_latency_seconds",
+    "A client's going to the model thread's being free of its work",
+    ("model",),
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+)
+
+queue_depth = Gauge("tts_queue_depth", "Utterances waiting for the model thread", ("priority",))
+active_streams = Gauge("tts_active_streams", "Requests and sockets being served")
+heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
+ready = Gauge("tts_ready", "1 when every model to be served is warm and the server is not draining")
+warmup_seconds = Gauge("tts_warmup_seconds", "Seconds the warm-up of a model took", ("model",))
+mlx_active = Gauge("tts_mlx_active_memory_bytes", "Bytes MLX arrays occupy")
+mlx_cache = Gauge("tts_mlx_cache_memory_bytes", "Bytes MLX keeps for reuse")
+mlx_peak = Gauge("tts_mlx_peak_memory_bytes", "Most bytes MLX arrays ever occupied")
+event_loop_lag = Histogram(
+    "tts_event_loop_lag_seconds",
+    "How late the event loop ran a timer",
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
+)
+build_info = Gauge("tts_build_info", "Always 1; the labels say what is running", ("version", "python", "platform"))
+build_info.labels(__version__, platform.python_version(), platform.system().lower()).set(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Which series a request belongs to."""
+
+    model: str
+    surface: Surface
+    streaming: bool
+
+    def values(self) -> tuple[str, str, str]:
+        """In the order of the metrics' label names."""
+        return (self.model, self.surface, "true" if self.streaming else "false")
+
+
+@dataclass(slots=True)
+class Playback:
+    """How a player that starts at the first byte fares: gaps between pieces, and silence it had to insert."""
+
+    gaps: list[float] = field(default_factory=list)
+    underrun: float = 0.0
+    _last: float | None = None
+    _until: float = 0.0
+
+    def delivered(self, seconds: float, now: float | None = None) -> None:
+        """Note that `seconds` of audio were handed to the transport at `now` (perf_counter)."""
+        now = time.perf_counter() if now is None else now
+        if self._last is None:
+            self._until = now
+        else:
+            self.gaps.append(now - self._last)
+            self.underrun += max(0.0, now - self._until)
+        self._last = now
+        self._until = max(self._until, now) + seconds
+
+
+def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
+    """Feed one finished request into the histograms. Call once per request."""
+    timeline.finish()
+    values = labels.values()
+    requests.labels(*values, outcome).inc()
+    if outcome == "rejected":
+        return
+    for stage, seconds in timeline.stages.items():
+        stage_duration.labels(*values, stage.value).observe(seconds)
+    if timeline.ttfa_seconds is not None:
+        ttfa.labels(*values).observe(timeline.ttfa_seconds)
+    if timeline.first_audible is not None:
+        ttfa_audible.labels(*values).observe(timeline.first_audible - timeline.started)
+    for gap in playback.gaps:
+        chunk_gap.labels(*values).observe(gap)
+    audio_seconds.labels(*values).inc(timeline.audio_seconds)
+    if outcome == "ok":
+        request_duration.labels(*values).observe(timeline.total_seconds)
+        underrun.labels(*values).observe(playback.underrun)
+        if timeline.rtf is not None:
+            rtf.labels(*values).observe(timeline.rtf)
+
+
+async def watch_event_loop(interval: float = 0.25) -> None:
+    """Observe, until cancelled, how late timers fire."""
+    while True:
+        due = time.perf_counter() + interval
+        await asyncio.sleep(interval)
+        event_loop_lag.observe(max(0.0, time.perf_counter() - due))
+
+
+def read_memory() -> None:
+    """Set the memory gauges from MLX's own counters."""
+    from models.backend import memory as measure
+
+    use = measure()
+    mlx_active.set(use.active)
+    mlx_cache.set(use.cache)
+    mlx_peak.set(use.peak)

@@ -1,0 +1,300 @@
+"""One stream of speech: text in, audio in its place in time out.
+
+While one sentence is being sent the next ones are phonemized and computed, at most AHEAD of them: a reader that is
+slow, or gone, stops its own generation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from app import errors, metrics
+from app.jobs import CancelToken, Priority
+from app.jobs import Utterance as Spoken
+from app.text.errors import (
+    MarkupError,
+    NothingToSpeakError,
+    PhonemizerUnavailableError,
+    TextError,
+    UnsupportedLanguageError,
+)
+from app.text.plan import Pause, Phonemizer, Utterance
+from app.worker import ModelWorker
+from models.contract import InputTooLongError, ModelRequestError, Pcm, SpeechRequest, Synthesizer
+from models.contract import UnknownVoiceError as ModelUnknownVoiceError
+from models.timeline import Stage, Timeline
+
+# Sentences in work besides the one being sent.
+AHEAD = 2
+# The least sample that counts as sound.
+AUDIBLE = 1e-3
+# Longest single piece of silence, in seconds: a long pause is made as it is sent.
+SILENCE_PIECE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Options that were checked against a loaded model."""
+
+    model: str
+    synthesizer: Synthesizer
+    phonemizer: Phonemizer
+    voice: str
+    language: str
+    speed: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the input, with the seconds of the stream in which it is spoken."""
+
+    text: str
+    start: float
+    end: float
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenChunk:
+    """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
+
+    `words` are those this piece finishes. A pause has no text. `audible` is the offset of the first sample that can
+    be heard, if there is one.
+    """
+
+    pcm: Pcm
+    start: float
+    duration: float
+    text: str
+    char_start: int
+    char_end: int
+    words: tuple[Word, ...]
+    audible: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    utterance: Utterance
+    offset: int
+    spoken: Spoken
+
+
+class SpeechStream:
+    """Text in (`feed`, `finish`), SpokenChunks out (`async for`). `close` must be called in the end."""
+
+    def __init__(
+        self,
+        worker: ModelWorker,
+        g2p: ThreadPoolExecutor,
+        speaker: Speaker,
+        timeline: Timeline,
+        labels: metrics.Labels,
+    ) -> None:
+        self.timeline = timeline
+        self.speaker = speaker
+        self.cancelled = CancelToken()
+        self._worker = worker
+        self._g2p = g2p
+        self.labels = labels
+        self._playback = metrics.Playback()
+        # Unbounded by count: callers bound the characters of one stream.
+        self._pieces: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
+        # Unbounded by type, bounded by _room.
+        self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(1 + AHEAD)
+        self._looked_ahead = asyncio.Event()
+        self._submitted: set[Spoken] = set()
+        self._priority = Priority.FIRST
+        self._count = 0
+        self._whole = False
+        self._pauses = False
+        self._position = 0
+        self._recorded = False
+        self._producer = asyncio.create_task(self._produce())
+        self._chunks = self._consume()
+
+    def feed(self, text: str, offset: int = 0) -> None:
+        """Speak `text`, which begins at character `offset` of the client's text."""
+        self._pieces.put_nowait((text, offset))
+
+    def finish(self) -> None:
+        """No more text follows."""
+        self._pieces.put_nowait(None)
+
+    def __aiter__(self) -> AsyncIterator[SpokenChunk]:
+        return self._chunks
+
+    async def is_whole(self) -> bool:
+        """After the first chunk: whether it was all. Waits until the sentence after it is known, not spoken."""
+        await self._looked_ahead.wait()
+        return self._whole and not self._submitted
+
+    def delivered(self, chunk: SpokenChunk, sent: bool = True) -> None:
+        """Note that `chunk` was handed to the transport; `sent` is False while the codec holds all of it back."""
+        self.timeline.audio_seconds += chunk.duration
+        if not sent:
+            return
+        self.timeline.mark_first_audio()
+        self._playback.delivered(chunk.duration)
+        if chunk.audible is not None:
+            self.timeline.mark_first_audible((self.timeline.first_audio or 0.0) + chunk.start + chunk.audible)
+
+    def close(self, outcome: metrics.Outcome) -> None:
+        """Stop everything that still works for this stream and record it. Later calls change nothing."""
+        if self._recorded:
+            return
+        self._recorded = True
+        if outcome != "ok":
+            self.cancelled.cancel()
+        self._producer.cancel()
+        for spoken in self._submitted:
+            spoken.close()
+        metrics.record(self.timeline, self.labels, outcome, self._playback)
+
+    # From text to submitted sentences.
+
+    async def _produce(self) -> None:
+        nothing: errors.ServiceError | None = None
+        try:
+            while (piece := await self._pieces.get()) is not None:
+                try:
+                    await self._plan(*piece)
+                except errors.NothingToSpeakError as error:
+                    nothing = error
+            if self._count == 0:
+                raise nothing or errors.NothingToSpeakError("The input holds nothing that can be spoken.")
+            self._whole = self._count == 1 and not self._pauses
+            self._planned.put_nowait(None)
+        except Exception as error:
+            self._planned.put_nowait(error)
+        finally:
+            self._looked_ahead.set()
+
+    async def _plan(self, text: str, offset: int) -> None:
+        loop = asyncio.get_running_loop()
+        speaker = self.speaker
+        segments: Iterator[Utterance | Pause] | None = None
+
+        def step() -> Utterance | Pause | None:
+            nonlocal segments
+            with self.timeline.measure(Stage.G2P), as_service_errors():
+                if segments is None:
+                    model = speaker.synthesizer
+                    segments = iter(
+                        speaker.phonemizer.segments(text, symbols=model.symbols, max_phonemes=model.max_phonemes)
+                    )
+                return next(segments, None)
+
+        while True:
+            await self._room.acquire()
+            segment = await loop.run_in_executor(self._g2p, step)
+            if segment is None:
+                self._room.release()
+                return
+            if isinstance(segment, Pause):
+                self._pauses = True
+            planned = segment if isinstance(segment, Pause) else self._submit(segment, offset)
+            self._count += 1
+            if self._count > 1:
+                self._looked_ahead.set()
+            self._planned.put_nowait(planned)
+
+    def _submit(self, utterance: Utterance, offset: int) -> _Sentence:
+        speaker = self.speaker
+        request = SpeechRequest(utterance.text, utterance.phonemes, speaker.voice, speaker.speed, speaker.seed)
+        priority, self._priority = self._priority, Priority.LATER
+        with as_service_errors():
+            spoken = self._worker.submit(speaker.model, request, self.timeline, self.cancelled, priority)
+        self._submitted.add(spoken)
+        return _Sentence(utterance, offset, spoken)
+
+    # From computed chunks to chunks in place.
+
+    async def _consume(self) -> AsyncIterator[SpokenChunk]:
+        while (planned := await self._planned.get()) is not None:
+            if isinstance(planned, BaseException):
+                raise planned
+            if isinstance(planned, Pause):
+                for pcm in self._silence(planned.seconds):
+                    yield self._place(pcm, "", 0, 0, ())
+            else:
+                async for chunk in self._speak(planned):
+                    yield chunk
+            self._room.release()
+
+    async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
+        utterance, offset = sentence.utterance, sentence.offset
+        begin = self._position / self._rate
+        ends: list[float] = []
+        spoken_words = 0
+        with as_service_errors():
+            async for chunk in sentence.spoken:
+                ends.extend(chunk.phoneme_ends)
+                words = []
+                while spoken_words < len(utterance.words) and utterance.words[spoken_words].phoneme_end <= len(ends):
+                    span = utterance.words[spoken_words]
+                    spoken_words += 1
+                    start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
+                    end = ends[span.phoneme_end - 1] if span.phoneme_end else start
+                    words.append(
+                        Word(span.text, begin + start, begin + end, offset + span.char_start, offset + span.char_end)
+                    )
+                if chunk.last:
+                    self._submitted.discard(sentence.spoken)
+                yield self._place(
+                    chunk.pcm,
+                    utterance.text,
+                    offset + utterance.char_start,
+                    offset + utterance.char_end,
+                    tuple(words),
+                )
+        self._submitted.discard(sentence.spoken)
+
+    def _place(self, pcm: Pcm, text: str, char_start: int, char_end: int, words: tuple[Word, ...]) -> SpokenChunk:
+        start = self._position / self._rate
+        self._position += pcm.size
+        loud = np.flatnonzero(np.abs(pcm) > AUDIBLE) if self.timeline.first_audible is None else np.empty(0, np.intp)
+        audible = float(loud[0]) / self._rate if loud.size else None
+        return SpokenChunk(pcm, start, pcm.size / self._rate, text, char_start, char_end, words, audible)
+
+    def _silence(self, seconds: float) -> Iterator[Pcm]:
+        left = round(seconds * self._rate)
+        piece = round(SILENCE_PIECE * self._rate)
+        while left > 0:
+            yield np.zeros(min(left, piece), np.float32)
+            left -= piece
+
+    @property
+    def _rate(self) -> int:
+        return self.speaker.synthesizer.sample_rate
+
+
+@contextmanager
+def as_service_errors() -> Iterator[None]:
+    """Say what text and models refuse in the service's own errors."""
+    try:
+        yield
+    except NothingToSpeakError as error:
+        raise errors.NothingToSpeakError(str(error)) from error
+    except MarkupError as error:
+        raise errors.MarkupError(str(error)) from error
+    except UnsupportedLanguageError as error:
+        raise errors.UnsupportedLanguageError(str(error)) from error
+    except PhonemizerUnavailableError as error:
+        raise errors.UnavailableError(str(error)) from error
+    except TextError as error:
+        raise errors.InvalidRequestError(str(error), param="input") from error
+    except ModelUnknownVoiceError as error:
+        raise errors.UnknownVoiceError(str(error)) from error
+    except InputTooLongError as error:
+        raise errors.TextTooLongError(str(error)) from error
+    except ModelRequestError as error:
+        raise errors.InvalidRequestError(str(error)) from error

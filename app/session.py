@@ -1,0 +1,310 @@
+"""StreamSession: the protocol of `WS /v1/audio/stream` as a value.
+
+Frames and audio go in, effects come out; there is no I/O and no clock, so every rule of the protocol is tested without
+a socket. Text between two flushes is a *set*: it has one stream of audio, one `Timeline`, and is answered by exactly
+one `done` or one `error`.
+
+    NEW --start--> OPEN --end--> ENDING --last set answered--> CLOSED
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+
+from pydantic import BaseModel, ValidationError
+
+from app import messages
+from app.errors import BodyTooLargeError, DrainingError, EmptyInputError, ProtocolError, ServiceError, TextTooLongError
+from app.pipeline import SpokenChunk, as_service_errors
+from app.text.stream import SentenceBuffer
+from models.timeline import Timeline
+
+# Sets that may wait to be spoken; a client that flushes more often than that is not listening.
+MAX_SETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a JSON message."""
+
+    message: messages.Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Check the options, then call `ready` or `failed`."""
+
+    start: messages.Start
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    """Speak `text`, which begins at character `offset` of the set's text."""
+
+    set_id: int
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The set has no more text."""
+
+    set_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Stop speaking every set, before carrying out what follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the socket."""
+
+    code: int
+    reason: str
+
+
+Effect = Send | Prepare | Speak | Finish | Drop | Close
+
+
+class State(Enum):
+    """Where a session is."""
+
+    NEW = "new"
+    OPEN = "open"
+    ENDING = "ending"
+    CLOSED = "closed"
+
+
+class StreamSession:
+    """One client's session. Every method returns the effects to carry out, in order."""
+
+    def __init__(self, *, max_characters: int, max_frame_bytes: int) -> None:
+        self.state = State.NEW
+        self._max_characters = max_characters
+        self._max_frame_bytes = max_frame_bytes
+        self._timestamps = False
+        self._language = "en-us"
+        self._buffer = SentenceBuffer()
+        self._set_id = 0
+        self._characters = 0
+        self._pending = False
+        self._cursor = 0
+        self._committed = False
+        self._unanswered: list[int] = []
+        self._sequence = 0
+        self._set_chunks = 0
+        self._heard_text = False
+        self._farewell: list[Effect] = [Close(1000, "")]
+
+    @property
+    def busy(self) -> bool:
+        """Whether a set waits for its answer."""
+        return bool(self._unanswered)
+
+    def receive(self, frame: str | bytes) -> list[Effect]:
+        """A frame from the client."""
+        if self.state is State.CLOSED:
+            return []
+        try:
+            return self._handle(self._parse(frame))
+        except ServiceError as error:
+            return self.fail(error)
+
+    def ready(self, ready: messages.Ready) -> list[Effect]:
+        """The options of `start` were found good."""
+        self.state = State.OPEN
+        self._language = ready.lang
+        self._buffer = SentenceBuffer(ready.lang)
+        return [Send(ready)]
+
+    def chunk(self, chunk: SpokenChunk) -> list[Effect]:
+        """A piece of audio is about to be sent."""
+        words = None
+        if self._timestamps:
+            words = tuple(
+                messages.WordTiming(
+                    text=word.text,
+                    start=round(word.start, 4),
+                    end=round(word.end, 4),
+                    char_start=word.char_start,
+                    char_end=word.char_end,
+                )
+                for word in chunk.words
+            )
+        message = messages.Chunk(
+            sequence=self._sequence,
+            text=chunk.text,
+            start=round(chunk.start, 6),
+            duration=round(chunk.duration, 6),
+            words=words,
+        )
+        self._sequence += 1
+        self._set_chunks += 1
+        return [Send(message)]
+
+    def finished(self, timeline: Timeline) -> list[Effect]:
+        """The oldest set was sent to its last byte."""
+        return self._answer(Send(self._done(timeline)))
+
+    def set_failed(self, error: ServiceError) -> list[Effect]:
+        """The oldest set could not be spoken; the session goes on."""
+        return self._answer(Send(_error(error, fatal=False)))
+
+    def fail(self, error: ServiceError) -> list[Effect]:
+        """The session cannot go on."""
+        if self.state is State.CLOSED:
+            return []
+        self.state = State.CLOSED
+        self._unanswered.clear()
+        # RFC 6455 allows a close reason 123 bytes.
+        reason = error.message.encode()[:120].decode(errors="ignore")
+        return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, reason)]
+
+    def drain(self) -> list[Effect]:
+        """The server is going down: speak what was sent, then close."""
+        if self.state is State.CLOSED:
+            return []
+        error = DrainingError("The server is shutting down.")
+        self._farewell = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
+        return self._end() if self.state is not State.ENDING else []
+
+    def _parse(self, frame: str | bytes) -> BaseModel:
+        size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
+        if size > self._max_frame_bytes:
+            raise BodyTooLargeError(f"A message of {size} bytes; at most {self._max_frame_bytes} are accepted.")
+        if isinstance(frame, bytes):
+            raise ProtocolError("Binary messages are not accepted; send JSON text.")
+        try:
+            data = json.loads(frame)
+        except (ValueError, RecursionError):
+            raise ProtocolError("The message is not valid JSON.") from None
+        try:
+            return messages.INCOMING.validate_python(data)
+        except ValidationError as error:
+            raise ProtocolError(*_explain(error)) from None
+
+    def _handle(self, message: BaseModel) -> list[Effect]:
+        if isinstance(message, messages.Start):
+            if self.state is not State.NEW:
+                raise ProtocolError("The session has started already; 'start' comes once, first.")
+            self._timestamps = message.timestamps
+            return [Prepare(message)]
+        if self.state is State.NEW:
+            raise ProtocolError("The first message must be 'start'.")
+        if isinstance(message, messages.Cancel):
+            return self._cancel()
+        if self.state is State.ENDING:
+            raise ProtocolError("After 'end' only 'cancel' is accepted.")
+        if isinstance(message, messages.Text):
+            return self._hear(message.text)
+        if isinstance(message, messages.Flush):
+            return self._flush()
+        return self._end()
+
+    def _hear(self, text: str) -> list[Effect]:
+        if self._characters + len(text) > self._max_characters:
+            raise TextTooLongError(
+                f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
+                param="text",
+            )
+        self._heard_text = True
+        self._characters += len(text)
+        self._pending = self._pending or bool(text.strip())
+        with as_service_errors():
+            return self._speak(self._buffer.feed(text))
+
+    def _speak(self, sentences: list[str]) -> list[Effect]:
+        effects: list[Effect] = []
+        for sentence in sentences:
+            # The sentences joined are the fragments joined, so offsets add up.
+            offset, self._cursor = self._cursor, self._cursor + len(sentence)
+            if sentence.strip():
+                self._committed = True
+                effects.append(Speak(self._set_id, sentence, offset))
+        return effects
+
+    def _flush(self) -> list[Effect]:
+        with as_service_errors():
+            effects = self._speak(self._buffer.flush())
+        if not self._committed:
+            self._next_set()
+            error = EmptyInputError("There is no text to speak since the last flush.", param="text")
+            return [Send(_error(error, fatal=False))]
+        if len(self._unanswered) >= MAX_SETS:
+            raise ProtocolError(f"{MAX_SETS} flushes wait for their audio already; wait for 'done'.")
+        effects.append(Finish(self._set_id))
+        self._unanswered.append(self._set_id)
+        self._next_set()
+        return effects
+
+    def _next_set(self) -> None:
+        self._set_id += 1
+        self._characters = 0
+        self._pending = False
+        self._cursor = 0
+        self._committed = False
+
+    def _cancel(self) -> list[Effect]:
+        self._buffer = SentenceBuffer(self._language)
+        self._next_set()
+        self._unanswered.clear()
+        effects: list[Effect] = [Drop(), Send(messages.Done(cancelled=True, chunks=self._set_chunks))]
+        self._set_chunks = 0
+        return effects + self._leave()
+
+    def _end(self) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._pending or (self.state is State.OPEN and not self._heard_text and self._says_goodbye):
+            effects = self._flush()
+        self.state = State.ENDING
+        return effects + self._leave()
+
+    @property
+    def _says_goodbye(self) -> bool:
+        """Whether the client, not the server, ends the session: only a client can have forgotten its text."""
+        return self._farewell == [Close(1000, "")]
+
+    def _answer(self, answer: Send) -> list[Effect]:
+        if self._unanswered:
+            self._unanswered.pop(0)
+        self._set_chunks = 0
+        return [answer, *self._leave()]
+
+    def _leave(self) -> list[Effect]:
+        if self.state is not State.ENDING or self._unanswered:
+            return []
+        self.state = State.CLOSED
+        return list(self._farewell)
+
+    def _done(self, timeline: Timeline) -> messages.Done:
+        return messages.Done(
+            chunks=self._set_chunks,
+            audio_duration=round(timeline.audio_seconds, 6),
+            first_audio=_round(timeline.ttfa_seconds),
+            total=round(timeline.total_seconds, 6),
+            real_time_factor=_round(timeline.rtf),
+            stages={stage.value: round(seconds, 6) for stage, seconds in timeline.stages.items()},
+        )
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _error(error: ServiceError, *, fatal: bool) -> messages.Error:
+    return messages.Error(error=messages.ErrorDetail.model_validate(error.body()), fatal=fatal)
+
+
+def _explain(error: ValidationError) -> tuple[str]:
+    first = error.errors(include_url=False)[0]
+    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        return ("The message needs a 'type': one of start, text, flush, cancel, end.",)
+    if first["type"] in {"model_attributes_type", "dict_type"}:
+        return ("The message must be a JSON object.",)
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return (f"'{where}' of '{first['loc'][0]}': {first['msg']}.",)

@@ -1,0 +1,193 @@
+"""Speech as the surfaces see it: check a request, admit it, open its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from app import errors, metrics
+from app.catalog import OPENAI_NAMES
+from app.config import Settings
+from app.jobs import ModelStatus
+from app.pipeline import Speaker, SpeechStream, as_service_errors
+from app.text.languages import normalize_language
+from app.text.plan import Phonemizer, get_phonemizer
+from app.voices import language_of, resolve_alias
+from app.worker import ModelWorker
+from models.contract import Synthesizer
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+
+class ModelInfo(Protocol):
+    """A catalogue entry, as the service reads it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def license(self) -> str: ...
+
+    @property
+    def aliases(self) -> Sequence[str]: ...
+
+    @property
+    def install_command(self) -> str | None: ...
+
+
+class Catalogue(Protocol):
+    """The catalogue of models, as the service reads it."""
+
+    def models(self) -> Sequence[ModelInfo]: ...
+
+    def default(self) -> str: ...
+
+    def resolve(self, name: str | None) -> str: ...
+
+    def present(self, name: str) -> bool: ...
+
+    def load(self, name: str) -> Synthesizer: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOptions:
+    """How to speak. None means the default. `speed` in [0.25, 4]."""
+
+    model: str | None = None
+    voice: str | None = None
+    lang: str | None = None
+    speed: float = 1.0
+    seed: int = 0
+
+
+class SpeechService:
+    """Checks requests, opens streams and counts them."""
+
+    def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
+        self.settings = settings
+        self.catalog = catalog
+        self.worker = worker
+        # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
+        self.default_model = catalog.default()
+        self.front_end: Literal["loading", "ready", "failed"] = "loading"
+        # One thread: espeak is not thread-safe, and a sentence takes a millisecond.
+        self._g2p = ThreadPoolExecutor(1, thread_name_prefix="g2p")
+        self._slots = 0
+        self._draining = asyncio.Event()
+        self._aborted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def warm(self, language: str = "en-us") -> None:
+        """Load the lexicons of `language`; `front_end` says how that went."""
+        try:
+            phonemizer = await self._phonemizer(language)
+            await asyncio.get_running_loop().run_in_executor(self._g2p, phonemizer.warm)
+        except Exception:  # whatever it is, /readyz must say so rather than wait for ever
+            log.exception("text in %s cannot be phonemized", language)
+            self.front_end = "failed"
+        else:
+            self.front_end = "ready"
+
+    def close(self) -> None:
+        """End the G2P thread."""
+        self._g2p.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def draining(self) -> bool:
+        """Whether new work is refused because the server is going down."""
+        return self._draining.is_set()
+
+    @property
+    def active(self) -> int:
+        """Slots in use."""
+        return self._slots
+
+    def drain(self) -> None:
+        """Refuse new work from now on."""
+        self._draining.set()
+
+    async def drained(self) -> None:
+        """Wait until new work is refused."""
+        await self._draining.wait()
+
+    def abort(self) -> None:
+        """Have every stream broken off: draining took too long."""
+        self._aborted.set()
+
+    async def aborted(self) -> None:
+        """Wait until streams are to be broken off."""
+        await self._aborted.wait()
+
+    async def idle(self) -> None:
+        """Wait until no slot is in use."""
+        await self._idle.wait()
+
+    def admit(self) -> None:
+        """Take a slot; `release` gives it back. Raises DrainingError, or OverloadedError beyond `max_streams`."""
+        if self.draining:
+            raise errors.DrainingError("The server is shutting down; try again shortly.")
+        if self._slots >= self.settings.max_streams:
+            raise errors.OverloadedError(f"{self._slots} streams are being served already; try again shortly.")
+        self._slots += 1
+        self._idle.clear()
+        metrics.active_streams.set(self._slots)
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self._slots -= 1
+        metrics.active_streams.set(self._slots)
+        if self._slots == 0:
+            self._idle.set()
+
+    def model_name(self, name: str | None) -> str:
+        """The catalogue's name for what a client calls a model. Raises UnknownModelError."""
+        if name is None or name.strip().lower() in OPENAI_NAMES:
+            return self.default_model
+        return self.catalog.resolve(name)
+
+    def model(self, name: str | None) -> tuple[str, Synthesizer]:
+        """A warm model. Raises UnknownModelError, ModelAbsentError; ModelLoadingError while it is being loaded.
+
+        A model that is present and not loaded begins to load.
+        """
+        canonical = self.model_name(name)
+        status = self.worker.state(canonical).status
+        if status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+            if not self.catalog.present(canonical):
+                command = next((info.install_command for info in self.catalog.models() if info.name == canonical), None)
+                hint = f" Install them with: {command}" if command else ""
+                raise errors.ModelAbsentError(f"The weights of model '{canonical}' are not on this machine.{hint}")
+            self.worker.request_load(canonical)
+        return canonical, self.worker.ready_model(canonical)
+
+    async def prepare(self, options: SpeechOptions) -> Speaker:
+        """Check `options`. Raises ServiceError: unknown model, voice or language; model absent or loading."""
+        model, synthesizer = self.model(options.model)
+        default = self.settings.default_voice if model == self.default_model else None
+        voice = options.voice or default or synthesizer.default_voice
+        voice = resolve_alias(voice, synthesizer)
+        with as_service_errors():
+            synthesizer.check_voice(voice)
+            language = normalize_language(options.lang or language_of(voice, synthesizer.voices))
+        phonemizer = await self._phonemizer(language)
+        return Speaker(model, synthesizer, phonemizer, voice, language, options.speed, options.seed)
+
+    async def _phonemizer(self, language: str) -> Phonemizer:
+        with as_service_errors():
+            return await asyncio.get_running_loop().run_in_executor(self._g2p, get_phonemizer, language)
+
+    def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:
+        """Open a stream; call on the event loop. It takes no slot: requests and sockets do."""
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels)

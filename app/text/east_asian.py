@@ -1,0 +1,77 @@
+"""What Japanese and Chinese share: text without spaces, cut into words by a library, with foreign words inside."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import unicodedata
+from types import ModuleType
+from typing import Final
+
+from app.text.canonical import COMBINING, canonical
+from app.text.errors import MissingExtraError
+from app.text.pieces import Piece, append_mark, word
+
+_MARKS: Final = {
+    "，": ",", "、": ",", "；": ";", "：": ":", "！": "!", "？": "?", "。": ".", "．": ".", "—": "—", "–": "—",
+    ",": ",", ";": ";", ":": ":", "!": "!", "?": "?", ".": ".", "(": ",", ")": ",", "・": ",", "〜": "—", "～": "—",
+    "…": "…",
+}  # fmt: skip
+# Kanji, kana and bopomofo; every other letter is foreign.
+_NATIVE: Final = (
+    "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003134f"
+)
+_FINDER: Final = re.compile(
+    rf"(?P<number>[0-9]+(?:\.[0-9]+)?%?)|(?P<native>[{_NATIVE}]+)"
+    rf"|(?P<foreign>(?:(?![{_NATIVE}])[^\W\d_]|(?!\w)[{COMBINING}])+(?:'[A-Za-z]+)*)"
+    r"|(?P<other>[^\W_])|(?P<mark>[^\w\s])"
+)
+# What misaki and the libraries under it raise at text they did not expect.
+SURPRISES: Final = (LookupError, ValueError, TypeError, AssertionError)
+
+
+def import_extra(name: str, extra: str, language: str) -> ModuleType:
+    """Import a module of an optional dependency group. Raises MissingExtraError, which says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{language} needs packages that are not installed ({error.name or name}); "
+            f"install them with: pip install 'nightingale[{extra}]'",
+            extra=extra,
+        ) from error
+
+
+def tokens(text: str, offset: int) -> list[Piece]:
+    """Return numbers, foreign words, native runs and marks; `tag` tells them apart ("number", "foreign", "native")."""
+    pieces: list[Piece] = []
+    plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in canonical(text))
+    for match in _FINDER.finditer(plain):
+        start, end, found = offset + match.start(), offset + match.end(), match.group()
+        if match.lastgroup != "mark":
+            pieces.append(word(found, start, end, tag=match.lastgroup))
+            continue
+        mark = _MARKS.get(found)
+        if mark is not None:
+            append_mark(pieces, mark, start, end)
+    return pieces
+
+
+def cut(piece: Piece, words: list[str]) -> list[Piece]:
+    """Return a native run as the pieces of its words, which joined are the run."""
+    if "".join(words) != piece.text:
+        return [piece]
+    pieces: list[Piece] = []
+    position = piece.start
+    for item in words:
+        pieces.append(word(item, position, position + len(item), tag=piece.tag))
+        position += len(item)
+    return pieces
+
+
+def pronounce_foreign(piece: Piece) -> None:
+    """Say a word of another script as English would."""
+    from app.text.english.pronouncer import English
+
+    English(british=False).pronounce([piece])

@@ -1,0 +1,1 @@
+"""English: normalisation, part-of-speech rules and pronunciation."""

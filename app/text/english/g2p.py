@@ -1,0 +1,184 @@
+"""English words to Kokoro's phonemes: the lexicon, then espeak-ng, then the letters."""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from app.text.english.lexicon import (
+    CONSONANTS,
+    NOTHING_FOLLOWS,
+    VOWELS,
+    Following,
+    get_lexicon,
+    restress,
+)
+from app.text.english.tagger import Tagger
+from app.text.espeak import get_espeak
+from app.text.pieces import Kind, Piece
+from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LOG = logging.getLogger(__name__)
+_TIE: Final = "\u0361"
+_INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SYLLABIC: Final = "\u0329"
+
+# espeak-ng's IPA to misaki's alphabet, longest first; then what differs between the accents.
+_BOTH: Final = (
+    ("ʔˌn" + _SYLLABIC, "ʔn"), ("ʔn" + _SYLLABIC, "ʔn"), (f"a{_TIE}ɪ", "I"), (f"a{_TIE}ʊ", "W"), (f"d{_TIE}ʒ", "ʤ"),
+    (f"e{_TIE}ɪ", "A"), (f"t{_TIE}ʃ", "ʧ"), (f"ɔ{_TIE}ɪ", "Y"), (f"ə{_TIE}l", "ᵊl"), ("ʲo", "jo"), ("ʲə", "jə"),
+    ("e", "A"), ("ʲ", ""), ("ɚ", "əɹ"), ("r", "ɹ"), ("x", "k"), ("ç", "k"), ("ɐ", "ə"), ("ɬ", "l"), ("\u0303", ""),
+)  # fmt: skip
+_AMERICAN: Final = ((f"o{_TIE}ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""))
+_BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q"))
+
+
+class EnglishG2P:
+    """Pronounces the words of a sentence in one accent. Thread-safe once built."""
+
+    def __init__(self, *, british: bool) -> None:
+        self._british = british
+        self._lexicon = get_lexicon(british=british)
+        self._unlisted = lru_cache(maxsize=4096)(self._pronounce_unlisted)
+
+    def pronounce(self, pieces: Sequence[Piece]) -> None:
+        """Fill in `phonemes` of every word of one sentence. Works from the end: sounds depend on what follows."""
+        tagger = Tagger([_for_tagging(piece) for piece in pieces])
+        following = NOTHING_FOLLOWS
+        for i in range(len(pieces) - 1, -1, -1):
+            piece = pieces[i]
+            if piece.kind is Kind.WORD:
+                piece.phonemes = self._word(piece, i, tagger, following)
+            following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
+        for before, piece in pairwise(pieces):
+            if piece.glued and piece.text == "'s" and before.phonemes:
+                piece.phonemes = (self._lexicon.add_s(before.phonemes) or "")[len(before.phonemes) :]
+        for piece in pieces:
+            if piece.kind is Kind.WORD:
+                piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
+
+    def _word(self, piece: Piece, i: int, tagger: Tagger, following: Following) -> str:
+        text = piece.text.replace("’", "'")
+        if piece.tag == "LETTERS":
+            return self._lexicon.spell(text) or self._unlisted(text)
+        if text.isascii():
+            tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
+            phonemes = self._lexicon.pronounce(text, tag, following)
+            if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):
+                return phonemes
+            parts = _parts(text)
+            if len(parts) > 1:
+                return self._compound(parts, following)
+        return self._unlisted(text)
+
+    def _needs_tag(self, text: str) -> bool:
+        lower = text.lower()
+        return lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
+
+    def _compound(self, parts: list[str], following: Following) -> str:
+        """The parts of "well-known" or "GitHub" in one breath; every stress but the first's is lowered."""
+        spoken: list[str] = []
+        for i, part in enumerate(reversed(parts)):
+            phonemes = self._lexicon.pronounce(part, "NN", following if i == 0 else NOTHING_FOLLOWS)
+            spoken.append(phonemes or self._unlisted(part))
+        first, *others = reversed(spoken)
+        return "".join([first, *(restress(phonemes, -0.5) for phonemes in others)])
+
+    def _pronounce_unlisted(self, text: str) -> str:
+        """A word that is in no lexicon."""
+        text = unicodedata.normalize("NFC", text)
+        plain = _strip_accents(text)
+        listed = self._lexicon.pronounce(plain, "NN") if plain != text and plain.isascii() and plain else None
+        if listed and "\u0308" in unicodedata.normalize("NFKD", text):  # "naïve": two dots change no sound
+            return listed
+        espeak = get_espeak("en-gb" if self._british else "en-us")
+        if espeak is not None:
+            spoken = self._from_espeak(espeak.phonemes(text.lower() if text.isupper() else text))
+            # For a character that it does not know espeak-ng says "letter" and its code, one by one.
+            coded = not text.isascii() and "lˌɛ" in spoken
+            if not coded and any(character in VOWELS for character in spoken):
+                return spoken
+        return listed or self._spell_out(plain)
+
+    def _from_espeak(self, ipa: str) -> str:
+        for old, new in (*_BOTH, *(_BRITISH if self._british else _AMERICAN)):
+            ipa = ipa.replace(old, new)
+        ipa = re.sub(rf"(\S){_SYLLABIC}", r"ᵊ\1", ipa).replace("o", "ɔ").replace(_TIE, "")
+        return restrict(ipa, KOKORO_SYMBOLS).strip()
+
+    def _spell_out(self, text: str) -> str:
+        """Letters by name; characters of other scripts by the name of their script, once a run."""
+        spoken: list[str] = []
+        for character in text:
+            name = self._lexicon.spell(character) if character.isascii() and character.isalpha() else None
+            if name is None and character.isalnum():
+                script = unicodedata.name(character, "unknown").split()[0].split("-")[0].lower()
+                script = {"cjk": "chinese"}.get(script, script)
+                name = " ".join(filter(None, (self._listed_or_known(word) for word in (script, "letter"))))
+            if name and (not spoken or spoken[-1] != name or character.isascii()):
+                spoken.append(name)
+        return " ".join(spoken)
+
+    def _listed_or_known(self, word: str) -> str:
+        listed = self._lexicon.pronounce(word, "NN") if word.isalpha() and word.isascii() else None
+        if listed:
+            return listed
+        espeak = get_espeak("en-gb" if self._british else "en-us")
+        return self._from_espeak(espeak.phonemes(word)) if espeak is not None else ""
+
+
+_CONTEXTUAL: Final = _words("a an the to in am i used that by")
+
+
+def _for_tagging(piece: Piece) -> str:
+    return "" if piece.kind is Kind.PUNCTUATION else piece.text
+
+
+def _is_shouted_name(text: str, unlisted: bool) -> bool:
+    """Whether a capitalised word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
+    return unlisted and len(text) > 6 and text.isupper() and text.isalpha() and not _is_listed(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_listed(text: str) -> bool:
+    lexicon = get_lexicon(british=False)
+    lower = text.lower()
+    return lexicon.gold(text) is not None or lexicon.gold(lower) is not None or lexicon.pronounce(lower) is not None
+
+
+def _begins_with_vowel(phonemes: str, otherwise: bool | None) -> bool | None:
+    """Whether speech starts with a vowel; None at a pause; `otherwise` if nothing decides."""
+    for character in phonemes:
+        if character in PUNCTUATION:
+            return None
+        if character in VOWELS:
+            return True
+        if character in CONSONANTS:
+            return False
+    return otherwise
+
+
+def _parts(text: str) -> list[str]:
+    """Cut a word at its hyphens and inner capitals: "e-mail", "GitHub", "iPhone", but not "McKay" or "O'Neil"."""
+    parts: list[str] = []
+    for part in text.split("-"):
+        if part and part[:2] not in ("Mc", "Ma", "O'", "D'", "L'") and not part.isupper():
+            parts += _INNER_CAPITAL.split(part)
+        elif part:
+            parts.append(part)
+    return parts
+
+
+def _strip_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(character for character in decomposed if not unicodedata.combining(character))

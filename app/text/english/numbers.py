@@ -1,0 +1,89 @@
+"""Numbers in English words, by num2words. Every function returns a list of lower-case words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from num2words import num2words
+
+# Longer runs of digits are read digit by digit: nobody says sextillions.
+LONGEST_CARDINAL: Final = 15
+_WORD: Final = re.compile(r"[a-z]+")
+
+
+def _words(spoken: str, *, british: bool) -> list[str]:
+    words = _WORD.findall(spoken)
+    return words if british else [item for item in words if item != "and"]
+
+
+def cardinal(digits: str, *, british: bool) -> list[str]:
+    """Return "1,234" as words. Commas are ignored; a leading zero or great length reads digit by digit."""
+    plain = digits.replace(",", "")
+    if len(plain) > LONGEST_CARDINAL or (len(plain) > 1 and int(plain[0]) == 0):
+        return one_by_one(plain)
+    return _words(num2words(int(plain)), british=british)
+
+
+def one_by_one(digits: str) -> list[str]:
+    """Return each digit as a word, "oh" not used."""
+    return [num2words(int(digit)) for digit in digits if digit.isdecimal()]
+
+
+def telephone(digits: str, *, british: bool) -> list[str]:
+    """Return digits as a telephone number is read, zero as "oh"."""
+    return ["oh" if int(digit) == 0 else num2words(int(digit)) for digit in digits if digit.isdecimal()]
+
+
+def ordinal(digits: str, *, british: bool) -> list[str]:
+    """Return "21" as "twenty first"."""
+    plain = digits.replace(",", "")
+    if len(plain) > LONGEST_CARDINAL:
+        return one_by_one(plain)
+    return _words(num2words(int(plain), to="ordinal"), british=british)
+
+
+def decimal(whole: str, fraction: str, *, british: bool) -> list[str]:
+    """Return "3", "14" as "three point one four"."""
+    head = cardinal(whole, british=british) if whole else ["zero"] if british else []
+    return [*head, "point", *one_by_one(fraction)]
+
+
+def year(digits: str, *, british: bool) -> list[str]:
+    """Return a year of three or four digits: "1905" as "nineteen oh five", "2005" as "two thousand five"."""
+    number = int(digits)
+    if number < 1000 or number % 1000 < 10 or 2000 <= number < 2010:
+        return _words(num2words(number), british=british)
+    return _words(num2words(number, to="year"), british=british)
+
+
+def plural(words: list[str]) -> list[str]:
+    """Return the words with the last one in the plural: "nineteen nineties"."""
+    last = words[-1]
+    return [*words[:-1], last[:-1] + "ies" if last.endswith("y") else last + ("es" if last.endswith("x") else "s")]
+
+
+def fraction(numerator: str, denominator: str, *, british: bool) -> list[str]:
+    """Return "3", "4" as "three quarters"."""
+    top, bottom = int(numerator), int(denominator)
+    names = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+    head = cardinal(numerator, british=british)
+    if bottom in names:
+        return [*head, names[bottom][top != 1]]
+    if bottom < 2 or bottom > 100 or top >= bottom * 10:
+        return [*head, "over", *cardinal(denominator, british=british)]
+    tail = ordinal(denominator, british=british)
+    return [*head, *(tail if top == 1 else plural(tail))]
+
+
+_ROMAN: Final = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+
+
+def roman(numeral: str) -> int | None:
+    """Return the value of a well-formed Roman numeral, or None."""
+    if not numeral or not _ROMAN.fullmatch(numeral):
+        return None
+    values = [_ROMAN_VALUES[letter] for letter in numeral]
+    following = [*values[1:], 0]
+    return sum(-value if value < after else value for value, after in zip(values, following, strict=True))

@@ -1,0 +1,41 @@
+"""What can be wrong with a text.
+
+    TextError (ValueError)
+    ├── UnsupportedLanguageError   no such language; the message lists those there are
+    │   └── MissingExtraError      the language needs packages that are not installed
+    ├── MarkupError                `[pause:...]` or `[word](/.../)` that cannot be obeyed
+    ├── NothingToSpeakError        no letter, digit or spoken symbol in the text
+    └── PhonemizerUnavailableError a part that the language needs is missing or does not run here
+
+Every message is written for the person who sent the text.
+"""
+
+from __future__ import annotations
+
+
+class TextError(ValueError):
+    """Base of everything `app.text` raises on purpose."""
+
+
+class UnsupportedLanguageError(TextError):
+    """The language is not one that can be spoken."""
+
+
+class MissingExtraError(UnsupportedLanguageError):
+    """The language exists but its optional packages are not installed. `extra` is the name of the extra."""
+
+    def __init__(self, message: str, *, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+
+
+class MarkupError(TextError):
+    """Markup that is malformed or outside its limits."""
+
+
+class NothingToSpeakError(TextError):
+    """Nothing in the text can be spoken: it is empty, or only punctuation, emoji or pauses."""
+
+
+class PhonemizerUnavailableError(TextError):
+    """A part that the language needs (espeak-ng, a lexicon) is missing or does not run on this machine."""

@@ -1,0 +1,180 @@
+"""Text to a plan of speech: utterances with their phonemes, and pauses, one after the other as they are needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from app.text import markup
+from app.text.assemble import assemble
+from app.text.errors import NothingToSpeakError
+from app.text.languages import LANGUAGES, Language, find_language, normalize_language
+from app.text.pieces import Kind, Piece
+from app.text.spans import Pause, Segment, Utterance, WordSpan
+from app.text.split import paragraphs, sentences
+from app.text.stream import SentenceBuffer, split_stream
+from app.text.symbols import KOKORO_SYMBOLS
+
+__all__ = [
+    "LANGUAGES",
+    "Language",
+    "Pause",
+    "Phonemizer",
+    "Segment",
+    "SentenceBuffer",
+    "Utterance",
+    "WordSpan",
+    "get_phonemizer",
+    "normalize_language",
+    "split_stream",
+]
+
+PARAGRAPH_PAUSE: Final = 0.35
+"""Seconds of silence between paragraphs."""
+
+
+class Pronouncer(Protocol):
+    """The rules of one language. Both methods may be called from any thread."""
+
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks of `text`, which begins at character `offset` of the request."""
+        ...
+
+    def pronounce(self, pieces: Sequence[Piece]) -> None:
+        """Fill in the phonemes of all words of one sentence."""
+        ...
+
+
+class _Request:
+    """One text on its way. `pronunciations` are those still to come, the next one last."""
+
+    def __init__(
+        self, text: str, hidden: str, marks: list[markup.Mark], *, symbols: frozenset[str], max_phonemes: int
+    ) -> None:
+        self.text = text
+        self.hidden = hidden
+        self.symbols = symbols
+        self.max_phonemes = max_phonemes
+        self.pronunciations = [mark for mark in reversed(marks) if isinstance(mark, markup.Pronunciation)]
+        self._pauses = [mark for mark in marks if isinstance(mark, markup.PauseMark)]
+
+    def regions(self) -> Iterator[tuple[int, int, float]]:
+        """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
+        position = 0
+        for mark in self._pauses:
+            yield position, mark.start, mark.seconds
+            position = mark.end
+        yield position, len(self.text), 0.0
+
+
+class Phonemizer:
+    """Turns text of one language into utterances and pauses. Thread-safe."""
+
+    def __init__(self, language: str) -> None:
+        """Take a tag or alias of `LANGUAGES`.
+
+        Raises UnsupportedLanguageError, MissingExtraError, or PhonemizerUnavailableError if the language's parts
+        cannot run on this machine.
+        """
+        self.language = find_language(language)
+        self._english = self.language.tag.startswith("en")
+        self._pronouncer = _make_pronouncer(self.language)
+
+    def warm(self) -> None:
+        """Load everything that a first request would load."""
+        for _ in self.segments("Warm up: zyzzyvaq."):
+            pass
+
+    def segments(
+        self, text: str, *, symbols: frozenset[str] | None = None, max_phonemes: int = 510
+    ) -> Iterator[Segment]:
+        """Return the segments of a text, lazily: the first sentence is ready before the rest is looked at.
+
+        `symbols` are the phoneme characters that the model knows (default: Kokoro's); no others come out.
+        `max_phonemes` (at least 1) bounds `Utterance.phonemes`: longer sentences are cut at clauses, then words,
+        then inside a word. Every letter and digit of the text lies in some word of some utterance.
+
+        Raises MarkupError and NothingToSpeakError at once, before the first segment.
+        """
+        if max_phonemes < 1:
+            raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")
+        marks = markup.parse(text, english=self._english)
+        hidden = markup.hide(text, marks)
+        if not any(character.isalnum() for character in hidden) and not _SYMBOLS.intersection(hidden):
+            raise NothingToSpeakError(_NOTHING)
+        known = KOKORO_SYMBOLS if symbols is None else symbols
+        return self._generate(_Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes))
+
+    def _generate(self, request: _Request) -> Iterator[Segment]:
+        spoken = False
+        gap = 0.0  # silence owed before the next utterance
+        for start, end, seconds in request.regions():
+            for first, last in paragraphs(request.hidden, start, end):
+                before = gap
+                for utterance in self._speak(request, first, last):
+                    if before:
+                        yield Pause(before)
+                    spoken, before, gap = True, 0.0, PARAGRAPH_PAUSE
+                    yield utterance
+            gap = 0.0
+            if seconds:
+                yield Pause(seconds)
+        if not spoken:
+            raise NothingToSpeakError(_NOTHING)
+
+    def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance]:
+        """Yield the utterances of one paragraph."""
+        position = start
+        for first, last in sentences(request.hidden, start, end, self.language.tag):
+            position = max(position, first)  # a pronunciation may reach over a cut
+            pieces: list[Piece] = []
+            while request.pronunciations and request.pronunciations[-1].start < last:
+                mark = request.pronunciations.pop()
+                pieces += self._normalize(request.text, position, mark.start)
+                word = request.text[mark.word_start : mark.word_end]
+                pieces.append(Piece(Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes))
+                position = mark.end
+            pieces += self._normalize(request.text, position, last)
+            position = max(position, last)
+            self._pronouncer.pronounce(pieces)
+            yield from assemble(
+                request.text, first, position, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
+            )
+
+    def _normalize(self, text: str, start: int, end: int) -> list[Piece]:
+        return self._pronouncer.normalize(text[start:end], start) if start < end else []
+
+
+_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
+_NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
+
+_lock = threading.Lock()
+_made: dict[str, Phonemizer] = {}
+
+
+def get_phonemizer(language: str) -> Phonemizer:
+    """Return the phonemizer of a language, made once. Raises as `Phonemizer` does. Thread-safe."""
+    tag = normalize_language(language)
+    with _lock:
+        if tag not in _made:
+            _made[tag] = Phonemizer(tag)
+        return _made[tag]
+
+
+def _make_pronouncer(language: Language) -> Pronouncer:
+    if language.tag in ("en-us", "en-gb"):
+        from app.text.english.pronouncer import English
+
+        return English(british=language.tag == "en-gb")
+    if language.tag == "ja":
+        from app.text.japanese import Japanese
+
+        return Japanese()
+    if language.tag == "zh":
+        from app.text.chinese import Chinese
+
+        return Chinese()
+    from app.text.foreign import EspeakLanguage
+
+    return EspeakLanguage(language.tag)

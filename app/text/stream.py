@@ -1,0 +1,117 @@
+"""Sentences out of text that arrives in fragments, as from a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from app.text import markup
+from app.text.errors import MarkupError
+from app.text.languages import normalize_language
+from app.text.split import LONGEST_SENTENCE, best_cut, sentences
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop.
+_CERTAIN: Final = re.compile(r"(?:[!?。！？।…]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$")
+_ABBREVIATIONS: Final = _words("prof dept corp capt blvd govt univ assn approx misc intl sept thurs tues messrs supt")
+_LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
+_PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*(?=\S)")
+
+
+class SentenceBuffer:
+    """Holds text until a sentence is complete.
+
+    Everything fed comes out exactly once and unchanged: the pieces joined equal the fragments joined. At most
+    `limit` characters are held back.
+    """
+
+    def __init__(self, language: str = "en-us", *, limit: int = LONGEST_SENTENCE) -> None:
+        self._language = normalize_language(language)
+        self._limit = limit
+        self._held = ""
+
+    def feed(self, fragment: str) -> list[str]:
+        """Add a fragment; return the sentences that it completes, with the white space after them."""
+        self._held += fragment
+        done: list[str] = []
+        while len(self._held) > 2 * self._limit:  # a long fragment is worked off in windows
+            taken = self._take(self._held[: 2 * self._limit])
+            done += taken or [self._held[: best_cut(self._held, 0, self._limit, self._limit)]]
+            self._held = self._held[sum(map(len, taken)) or len(done[-1]) :]
+        taken = self._take(self._held)
+        done += taken
+        self._held = self._held[sum(map(len, taken)) :]
+        while len(self._held) > self._limit:
+            cut = best_cut(self._held, 0, self._limit, self._limit)
+            done.append(self._held[:cut])
+            self._held = self._held[cut:]
+        return done
+
+    def flush(self) -> list[str]:
+        """Return what is held, complete or not, as at most a few pieces; the buffer is empty afterwards."""
+        held, self._held = self._held, ""
+        if not held:
+            return []
+        if not held.strip():
+            return [held]
+        view = _view(held)
+        cuts = [end for _, end in sentences(view, 0, len(view), self._language)]
+        return [held[start:end] for start, end in pairwise([0, *cuts])]
+
+    @property
+    def held(self) -> str:
+        """The text that is waiting for its sentence to end."""
+        return self._held
+
+    def _take(self, text: str) -> list[str]:
+        """The complete sentences at the start of `text`."""
+        view = _view(text)
+        opened = view.rfind("[")
+        if opened >= 0 and "]" not in view[opened:]:
+            view = view[:opened]  # markup may be under way
+        paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view)]
+        done: list[str] = []
+        position = 0
+        bounds = [0, *paragraph_ends, len(view)]
+        for start, end in pairwise(bounds):
+            for _, cut in sentences(view, start, end, self._language):
+                if cut == len(view) or not view[position:cut].strip():
+                    continue
+                if cut - position >= self._limit - 1 or cut in paragraph_ends or _is_settled(view, position, cut):
+                    done.append(text[position:cut])
+                    position = cut
+        return done
+
+
+def _is_settled(view: str, start: int, cut: int) -> bool:
+    """Whether what follows the cut is enough to know that a sentence ended there."""
+    rest = view[cut:]
+    if not rest.strip():
+        return False
+    sentence = view[start:cut]
+    last = _LAST_WORD.search(sentence.rstrip())
+    if _CERTAIN.search(sentence) and (last is None or last.group(1).lower() not in _ABBREVIATIONS):
+        return True
+    # "the U.S. A" may go on as "Army": wait for the whole word.
+    return re.match(r"\W*\w+\W", rest) is not None
+
+
+def _view(text: str) -> str:
+    try:
+        return markup.hide(text, markup.parse(text))
+    except MarkupError:
+        return text  # reported when the text is spoken
+
+
+def split_stream(fragments: Iterable[str], language: str = "en-us") -> Iterator[str]:
+    """Yield sentences as soon as the fragments complete them."""
+    buffer = SentenceBuffer(language)
+    for fragment in fragments:
+        yield from buffer.feed(fragment)
+    yield from buffer.flush()

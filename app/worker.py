@@ -1,0 +1,300 @@
+"""ModelWorker: the one thread that owns MLX.
+
+MLX arrays belong to the thread that evaluates them, so loading, warming, serving and conversion to numpy all happen
+here, and the thread never exits before shutdown. Each turn advances one utterance by one chunk: a short request need
+not wait out a long one, and first audio goes before later audio. Results cross to the event loop by
+`call_soon_threadsafe`; a consumer that does not keep up parks its own utterance and nobody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from app import metrics
+from app.errors import (
+    ModelAbsentError,
+    ModelFailedError,
+    ModelLoadingError,
+    OverloadedError,
+    ServiceError,
+    UnavailableError,
+)
+from app.jobs import CancelToken, Job, ModelState, ModelStatus, Priority, Queues, Utterance
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    ModelRequestError,
+    SpeechRequest,
+    Synthesizer,
+    WarmupStep,
+    WeightsMissingError,
+)
+from models.timeline import Stage, Timeline
+
+log = logging.getLogger(__name__)
+
+Load = Callable[[str], Synthesizer]
+
+# Chunks an utterance may have waiting for its consumer before it is parked.
+UNREAD = 2
+# An idle thread beats this often, in seconds.
+BEAT = 0.5
+
+
+class ModelWorker:
+    """Owns the models and the thread they live on."""
+
+    def __init__(self, load: Load, *, warmup: bool = True, queue_size: int = 64) -> None:
+        self._load = load
+        self._warmup = warmup
+        self._queue_size = queue_size
+        self._models: dict[str, ModelState] = {}
+        self._queues = Queues()
+        self._loads: deque[ModelState] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._current: Job | None = None
+        self._beat = time.perf_counter()
+        self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Cancel the chunk being computed, fail the rest, end the thread. Blocks up to `timeout` seconds."""
+        with self._changed:
+            self._stopping = True
+            if self._current is not None:
+                self._current.cancelled.cancel()
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def heartbeat_age(self) -> float:
+        """Seconds since the thread last began a chunk, a warm-up step or an idle beat."""
+        return time.perf_counter() - self._beat
+
+    def depth(self) -> dict[Priority, int]:
+        """Utterances waiting, by priority."""
+        with self._changed:
+            return {Priority.FIRST: len(self._queues.first), Priority.LATER: len(self._queues.later)}
+
+    def state(self, name: str) -> ModelState:
+        """What is known about the model `name`; IDLE when it was never asked for."""
+        return self._models.get(name) or ModelState(name)
+
+    def request_load(self, name: str) -> ModelState:
+        """Have `name` loaded and warmed, unless it is already, is being, or failed. Returns at once."""
+        with self._changed:
+            state = self._models.setdefault(name, ModelState(name))
+            if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+                state.status = ModelStatus.LOADING
+                state.error = None
+                self._loads.append(state)
+                self._changed.notify()
+            return state
+
+    def ready_model(self, name: str) -> Synthesizer:
+        """The warm model `name`. Raises ModelLoadingError, ModelAbsentError or ModelFailedError."""
+        state = self.state(name)
+        if state.status is ModelStatus.READY and state.synthesizer is not None:
+            return state.synthesizer
+        if state.status is ModelStatus.ABSENT:
+            raise ModelAbsentError(state.error or f"The weights of model '{name}' are not on this machine.")
+        if state.status is ModelStatus.FAILED:
+            raise ModelFailedError(f"Model '{name}' could not be loaded: {state.error}")
+        step = f" ({state.step.done} of {state.step.total} shapes warm)" if state.step else ""
+        raise ModelLoadingError(f"Model '{name}' is being loaded{step}; try again shortly.")
+
+    def submit(
+        self,
+        name: str,
+        request: SpeechRequest,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST,
+    ) -> Utterance:
+        """Queue one utterance; call on the event loop that will read it.
+
+        Raises OverloadedError when `queue_size` first utterances wait already (later ones belong to a stream that
+        was let in, and are bounded by how far it may run ahead), and what `ready_model` raises.
+        """
+        model = self.ready_model(name)
+        loop = asyncio.get_running_loop()
+        # Unbounded by type, bounded by UNREAD: the thread cannot wait for the loop, it parks the job instead.
+        results: asyncio.Queue[AudioChunk | BaseException | None] = asyncio.Queue()
+        job = Job(name, model, request, timeline, cancelled, priority, loop, results, submitted=time.perf_counter())
+        with self._changed:
+            if self._stopping or not self.alive:
+                raise UnavailableError("The server is stopping.")
+            if priority is Priority.FIRST and len(self._queues.first) >= self._queue_size:
+                raise OverloadedError(f"{self._queue_size} requests are waiting already; try again shortly.")
+            self._queues.push(job)
+            self._changed.notify()
+        return Utterance(self, job)
+
+    # Called by Utterance, on the event loop.
+
+    def on_read(self, job: Job) -> None:
+        """A chunk was taken: there is room for another."""
+        with self._changed:
+            job.unread -= 1
+            self._unpark(job)
+
+    def on_close(self, job: Job) -> None:
+        """Nobody will read on: let the thread end the model's generator."""
+        with self._changed:
+            self._unpark(job)
+
+    def _unpark(self, job: Job) -> None:
+        if job.parked:
+            job.parked = False
+            self._queues.push(job)
+            self._changed.notify()
+
+    def on_waste(self, job: Job, chunk: AudioChunk) -> None:
+        """Count audio that was computed for nobody."""
+        seconds = chunk.pcm.size / job.model.sample_rate
+        metrics.wasted_audio.labels(job.name).inc(seconds)
+
+    # The model thread.
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                load, job = None, None
+                if not self._stopping:
+                    # Speech first: a model loaded on demand must not hold up what can be served.
+                    job = self._queues.pop()
+                    load = self._loads.popleft() if job is None and self._loads else None
+                    if job is None and load is None:
+                        self._changed.wait(BEAT)
+                self._current = job
+                self._beat = time.perf_counter()
+                if self._stopping:
+                    break
+            if load is not None:
+                self._load_and_warm(load)
+            elif job is not None:
+                self._advance(job)
+        self._fail_waiting()
+        if "models.backend" in sys.modules:
+            sys.modules["models.backend"].release_thread()
+
+    def _fail_waiting(self) -> None:
+        with self._changed:
+            jobs = [*self._queues.first, *self._queues.later]
+            self._queues = Queues()
+        for job in jobs:
+            self._end(job, UnavailableError("The server stopped before this was spoken."))
+
+    def _serve_waiting(self) -> None:
+        """Speak everything that can be spoken now: between two shapes of a model that is being warmed."""
+        while True:
+            with self._changed:
+                job = self._current = None if self._stopping else self._queues.pop()
+                self._beat = time.perf_counter()
+            if job is None:
+                return
+            self._advance(job)
+
+    def _load_and_warm(self, state: ModelState) -> None:
+        def progress(step: WarmupStep) -> None:
+            self._beat = time.perf_counter()
+            state.step = step
+            log.info("warm %s: %s (%d of %d, %.2f s)", state.name, step.name, step.done, step.total, step.seconds)
+            self._serve_waiting()
+            if self._stopping:
+                raise Cancelled("stopping")
+
+        start = time.perf_counter()
+        try:
+            synthesizer = self._load(state.name)
+            state.synthesizer = synthesizer
+            log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
+            if self._warmup:
+                state.status = ModelStatus.WARMING
+                synthesizer.warm(progress)
+        except Cancelled:
+            state.status = ModelStatus.IDLE
+            return
+        except WeightsMissingError as error:
+            state.error = str(error)
+            state.status = ModelStatus.ABSENT
+            log.warning("model %s is absent: %s", state.name, error)
+            return
+        except Exception as error:  # the thread must survive whatever a checkpoint does
+            state.error = str(error) or type(error).__name__
+            state.status = ModelStatus.FAILED
+            log.exception("model %s cannot be loaded", state.name)
+            return
+        state.seconds = time.perf_counter() - start
+        metrics.warmup_seconds.labels(state.name).set(state.seconds)
+        state.status = ModelStatus.READY
+
+    def _advance(self, job: Job) -> None:
+        """Compute one chunk of `job` and hand it over."""
+        if job.cancelled() or job.abandoned:
+            self._end(job, Cancelled())
+            return
+        try:
+            if job.chunks is None:
+                if job.priority is Priority.FIRST:
+                    # A later sentence is submitted ahead and waits for its own stream's earlier one: no queue.
+                    job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
+                job.chunks = job.model.stream(job.request, job.timeline, job.cancelled)
+            chunk = next(job.chunks, None)
+        except (Cancelled, ModelRequestError, ServiceError) as error:
+            self._end(job, error)
+            return
+        except Exception as error:
+            log.exception("model %s failed on one utterance", job.name)
+            self._end(job, ModelFailedError(f"Model '{job.name}' failed: {type(error).__name__}."))
+            return
+        if chunk is None:
+            self._end(job, None)
+        elif job.cancelled() or job.abandoned:
+            self.on_waste(job, chunk)
+            self._end(job, Cancelled())
+        else:
+            # What follows of this utterance is later audio: its listener has something to play.
+            job.priority = Priority.LATER
+            self._deliver(job, chunk)
+
+    def _deliver(self, job: Job, chunk: AudioChunk) -> None:
+        with self._changed:
+            job.unread += 1
+            job.send(chunk)
+            if chunk.last:
+                job.parked = False
+            elif job.unread >= UNREAD and not job.abandoned:
+                job.parked = True
+            else:
+                self._queues.push(job)
+        if chunk.last:
+            self._end(job, None)
+
+    def _end(self, job: Job, result: BaseException | None) -> None:
+        if job.cancelled.at is not None:
+            metrics.cancel_latency.labels(job.name).observe(time.perf_counter() - job.cancelled.at)
+        chunks, job.chunks = job.chunks, None
+        close = getattr(chunks, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception:
+                log.exception("model %s failed while being closed", job.name)
+        job.send(result)
