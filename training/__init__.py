@@ -1,0 +1,1 @@
+"""The recipe that made `models/house`: corpus, teacher, alignment, network, training, export, evaluation."""

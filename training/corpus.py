@@ -1,0 +1,309 @@
+"""Texts to train on and their phonemes: templates, word lists, short phrases and, if given, documentation.
+
+    python -m training.corpus --out build/house/corpus.tsv [--docs FILE ...]
+
+Writes one line an utterance: kind, text, phonemes, separated by tabs. The phonemes come from the product's own
+grapheme-to-phoneme conversion, so that the voice is trained on the very strings it will be asked to say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from training import words
+
+HELD_OUT = Path(__file__).parent / "eval_sentences.txt"
+MAX_PHONEMES = 505
+MAX_TEXT = 115
+KINDS = {"template": 11000, "short": 6000, "words": 3000, "long": 1500, "docs": 12000}
+
+TEMPLATES = """
+{thing} {does} {thing}.
+{thing} {goes} {where} {thing}.
+{thing} {goes} {adverb}.
+{thing} is {adjective} and {adjective}.
+{who} {modal} {do} {thing} {where} {thing}.
+{aux} {whom} {do} {thing}?
+{question} did {whom} {do} {thing}?
+{thing}, {thing}, and {thing} {goes} {adverb}.
+{conjunction} {thing} {goes}, {thing} {does} {thing}.
+{do} {thing} {where} {thing}.
+please {do} {thing}.
+please {do} {thing} {adverb}.
+there was {thing} {where} {thing}.
+there is {thing} {where} {thing}.
+{number} {adjective} {noun}s {where} {thing}.
+on {day}, {who} will {do} {thing}.
+it is {adjective} to {do} {thing}.
+{thing} of {thing} was {adjective}.
+{adjective} {noun}s are {adjective}.
+what is {thing}?
+{who} {does} {thing}; {thing} {goes} {adverb}.
+{who} said that {thing} {goes} {where} {thing}.
+how {adjective} {thing} is!
+{thing} {does} {thing} {where} {thing}, and {thing} {goes}.
+{word}, {word}, {word}, {number}.
+{number} {number}, {number} {number}.
+{opener}, {who} {modal} {do} {thing}.
+{who} {goes} {where} {thing}, but {who} {goes}.
+{who} {goes} {where} {thing}, so {who} {goes} {adverb}.
+are you going to {do} {thing} {where} {thing}?
+I would like to {do} {thing}, please.
+could you {do} {thing} {adverb}?
+{who} {does} {number} {noun}s every {day}.
+the {adjective} {noun} and the {adjective} {noun} {goes} {adverb}.
+{thing} {goes} — {thing} {does} {thing}.
+{opener} — {who} {modal} {do} {thing}.
+{opener}… {who} {does} {thing}.
+{thing} {goes}… and {thing} {does} {thing}.
+{who} {does} {number} things: {thing}, {thing}, and {thing}.
+{day}: {thing} {does} {thing}.
+do {whom} {do} {thing} or {thing}?
+{who} {does} {thing}, {aux} {whom}?
+{opener}! {phrase}.
+""".strip().splitlines()
+
+SHORT_TEMPLATES = """
+{phrase}
+{phrase}
+{phrase}
+{noun}
+{word}
+{word}
+{number}
+{day}
+{thing}
+{adjective} {noun}
+{do} it
+{adverb}
+{phrase}, {phrase}
+{number} {noun}s
+""".strip().splitlines()
+
+# Long utterances are one sentence of several such parts: the product sends up to 510 phonemes at once.
+CLAUSES = """
+{thing} {does} {thing}
+{thing} {goes} {where} {thing}
+{who} {modal} {do} {thing} {adverb}
+{who} {does} {thing} {where} {thing}
+it is {adjective} to {do} {thing}
+there is {thing} {where} {thing}
+{conjunction} {thing} {goes} {adverb}
+the {adjective} {noun} and {thing} {goes} {where} {thing}
+{number} {adjective} {noun}s {where} {thing}
+""".strip().splitlines()
+
+JOINTS = (", ", ", ", ", and ", ", but ", " and ", "; ", ": ", " — ")
+
+SHORT_ENDINGS = (".", ".", ".", "!", "?", "", ",")
+
+Phonemize = Callable[[str], "str | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One utterance of the corpus. `kind` is template, short, words, long or docs."""
+
+    kind: str
+    text: str
+    phonemes: str
+
+
+def key_of(text: str) -> str:
+    """The letters of `text` alone: two texts with one key are the same sentence."""
+    return re.sub(r"[^a-z]", "", text.lower())
+
+
+def lexicon_words() -> list[str]:
+    """Plain lower-case words of 3 to 12 letters in misaki's American lexicon, sorted."""
+    lexicon = json.loads(files("misaki").joinpath("data/us_gold.json").read_text(encoding="utf-8"))
+    return sorted(word for word in lexicon if re.fullmatch("[a-z]{3,12}", word))
+
+
+class Writer:
+    """Fills templates from one random stream; equal seeds give equal texts."""
+
+    def __init__(self, rng: random.Random, vocabulary: Sequence[str]) -> None:
+        self._rng = rng
+        self._vocabulary = vocabulary
+        self._lists: dict[str, Sequence[str]] = {
+            "does": words.TRANSITIVE, "goes": words.INTRANSITIVE, "do": words.BASE_VERBS, "adverb": words.ADVERBS,
+            "where": words.PREPOSITIONS, "who": words.PRONOUNS, "whom": words.PRONOUNS[1:], "modal": words.MODALS,
+            "aux": words.AUXILIARIES, "question": words.QUESTIONS, "conjunction": words.CONJUNCTIONS,
+            "day": words.DAYS, "number": words.NUMBERS, "opener": words.OPENERS, "phrase": words.PHRASES,
+            "word": vocabulary,
+        }  # fmt: skip
+
+    def _slot(self, name: str) -> str:
+        choose, chance = self._rng.choice, self._rng.random
+        if name == "noun":
+            return choose(words.NOUNS) if chance() < 0.7 else choose(self._vocabulary)
+        if name == "adjective":
+            return choose(words.ADJECTIVES) if chance() < 0.8 else choose(self._vocabulary)
+        if name == "thing":
+            article = choose(["the", "a", "the", choose(words.POSSESSIVES), "this", "that", "every"])
+            middle = f"{self._slot('adjective')} " if chance() < 1 / 3 else ""
+            return f"{article} {middle}{self._slot('noun')}"
+        return choose(self._lists[name])
+
+    def fill(self, template: str) -> str:
+        """One text from `template`; raises KeyError for a slot that does not exist."""
+        text = re.sub(r"\{(\w+)\}", lambda slot: self._slot(slot[1]), template)
+        text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
+        return text[:1].upper() + text[1:]
+
+    def sentence(self) -> str:
+        return self.fill(self._rng.choice(TEMPLATES))
+
+    def short(self) -> str:
+        text = self.fill(self._rng.choice(SHORT_TEMPLATES))
+        if self._rng.random() < 0.3:
+            text = text[:1].lower() + text[1:]
+        return text + self._rng.choice(SHORT_ENDINGS)
+
+    def long(self) -> str:
+        text = self.fill(self._rng.choice(CLAUSES))
+        for _ in range(self._rng.randint(3, 11)):
+            clause = self.fill(self._rng.choice(CLAUSES))
+            if not clause.startswith("I "):
+                clause = clause[:1].lower() + clause[1:]
+            text += self._rng.choice(JOINTS) + clause
+        return text + self._rng.choice("...?!")
+
+    def word_row(self) -> str:
+        count = self._rng.randint(2, 6)
+        return " ".join(self._rng.choice(self._vocabulary) for _ in range(count)).capitalize() + "."
+
+
+_SENTENCE = re.compile(r"(?<![\w,;:'-])([A-Z][a-z']*(?:[ ,;:]+[A-Za-z][A-Za-z']*){1,21}[.?!])(?=\s|$)")
+
+
+def doc_sentences(text: str) -> Iterator[str]:
+    """Plain English sentences found in documentation or source comments: no names, acronyms, digits or symbols."""
+    text = re.sub(r"^[ \t#*;/\"]+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\s*\n(?!\s*\n)\s*", " ", text)
+    for found in _SENTENCE.finditer(text):
+        sentence = re.sub(r" ([,;:.])", r"\1", re.sub(r"\s+", " ", found[1]))
+        tokens = re.findall(r"[A-Za-z']+", sentence)
+        plain = all(token == token.lower() or token in {"I", "I'm", "I'll", "I've"} for token in tokens[1:])
+        letters = any(len(token) == 1 and token not in {"a", "A", "I"} for token in tokens)
+        if 2 <= len(tokens) <= 20 and len(sentence) <= MAX_TEXT and plain and not letters:
+            yield sentence
+
+
+def distinct(make: Callable[[], str], count: int, taken: set[str], *, exact: bool = False) -> list[str]:
+    """`count` texts from `make`, none whose key is in `taken`, no two alike; fewer if `make` runs dry.
+
+    With `exact`, texts that differ in punctuation alone are different; otherwise keys are compared, and are added
+    to `taken`.
+    """
+    texts: dict[str, None] = {}
+    for _ in range(count * 20):
+        if len(texts) == count:
+            break
+        text = make()
+        key = key_of(text)
+        if key in taken or text in texts:
+            continue
+        if not exact:
+            taken.add(key)
+        texts[text] = None
+    return list(texts)
+
+
+def phoneme_line(kind: str, text: str, phonemize: Phonemize, symbols: frozenset[str]) -> Line | None:
+    """`text` with its phonemes, or None where they hold a symbol that the network does not know, or are too long."""
+    phonemes = phonemize(text)
+    if not phonemes or len(phonemes) > MAX_PHONEMES or not set(phonemes) <= symbols:
+        return None
+    return Line(kind, text, phonemes)
+
+
+def held_out_keys(path: Path = HELD_OUT) -> set[str]:
+    """Keys of the sentences that the voice is judged on, which must never be trained on."""
+    return {key_of(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+
+
+def generate(
+    phonemize: Phonemize,
+    symbols: frozenset[str],
+    *,
+    seed: int,
+    counts: dict[str, int],
+    vocabulary: Sequence[str],
+    documents: Iterable[str] = (),
+) -> list[Line]:
+    """The shuffled corpus: `counts` texts of each kind, without the held-out sentences."""
+    rng = random.Random(seed)
+    writer = Writer(rng, vocabulary)
+    held_out = held_out_keys()
+    taken = set(held_out)
+    docs: dict[str, None] = {}
+    for document in documents:
+        docs.update((text, None) for text in doc_sentences(document) if key_of(text) not in held_out)
+    chosen = sorted(docs)
+    rng.shuffle(chosen)
+    texts = {
+        "docs": chosen[: counts.get("docs", 0)],
+        "template": distinct(writer.sentence, counts.get("template", 0), taken),
+        "short": distinct(writer.short, counts.get("short", 0), held_out, exact=True),
+        "words": distinct(writer.word_row, counts.get("words", 0), taken),
+        "long": distinct(writer.long, counts.get("long", 0), taken),
+    }
+    lines = [
+        line
+        for kind, group in texts.items()
+        for text in group
+        if (line := phoneme_line(kind, text, phonemize, symbols)) is not None
+    ]
+    rng.shuffle(lines)
+    return lines
+
+
+def product_phonemizer() -> Phonemize:
+    """The product's American English conversion; None for a text that it cuts into several utterances."""
+    from app.text.plan import Utterance, get_phonemizer
+
+    phonemizer = get_phonemizer("en-us")
+
+    def phonemize(text: str) -> str | None:
+        spoken = [part.phonemes for part in phonemizer.segments(text) if isinstance(part, Utterance)]
+        return spoken[0] if len(spoken) == 1 else None
+
+    return phonemize
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the corpus that the arguments ask for."""
+    parser = argparse.ArgumentParser(description="Write the training texts and their phonemes.")
+    parser.add_argument("--out", type=Path, default=Path("build/house/corpus.tsv"))
+    parser.add_argument("--config", type=Path, default=Path("models/house/config.json"), help="for the vocabulary")
+    parser.add_argument("--docs", type=Path, nargs="*", default=[], help="documentation files to take sentences from")
+    parser.add_argument("--seed", type=int, default=7)
+    for kind, count in KINDS.items():
+        parser.add_argument(f"--{kind}-count", type=int, default=count, help=f"most texts of this kind ({count})")
+    options = parser.parse_args(argv)
+    symbols = frozenset(json.loads(options.config.read_text(encoding="utf-8"))["vocab"])
+    lines = generate(
+        product_phonemizer(),
+        symbols,
+        seed=options.seed,
+        counts={kind: getattr(options, f"{kind}_count") for kind in KINDS},
+        vocabulary=lexicon_words(),
+        documents=(path.read_text(encoding="utf-8", errors="ignore") for path in options.docs),
+    )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text("".join(f"{x.kind}\t{x.text}\t{x.phonemes}\n" for x in lines), encoding="utf-8")
+    kinds = {kind: sum(line.kind == kind for line in lines) for kind in KINDS}
+    print(f"{len(lines)} utterances {kinds} -> {options.out}")
+
+
+if __name__ == "__main__":
+    main()
