@@ -1,0 +1,450 @@
+"""OpenAI's surface over a real socket: httpx, the openai SDK, and a bare socket where the wire matters."""
+
+import base64
+import io
+import json
+import re
+import socket
+import threading
+import time
+import wave
+from typing import Any
+
+import av
+import httpx
+import numpy as np
+import openai
+import pytest
+
+SPEECH = "/v1/audio/speech"
+LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
+
+
+def post(server: Any, timeout: float = 20, **body: object) -> httpx.Response:
+    return httpx.post(server.url + SPEECH, json=body, timeout=timeout)
+
+
+def pcm_of(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, "<i2").astype(np.float32) / 32767
+
+
+def test_a_sentence_becomes_a_wav_with_its_exact_length(server: Any) -> None:
+    response = post(server, input="Hello world.")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "audio/wav"
+    assert int(response.headers["content-length"]) == len(response.content)
+    with wave.open(io.BytesIO(response.content)) as wav:
+        assert wav.getframerate() == 24_000
+        assert wav.getnframes() * 2 + 44 == len(response.content)
+        pcm = pcm_of(wav.readframes(wav.getnframes()))
+    assert pcm.size > 2_000
+    assert np.abs(pcm).max() == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_longer_text_is_streamed_and_whole(server: Any) -> None:
+    response = post(server, input=LONG)
+    assert "content-length" not in response.headers
+    assert response.headers["transfer-encoding"] == "chunked"
+    assert response.content[:4] == b"RIFF"
+    assert response.content[4:8] == response.content[40:44] == b"\xff\xff\xff\xff"
+    raw = post(server, input=LONG, response_format="pcm").content
+    assert response.content[44:] == raw
+    assert len(server.tone.computed) == 8
+
+
+def test_first_audio_comes_before_the_rest_is_computed(server: Any) -> None:
+    with httpx.stream("POST", server.url + SPEECH, json={"input": LONG, "voice": "slow"}, timeout=20) as response:
+        start = time.monotonic()
+        pieces = response.iter_raw()
+        received = next(pieces)
+        assert len(received) > 44
+        assert len(server.tone.computed) < 4
+        rest = b"".join(pieces)
+        assert time.monotonic() - start > 1.5
+    assert len(rest) > len(received)
+
+
+def test_server_timing_names_the_stages(server: Any) -> None:
+    timing = post(server, input="Hello world.").headers["server-timing"]
+    stages = dict(re.findall(r"(\w+);dur=([\d.]+)", timing))
+    assert {"queue", "g2p", "decoder", "audio_encode", "total"} <= set(stages)
+    assert float(stages["total"]) >= float(stages["g2p"])
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "codec"),
+    [
+        ("wav", "audio/wav", "pcm_s16le"),
+        ("flac", "audio/flac", "flac"),
+        ("mp3", "audio/mpeg", "mp3float"),
+        ("opus", "audio/ogg", "opus"),
+        ("aac", "audio/aac", "aac"),
+    ],
+)
+@pytest.mark.parametrize("text", ["Hello world.", LONG])
+def test_every_format_decodes_to_the_same_length(
+    server: Any, name: str, media_type: str, codec: str, text: str
+) -> None:
+    reference = len(post(server, input=text, response_format="pcm").content) / 48_000
+    response = post(server, input=text, response_format=name)
+    assert response.headers["content-type"] == media_type
+    with av.open(io.BytesIO(response.content)) as container:
+        assert container.streams.audio[0].codec.name == codec
+        seconds = sum(frame.samples / frame.sample_rate for frame in container.decode(audio=0))
+    assert reference - 0.001 <= seconds <= reference + 0.2
+
+
+def test_sample_rate_is_converted(server: Any) -> None:
+    full = len(post(server, input="Hello world.", response_format="pcm").content)
+    half = post(server, input="Hello world.", response_format="pcm", sample_rate=12_000)
+    assert half.headers["x-sample-rate"] == "12000"
+    assert len(half.content) == pytest.approx(full / 2, abs=8)
+
+
+@pytest.mark.parametrize("text", ["Hello world.", LONG])
+@pytest.mark.parametrize("name", ["pcm", "mp3"])
+def test_sse_deltas_join_to_the_very_stream(server: Any, name: str, text: str) -> None:
+    plain = post(server, input=text, response_format=name).content
+    response = post(server, input=text, response_format=name, stream_format="sse")
+    assert response.headers["content-type"] == "text/event-stream"
+    events = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if line]
+    assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == plain
+    assert events[-1]["type"] == "speech.audio.done"
+    usage = events[-1]["usage"]
+    assert usage["input_tokens"] == len(text)
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_pauses_are_silence_of_their_length(server: Any) -> None:
+    with_pause = post(server, input="Hello there. [pause:1.5s] Good bye.", response_format="pcm").content
+    without = post(server, input="Hello there. Good bye.", response_format="pcm").content
+    assert len(with_pause) - len(without) == pytest.approx(1.5 * 48_000, abs=4_800)
+    quiet = pcm_of(with_pause) == 0
+    assert quiet.sum() >= 1.5 * 24_000
+
+
+def test_speed_changes_the_length(server: Any) -> None:
+    sizes = [len(post(server, input=LONG, response_format="pcm", speed=speed).content) for speed in (0.5, 1, 2)]
+    assert sizes[0] == pytest.approx(2 * sizes[1], rel=0.01)
+    assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.01)
+
+
+@pytest.mark.parametrize("model", [None, "tone", "t", "tts-1", "tts-1-hd", "gpt-4o-mini-tts"])
+def test_model_names(server: Any, model: str | None) -> None:
+    assert post(server, input="Hi.", model=model).status_code == 200
+
+
+@pytest.mark.parametrize("voice", [None, "steady", {"id": "silky"}, "alloy", "onyx", "verse"])
+def test_voice_names(server: Any, voice: object) -> None:
+    assert post(server, input="Hi.", voice=voice, instructions="cheerfully").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"input": ""}, (400, "empty_input", "input", "empty")),
+        ({"input": " \n "}, (400, "empty_input", "input", "empty")),
+        ({"input": "?!"}, (400, "nothing_to_speak", "input", "letter or digit")),
+        ({"input": "a " * 1_500}, (400, "text_too_long", "input", "2000")),
+        ({"input": "Hi", "voice": "nobody"}, (400, "unknown_voice", "voice", "accepted are: steady")),
+        ({"input": "Hi", "response_format": "midi"}, (400, "unsupported_format", "response_format", "wav, pcm, flac")),
+        ({"input": "Hi", "sample_rate": 1}, (400, "unsupported_format", "sample_rate", "8000")),
+        ({"input": "Hi", "response_format": "opus", "sample_rate": 44_100}, (400, "unsupported_format", None, "48000")),
+        ({"input": "Hi", "lang": "tlh"}, (400, "unsupported_language", "lang", "en-us")),
+        ({"input": "Hi [pause:soon]"}, (400, "invalid_markup", "input", "pause")),
+        ({"input": "Hi", "model": "hal"}, (404, "model_not_found", "model", "accepted are")),
+        ({"input": "Hi", "model": "absent"}, (503, "model_not_installed", "model", "nightingale models pull absent")),
+        ({"input": "Hi", "speed": 5}, (400, "invalid_request", "speed", "4")),
+        ({"input": "Hi", "speed": "fast"}, (400, "invalid_request", "speed", "number")),
+        ({"input": "Hi", "speed": True}, (400, "invalid_request", "speed", "number")),
+        ({"input": 5}, (400, "invalid_request", "input", "string")),
+        ({"input": None}, (400, "invalid_request", "input", "string")),
+        ({"voice": "steady"}, (400, "invalid_request", "input", "Missing")),
+        ({"input": "Hi", "sead": 1}, (400, "invalid_request", "sead", "Unknown parameter")),
+        ({"input": "Hi", "stream_format": "smoke"}, (400, "invalid_request", "stream_format", "sse")),
+        ({"input": "Hi", "voice": {"name": "x"}}, (400, "invalid_request", "voice", "voice")),
+        ({"input": "Hi", "seed": -1}, (400, "invalid_request", "seed", "0")),
+        ({"input": "Hi", "voice": "broken"}, (500, "model_failed", None, "failed")),
+    ],
+)
+def test_errors_have_openai_s_shape(
+    server: Any, body: dict[str, object], expected: tuple[int, str, str | None, str]
+) -> None:
+    status, code, param, says = expected
+    response = post(server, **body)
+    assert response.status_code == status
+    error = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["code"] == code
+    assert param is None or error["param"] == param
+    assert says in error["message"]
+    assert "Traceback" not in response.text
+    assert response.headers["x-request-id"]
+    assert post(server, input="Hi.").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_line", "content", "expected"),
+    [
+        (("GET", "/nowhere"), b"", (404, "not_found", "/nowhere")),
+        (("GET", SPEECH), b"", (405, "method_not_allowed", "POST")),
+        (("DELETE", "/v1/models"), b"", (405, "method_not_allowed", "GET")),
+        (("POST", SPEECH), b"{", (400, "invalid_request", "not valid JSON")),
+        (("POST", SPEECH), b"\xff\xfe", (400, "invalid_request", "")),
+        (("POST", SPEECH), b"", (400, "invalid_request", "")),
+        (("POST", SPEECH), b"[" * 20_000, (400, "invalid_request", "")),
+        (("POST", SPEECH), b'{"input": "\\ud800"}', (400, "invalid_request", "surrogate")),
+        (("POST", SPEECH), b'{"input": "Hi", "\\ud800": 1}', (400, "invalid_request", "name of a parameter")),
+        (("POST", SPEECH), b'{"input": "Hi", "voice": "\\ud800"}', (400, "invalid_request", "surrogate")),
+        (("POST", SPEECH), b'{"input": "Hi", "speed": NaN}', (400, "invalid_request", "speed")),
+        (("POST", SPEECH), b'{"input": "Hi", "speed": 1e999}', (400, "invalid_request", "speed")),
+        (("POST", SPEECH), b'{"input": "Hi", "seed": ' + b"9" * 5_000 + b"}", (400, "invalid_request", "")),
+        (("POST", SPEECH), b"[]", (400, "invalid_request", "JSON object")),
+        (("POST", SPEECH), b'"text"', (400, "invalid_request", "JSON object")),
+        (("POST", SPEECH), b'{"input": "' + b"a" * 70_000 + b'"}', (413, "body_too_large", "65536")),
+        (("GET", "/v1/models/hal"), b"", (404, "model_not_found", "hal")),
+        (("GET", "/v1/audio/voices?model=hal"), b"", (404, "model_not_found", "hal")),
+        (("GET", "/v1/audio/voices?model=absent"), b"", (503, "model_not_installed", "models pull")),
+    ],
+)
+def test_every_path_answers_errors_alike(
+    server: Any, request_line: tuple[str, str], content: bytes, expected: tuple[int, str, str]
+) -> None:
+    method, path = request_line
+    status, code, says = expected
+    headers = {"content-type": "application/json"} if content else {}
+    response = httpx.request(method, server.url + path, content=content, headers=headers)
+    assert response.status_code == status
+    error = response.json()["error"]
+    assert error["code"] == code
+    assert says in error["message"]
+    assert response.headers["x-request-id"]
+
+
+def test_a_form_is_told_to_be_json(server: Any) -> None:
+    response = httpx.post(server.url + SPEECH, data={"input": "Hi"})
+    assert response.status_code == 400
+    assert "application/json" in response.json()["error"]["message"]
+
+
+def test_a_chunked_body_is_bounded_too(server: Any) -> None:
+    def endless() -> Any:
+        for _ in range(100):
+            yield b"a" * 8_192
+
+    response = httpx.post(server.url + SPEECH, content=endless(), headers={"content-type": "application/json"})
+    assert response.status_code == 413
+
+
+def test_a_client_s_request_id_comes_back(server: Any) -> None:
+    assert httpx.get(server.url + "/livez", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
+    strange = httpx.get(server.url + "/livez", headers={"x-request-id": "a b<script>"}).headers["x-request-id"]
+    assert re.fullmatch(r"[0-9a-f]{32}", strange)
+
+
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_a_failure_after_the_first_byte_breaks_the_connection(server: Any, stream_format: str) -> None:
+    body = {"input": LONG, "voice": "breaks_second", "stream_format": stream_format}
+    received = b""
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        httpx.stream("POST", server.url + SPEECH, json=body, timeout=10) as response,
+    ):
+        assert response.status_code == 200
+        for piece in response.iter_raw():
+            received += piece
+    assert len(received) > 44
+    if stream_format == "sse":
+        last = json.loads(received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
+        assert last["type"] == "error"
+        assert last["error"]["code"] == "model_failed"
+    server.tone.begun.clear()
+    assert post(server, input="Hi.").status_code == 200
+
+
+def test_a_client_that_leaves_stops_its_own_work(server: Any, wait_until: Any) -> None:
+    with httpx.stream("POST", server.url + SPEECH, json={"input": LONG, "voice": "slow"}, timeout=20) as response:
+        next(response.iter_raw())
+    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 2)
+    begun = len(server.tone.begun)
+    assert begun <= 3
+    time.sleep(1.2)
+    assert len(server.tone.begun) == begun
+    assert len(server.tone.computed) < 4
+
+
+def test_a_client_that_leaves_before_the_first_byte_stops_its_own_work(server: Any, wait_until: Any) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        post(server, timeout=0.3, input="Hello there, world.", voice="gated")
+    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 2)
+    assert server.tone.computed == []
+    assert post(server, input="Hi.").status_code == 200
+
+
+def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, tone: Any) -> None:
+    running = start_server(tone=tone, stall_seconds=1.5)
+    text = " ".join(f"This is sentence number {n}, which is long enough to fill the buffers." for n in range(150))
+    body = json.dumps({"input": text, "speed": 0.25, "response_format": "wav", "sample_rate": 48_000}).encode()
+    host, port = running.url.removeprefix("http://").split(":")
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect((host, int(port)))
+        head = f"POST {SPEECH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        client.sendall(head.encode() + b"\r\n" + body)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and "tts_active_streams 1.0" not in running.metrics():
+            time.sleep(0.01)
+        while time.monotonic() < deadline and "tts_active_streams 0.0" not in running.metrics():
+            time.sleep(0.05)
+    assert "tts_active_streams 0.0" in running.metrics()
+    assert 0 < len(tone.computed) < 150
+
+
+def test_health_is_quick_while_a_long_synthesis_runs(server: Any) -> None:
+    done = threading.Event()
+
+    def speak() -> None:
+        post(server, input=LONG, voice="slow", timeout=30)
+        done.set()
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    times: list[float] = []
+    with httpx.Client() as client:
+        client.get(server.url + "/livez")
+        while not done.is_set():
+            start = time.perf_counter()
+            assert client.get(server.url + "/livez").status_code == 200
+            times.append(time.perf_counter() - start)
+            time.sleep(0.02)
+    thread.join()
+    times.sort()
+    late = times[int(len(times) * 0.95)]
+    print(f"\n/livez answered {len(times)} times, 95 % within {late * 1e3:.1f} ms, all within {times[-1] * 1e3:.1f} ms")
+    assert len(times) > 50
+    # The model computes for one second at a time: an event loop that waited for it would be seen in both.
+    assert late < 0.05
+    assert times[-1] < 0.5
+
+
+def test_what_the_server_adds_is_small(server: Any) -> None:
+    times = []
+    with httpx.Client(base_url=server.url) as client:
+        for _ in range(100):
+            start = time.perf_counter()
+            client.post(SPEECH, json={"input": "Hello world."})
+            times.append(time.perf_counter() - start)
+    median = sorted(times)[50]
+    print(f"\nrequest to last byte with a model that takes no time: median {median * 1e3:.2f} ms")
+    # Nagle's algorithm with delayed acknowledgements would add 40 ms.
+    assert median < 0.03
+
+
+def test_many_clients_are_served_and_none_is_lost(server: Any) -> None:
+    sizes: list[int] = []
+
+    def speak(text: str) -> None:
+        sizes.append(len(post(server, input=text, response_format="pcm").content))
+
+    threads = [threading.Thread(target=speak, args=(LONG,)) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sizes) == 16
+    assert len(set(sizes)) == 1
+
+
+def test_overload_is_refused_early_with_retry_after(start_server: Any, tone: Any, wait_until: Any) -> None:
+    running = start_server(tone=tone, queue_size=1, max_streams=3)
+    statuses: list[int] = []
+
+    def speak() -> None:
+        statuses.append(post(running, input="Hello there.", voice="gated").status_code)
+
+    threads = [threading.Thread(target=speak) for _ in range(2)]
+    threads[0].start()
+    assert wait_until(lambda: len(tone.begun) == 1)
+    threads[1].start()
+    assert wait_until(lambda: 'tts_queue_depth{priority="first"} 1.0' in running.metrics())
+    refused = post(running, input="Hello there.")
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "overloaded"
+    assert int(refused.headers["retry-after"]) >= 1
+    tone.gate.set()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200, 200]
+
+
+def test_a_model_loads_on_demand(start_server: Any, wait_until: Any) -> None:
+    running = start_server()
+    first = post(running, input="Hi.", model="tone-two")
+    assert first.status_code == 503
+    assert first.json()["error"]["code"] == "model_loading"
+    assert "retry-after" in first.headers
+    assert wait_until(lambda: post(running, input="Hi.", model="tone-two").status_code == 200)
+    assert post(running, input="Hi.", model="corrupt").status_code == 503
+    assert wait_until(lambda: post(running, input="Hi.", model="corrupt").status_code == 500)
+    assert "expected (2,)" in post(running, input="Hi.", model="corrupt").json()["error"]["message"]
+
+
+def test_a_model_being_warmed_does_not_hold_up_another(start_server: Any, wait_until: Any) -> None:
+    running = start_server()
+    second = running.second
+    second.warm_gate = threading.Semaphore(0)
+    assert post(running, input="Hi.", model="tone-two").status_code == 503
+    statuses: list[int] = []
+    speaking = threading.Thread(target=lambda: statuses.append(post(running, input="Hi.").status_code))
+    speaking.start()
+    assert wait_until(lambda: 'tts_queue_depth{priority="first"} 1.0' in running.metrics())
+    second.warm_gate.release()
+    speaking.join(10)
+    assert statuses == [200]
+    assert post(running, input="Hi.", model="tone-two").status_code == 503
+    second.warm_gate.release(2)
+    assert wait_until(lambda: post(running, input="Hi.", model="tone-two").status_code == 200)
+
+
+def test_lists(server: Any) -> None:
+    voices = httpx.get(server.url + "/v1/audio/voices").json()
+    assert voices["voices"] == voices["data"]
+    assert {"id": "silky", "name": "silky", "language": "en-us"}.items() <= voices["voices"][1].items()
+    for path in ("/v1/models", "/v1/audio/models"):
+        models = httpx.get(server.url + path).json()
+        assert models["models"] == models["data"]
+        statuses = {entry["id"]: entry["status"] for entry in models["data"]}
+        assert (statuses["tone"], statuses["absent"]) == ("ready", "absent")
+        assert [entry["id"] for entry in models["data"] if entry["default"]] == ["tone"]
+    assert httpx.get(server.url + "/v1/models/t").json()["id"] == "tone"
+
+
+def test_the_openai_sdk(server: Any) -> None:
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    with client:
+        audio = client.audio.speech.create(model="tts-1", voice="alloy", input="Hello world.", response_format="wav")
+        assert audio.read()[:4] == b"RIFF"
+        with client.audio.speech.with_streaming_response.create(
+            model="gpt-4o-mini-tts", voice="nova", input=LONG, response_format="pcm", instructions="calm"
+        ) as streamed:
+            assert sum(map(len, streamed.iter_bytes())) > 48_000
+        assert {model.id for model in client.models.list()} >= {"tone", "absent"}
+        assert client.models.retrieve("tone").id == "tone"
+        with pytest.raises(openai.BadRequestError) as bad:
+            client.audio.speech.create(model="tts-1", voice="nobody", input="Hi")
+        assert bad.value.code == "unknown_voice"
+        assert bad.value.param == "voice"
+        assert bad.value.request_id
+        with pytest.raises(openai.NotFoundError):
+            client.audio.speech.create(model="hal", voice="alloy", input="Hi")
+        with pytest.raises(openai.InternalServerError) as absent:
+            client.audio.speech.create(model="absent", voice="alloy", input="Hi")
+        assert "nightingale models pull absent" in absent.value.message
+
+
+def test_the_openai_sdk_waits_for_a_model_that_loads(start_server: Any) -> None:
+    running = start_server()
+    with openai.OpenAI(base_url=running.url + "/v1", api_key="none", max_retries=3) as client:
+        audio = client.audio.speech.create(model="tone-two", voice="steady", input="Hi.", response_format="wav")
+        assert audio.read()[:4] == b"RIFF"

@@ -1,0 +1,175 @@
+"""Probes and metrics over a real socket."""
+
+import contextlib
+import threading
+import time
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+
+def samples(server: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    text = server.metrics()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(server: Any, name: str, **labels: str) -> float:
+    return samples(server).get((name, frozenset(labels.items())), 0.0)
+
+
+OPENAI = {"model": "tone", "surface": "openai", "streaming": "false"}
+
+
+def speak(server: Any, **body: object) -> httpx.Response:
+    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=10)
+
+
+def test_livez_reports_the_heartbeat(server: Any) -> None:
+    response = httpx.get(server.url + "/livez")
+    assert response.status_code == 200
+    assert 0 <= response.json()["heartbeat_age_seconds"] < 1.5
+
+
+def test_livez_fails_when_the_model_thread_is_stuck(start_server: Any, tone: Any, wait_until: Any) -> None:
+    running = start_server(tone=tone, liveness_seconds=0.8)
+    tone.hang = 2.5
+    with contextlib.suppress(httpx.ReadTimeout):
+        httpx.post(running.url + "/v1/audio/speech", json={"input": "Hi.", "voice": "hung"}, timeout=0.2)
+    assert wait_until(lambda: httpx.get(running.url + "/livez").status_code == 503, 2)
+    assert httpx.get(running.url + "/livez").json()["status"] == "stuck"
+    assert wait_until(lambda: httpx.get(running.url + "/livez").status_code == 200, 5)
+
+
+def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any, wait_until: Any) -> None:
+    tone.warm_gate = threading.Semaphore(0)
+    running = start_server(tone=tone, ready=False)
+
+    def model() -> dict[str, Any]:
+        response = httpx.get(running.url + "/readyz")
+        assert (response.status_code, response.json()["status"]) == (503, "starting")
+        (found,) = response.json()["models"]
+        assert isinstance(found, dict)
+        return found
+
+    for done in (1, 2):
+        tone.warm_gate.release()
+        assert wait_until(lambda done=done: model().get("warm", {}).get("done") == done)
+        assert model()["status"] == "warming"
+        assert model()["warm"] == {"done": done, "total": 3, "last": f"bucket {done - 1}", "last_seconds": 0.0}
+    assert value(running, "tts_ready") == 0
+    refused = speak(running, input="Hi.")
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "model_loading"
+    assert "2 of 3" in refused.json()["error"]["message"]
+    assert refused.headers["retry-after"]
+    tone.warm_gate.release()
+    assert wait_until(lambda: httpx.get(running.url + "/readyz").status_code == 200, 20)
+    assert value(running, "tts_ready") == 1
+    assert value(running, "tts_warmup_seconds", model="tone") > 0
+    assert speak(running, input="Hi.").status_code == 200
+
+
+def test_every_metric_of_the_set_is_there(server: Any) -> None:
+    speak(server, input="Hello world.")
+    names = {name for name, _ in samples(server)}
+    expected = {
+        "tts_stage_duration_seconds_bucket",
+        "tts_ttfa_seconds_bucket",
+        "tts_ttfa_audible_seconds_bucket",
+        "tts_chunk_gap_seconds_bucket",
+        "tts_underrun_seconds_bucket",
+        "tts_rtf_bucket",
+        "tts_request_duration_seconds_bucket",
+        "tts_requests_total",
+        "tts_cancel_latency_seconds_bucket",
+        "tts_wasted_audio_seconds_total",
+        "tts_queue_depth",
+        "tts_active_streams",
+        "tts_worker_heartbeat_age_seconds",
+        "tts_event_loop_lag_seconds_bucket",
+        "tts_ready",
+        "tts_warmup_seconds",
+        "tts_mlx_active_memory_bytes",
+        "tts_mlx_cache_memory_bytes",
+        "tts_mlx_peak_memory_bytes",
+        "tts_build_info",
+    }
+    text = server.metrics()
+    missing = {name for name in expected if name not in names and name.removesuffix("_bucket") not in text}
+    assert missing == set()
+
+
+def test_one_request_is_recorded_once_and_agrees_with_its_header(server: Any) -> None:
+    stages = ("queue", "g2p", "decoder", "audio_encode")
+    before = {stage: value(server, "tts_stage_duration_seconds_sum", stage=stage, **OPENAI) for stage in stages}
+    counts = {stage: value(server, "tts_stage_duration_seconds_count", stage=stage, **OPENAI) for stage in stages}
+    requests = value(server, "tts_requests_total", outcome="ok", **OPENAI)
+    audio = value(server, "tts_audio_seconds_total", **OPENAI)
+    response = speak(server, input="Hello world.")
+    header = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
+    for stage in stages:
+        seconds = value(server, "tts_stage_duration_seconds_sum", stage=stage, **OPENAI) - before[stage]
+        assert abs(seconds * 1e3 - float(header[stage])) < 0.02
+        assert value(server, "tts_stage_duration_seconds_count", stage=stage, **OPENAI) == counts[stage] + 1
+    assert value(server, "tts_requests_total", outcome="ok", **OPENAI) == requests + 1
+    added = value(server, "tts_audio_seconds_total", **OPENAI) - audio
+    assert abs(added - (len(response.content) - 44) / 48_000) < 1e-6
+
+
+def test_outcomes_are_told_apart(server: Any, wait_until: Any) -> None:
+    def outcomes() -> dict[str, float]:
+        rejected = value(
+            server, "tts_requests_total", outcome="rejected", model="none", surface="openai", streaming="false"
+        )
+        named = {
+            outcome: value(server, "tts_requests_total", outcome=outcome, **OPENAI)
+            for outcome in ("cancelled", "failed", "ok")
+        }
+        return named | {"rejected": rejected}
+
+    before = outcomes()
+    speak(server, input="")
+    speak(server, input="Hi.", voice="broken")
+    with contextlib.suppress(httpx.ReadTimeout):
+        httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi.", "voice": "gated"}, timeout=0.2)
+    assert wait_until(lambda: outcomes()["cancelled"] == before["cancelled"] + 1)
+    after = outcomes()
+    assert after["rejected"] == before["rejected"] + 1
+    assert after["failed"] == before["failed"] + 1
+    assert after["ok"] == before["ok"]
+    assert value(server, "tts_cancel_latency_seconds_count", model="tone") >= 1
+
+
+def test_first_audible_counts_the_silence_before_it(server: Any, wait_until: Any) -> None:
+    named = OPENAI | {"streaming": "true"}
+
+    def sums() -> list[float]:
+        return [value(server, f"tts_{name}_sum", **named) for name in ("ttfa_seconds", "ttfa_audible_seconds")]
+
+    before, count = sums(), value(server, "tts_ttfa_seconds_count", **named)
+    speak(server, input="[pause:3s] Hello there.")
+    assert wait_until(lambda: value(server, "tts_ttfa_seconds_count", **named) == count + 1)
+    first, audible = (after - earlier for after, earlier in zip(sums(), before, strict=True))
+    assert first < 1
+    assert 3.0 <= audible - first < 3.5
+
+
+def test_labels_never_carry_voices_or_text(server: Any) -> None:
+    speak(server, input="Supercalifragilistic.", voice="silky")
+    text = server.metrics()
+    assert "silky" not in text
+    assert "Supercali" not in text
+
+
+def test_probes_answer_during_synthesis(server: Any, wait_until: Any) -> None:
+    with contextlib.suppress(httpx.ReadTimeout):
+        httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi.", "voice": "gated"}, timeout=0.05)
+    start = time.perf_counter()
+    for path in ("/livez", "/readyz", "/metrics"):
+        assert httpx.get(server.url + path).status_code == 200
+    assert time.perf_counter() - start < 1

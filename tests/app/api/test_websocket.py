@@ -1,0 +1,347 @@
+"""`WS /v1/audio/stream` over a real socket, with the websockets client."""
+
+import io
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import av
+import httpx
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+TWO = "Hello there, everybody. This is the second sentence."
+LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
+
+
+@contextmanager
+def session(server: Any, **start: object) -> Iterator[ClientConnection]:
+    """A started session; `ready` was received."""
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", **start)
+        ready = receive(socket)
+        assert ready["type"] == "ready", ready
+        yield socket
+
+
+def send(socket: ClientConnection, kind: str, **fields: object) -> None:
+    socket.send(json.dumps({"type": kind, **fields}))
+
+
+def receive(socket: ClientConnection) -> dict[str, Any]:
+    message = socket.recv(timeout=10)
+    assert isinstance(message, str)
+    found = json.loads(message)
+    assert isinstance(found, dict)
+    return found
+
+
+def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
+    """(chunks, audio, done or error)"""
+    chunks: list[dict[str, Any]] = []
+    audio = b""
+    while True:
+        message = socket.recv(timeout=10)
+        if isinstance(message, bytes):
+            audio += message
+            continue
+        event = json.loads(message)
+        if event["type"] != "chunk":
+            return chunks, audio, event
+        chunks.append(event)
+
+
+def close_code(socket: ClientConnection) -> int:
+    with pytest.raises(ConnectionClosed):
+        while True:
+            socket.recv(timeout=10)
+    assert socket.close_code is not None
+    return socket.close_code
+
+
+def test_text_in_fragments_comes_back_as_audio_with_words(server: Any) -> None:
+    with session(server, timestamps=True) as socket:
+        for start in range(0, len(TWO), 7):
+            send(socket, "text", text=TWO[start : start + 7])
+        send(socket, "end")
+        chunks, audio, done = until_answer(socket)
+        assert close_code(socket) == 1000
+    assert [chunk["sequence"] for chunk in chunks] == [0, 1]
+    assert " ".join(chunk["text"].strip() for chunk in chunks) == TWO
+    assert chunks[0]["start"] == 0
+    assert chunks[1]["start"] == pytest.approx(chunks[0]["duration"], abs=1e-4)
+    words = [word for chunk in chunks for word in chunk["words"]]
+    assert [word["text"].strip(".,") for word in words] == TWO.replace(",", "").replace(".", "").split()
+    for word in words:
+        assert TWO[word["char_start"] : word["char_end"]] == word["text"]
+        assert word["start"] < word["end"] <= done["audio_duration"] + 1e-6
+    assert all(one["end"] <= two["start"] + 1e-6 for one, two in itertools.pairwise(words))
+    assert done["type"] == "done"
+    assert not done["cancelled"]
+    assert done["chunks"] == 2
+    assert len(audio) == round(done["audio_duration"] * 24_000) * 2
+    assert {"queue", "g2p", "decoder", "audio_encode"} <= set(done["stages"])
+    assert 0 < done["first_audio"] <= done["total"]
+    assert done["real_time_factor"] == pytest.approx(done["total"] / done["audio_duration"], rel=1e-3)
+
+
+def test_the_same_audio_as_over_rest(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text=TWO)
+        send(socket, "flush")
+        _, audio, _ = until_answer(socket)
+    body = {"input": TWO, "response_format": "pcm"}
+    assert audio == httpx.post(server.url + "/v1/audio/speech", json=body).content
+
+
+def test_a_sentence_is_spoken_before_the_text_goes_on(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text="Hello there, everybody. And then")
+        assert receive(socket)["text"].strip() == "Hello there, everybody."
+        assert isinstance(socket.recv(timeout=5), bytes)
+        send(socket, "text", text=" some more.")
+        send(socket, "flush")
+        chunks, _, done = until_answer(socket)
+        assert [chunk["text"] for chunk in chunks] == ["And then some more."]
+        assert done["chunks"] == 2
+
+
+def test_sets_are_answered_in_turn(server: Any) -> None:
+    with session(server) as socket:
+        for text in ("One of them.", "Two of them.", "Three of them."):
+            send(socket, "text", text=text)
+            send(socket, "flush")
+        answers = [until_answer(socket) for _ in range(3)]
+    assert [chunks[0]["text"] for chunks, _, _ in answers] == ["One of them.", "Two of them.", "Three of them."]
+    assert [chunks[0]["start"] for chunks, _, _ in answers] == [0, 0, 0]
+    assert [chunks[0]["sequence"] for chunks, _, _ in answers] == [0, 1, 2]
+    for chunks, audio, done in answers:
+        assert done["type"] == "done"
+        assert len(audio) == round(chunks[0]["duration"] * 24_000) * 2
+
+
+@pytest.mark.parametrize(("name", "rate"), [("wav", 16_000), ("mp3", 24_000), ("opus", 48_000), ("flac", 8_000)])
+def test_every_set_is_one_file_of_the_format(server: Any, name: str, rate: int) -> None:
+    with session(server, format=name, sample_rate=rate) as socket:
+        for _ in range(2):
+            send(socket, "text", text=TWO)
+            send(socket, "flush")
+            _, audio, done = until_answer(socket)
+            with av.open(io.BytesIO(audio)) as container:
+                assert container.streams.audio[0].rate == rate
+                decoded = sum(frame.samples for frame in container.decode(audio=0)) / rate
+            assert done["audio_duration"] - 0.01 <= decoded <= done["audio_duration"] + 0.3
+
+
+def test_ready_says_what_will_be_used(server: Any) -> None:
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", model="tts-1", voice="nova", sample_rate=16_000, lang="en")
+        ready = receive(socket)
+    assert ready == {
+        "type": "ready",
+        "model": "tone",
+        "voice": "silky",
+        "lang": "en-us",
+        "format": "pcm",
+        "sample_rate": 16_000,
+        "channels": 1,
+    }
+
+
+def test_cancel_stops_within_a_stage_and_the_session_goes_on(server: Any, wait_until: Any) -> None:
+    with session(server, voice="slow") as socket:
+        send(socket, "text", text=LONG)
+        send(socket, "flush")
+        assert receive(socket)["type"] == "chunk"
+        start = time.monotonic()
+        send(socket, "cancel")
+        while True:
+            message = socket.recv(timeout=5)
+            if isinstance(message, str) and json.loads(message)["type"] == "done":
+                break
+        assert json.loads(message)["cancelled"]
+        # A sentence takes a second to compute.
+        assert time.monotonic() - start < 0.5
+        begun = len(server.tone.begun)
+        with pytest.raises(TimeoutError):
+            socket.recv(timeout=1.3)
+        assert len(server.tone.begun) == begun < 5
+        send(socket, "text", text="After that.")
+        send(socket, "flush")
+        chunks, audio, done = until_answer(socket)
+        assert (len(chunks), done["type"], done["cancelled"]) == (1, "done", False)
+        assert audio
+
+
+def test_leaving_cancels(server: Any, wait_until: Any) -> None:
+    with session(server, voice="slow") as socket:
+        send(socket, "text", text=LONG)
+        send(socket, "flush")
+        receive(socket)
+    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 2)
+    begun = len(server.tone.begun)
+    time.sleep(1.2)
+    assert len(server.tone.begun) == begun < 5
+
+
+@pytest.mark.parametrize(
+    ("start", "code", "says"),
+    [
+        ({"voice": "nobody"}, "unknown_voice", "steady"),
+        ({"model": "hal"}, "model_not_found", "accepted are"),
+        ({"model": "absent"}, "model_not_installed", "nightingale models pull absent"),
+        ({"format": "midi"}, "unsupported_format", "wav, pcm"),
+        ({"format": "opus", "sample_rate": 44_100}, "unsupported_format", "48000"),
+        ({"sample_rate": 5}, "unsupported_format", "8000"),
+        ({"lang": "tlh"}, "unsupported_language", "en-us"),
+        ({"speed": 10}, "protocol_error", "speed"),
+        ({"voise": "x"}, "protocol_error", "voise"),
+    ],
+)
+def test_a_wrong_start_gets_an_error_and_a_close(server: Any, start: dict[str, object], code: str, says: str) -> None:
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", **start)
+        event = receive(socket)
+        assert event["type"] == "error"
+        assert event["fatal"]
+        assert event["error"]["code"] == code
+        assert says in event["error"]["message"]
+        assert close_code(socket) == (1013 if code == "model_not_installed" else 1008)
+
+
+@pytest.mark.parametrize("frame", ["{", "[]", b"\x00", '{"type":"sing"}', '{"type":"text","text":[]}'])
+def test_malformed_frames_get_an_error_and_a_close(server: Any, frame: str | bytes) -> None:
+    with session(server) as socket:
+        socket.send(frame)
+        assert receive(socket)["error"]["code"] == "protocol_error"
+        assert close_code(socket) == 1008
+
+
+def test_frames_are_bounded(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text="a" * 70_000)
+        assert receive(socket)["error"]["code"] == "body_too_large"
+        assert close_code(socket) == 1009
+    with session(server) as socket:
+        send(socket, "text", text="a" * 2_000_000)
+        assert close_code(socket) == 1009
+    with session(server) as socket:
+        send(socket, "text", text="a " * 1_500)
+        assert receive(socket)["error"]["code"] == "text_too_long"
+        assert close_code(socket) == 1008
+
+
+def test_nothing_to_speak_is_said_and_not_fatal(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text="?!")
+        send(socket, "flush")
+        _, audio, event = until_answer(socket)
+        assert event["error"]["code"] == "nothing_to_speak"
+        assert not event["fatal"]
+        assert audio == b""
+        send(socket, "text", text="Now something.")
+        send(socket, "flush")
+        assert until_answer(socket)[2]["type"] == "done"
+
+
+def test_a_failing_model_fails_one_set(server: Any) -> None:
+    with session(server, voice="broken") as socket, session(server) as other:
+        send(socket, "text", text="Hello there.")
+        send(socket, "flush")
+        event = until_answer(socket)[2]
+        assert event["error"]["code"] == "model_failed"
+        assert not event["fatal"]
+        send(other, "text", text="Hello there.")
+        send(other, "flush")
+        assert until_answer(other)[2]["type"] == "done"
+
+
+def test_silence_closes_the_socket(start_server: Any) -> None:
+    running = start_server(idle_seconds=0.4)
+    with session(running) as socket:
+        start = time.monotonic()
+        assert receive(socket)["error"]["code"] == "idle_timeout"
+        assert 0.3 < time.monotonic() - start < 2
+        assert close_code(socket) == 1008
+    with connect(running.websocket_url) as mute:
+        assert receive(mute)["error"]["code"] == "idle_timeout"
+
+
+def test_waiting_for_slow_audio_is_not_silence(start_server: Any) -> None:
+    running = start_server(idle_seconds=0.4)
+    with session(running, voice="slow") as socket:
+        send(socket, "text", text="Hello there.")
+        send(socket, "flush")
+        assert until_answer(socket)[2]["type"] == "done"
+
+
+def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, tone: Any, wait_until: Any) -> None:
+    running = start_server(tone=tone, stall_seconds=1.0)
+    text = " ".join(f"This is sentence number {n}, which is long enough to fill the buffers." for n in range(200))
+    with connect(running.websocket_url, max_queue=1, compression=None, ping_interval=None, close_timeout=0.2) as socket:
+        send(socket, "start", speed=0.25, sample_rate=48_000)
+        send(socket, "text", text=text)
+        send(socket, "flush")
+        assert wait_until(lambda: len(tone.computed) > 3)
+        assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics(), 10)
+    assert len(tone.computed) < 200
+    with session(running) as socket:
+        send(socket, "text", text="Still here.")
+        send(socket, "flush")
+        assert until_answer(socket)[2]["type"] == "done"
+
+
+def test_sockets_are_bounded(start_server: Any) -> None:
+    running = start_server(max_streams=1)
+    with session(running), connect(running.websocket_url) as second:
+        assert receive(second)["error"]["code"] == "overloaded"
+        assert close_code(second) == 1013
+    with session(running):
+        pass
+
+
+def test_a_model_that_speaks_in_pieces(server: Any) -> None:
+    with session(server, voice="chunky", timestamps=True) as socket:
+        send(socket, "text", text=TWO)
+        send(socket, "flush")
+        chunks, audio, done = until_answer(socket)
+    assert done["chunks"] == len(chunks) == 10
+    position = 0.0
+    for chunk in chunks:
+        assert chunk["start"] == pytest.approx(position, abs=1e-4)
+        position += chunk["duration"]
+    # The alignment comes with the last piece of each sentence, in the time of the whole stream.
+    assert [bool(chunk["words"]) for chunk in chunks] == [False, False, False, False, True] * 2
+    assert chunks[9]["words"][0]["start"] == pytest.approx(chunks[5]["start"], abs=1e-3)
+    body = {"input": TWO, "response_format": "pcm"}
+    whole = httpx.post(server.url + "/v1/audio/speech", json=body | {"voice": "chunky"}).content
+    assert whole == audio == httpx.post(server.url + "/v1/audio/speech", json=body).content
+
+
+def test_words_after_a_pause_are_later(server: Any) -> None:
+    with session(server, timestamps=True) as socket:
+        send(socket, "text", text="Hello there. [pause:2s] Good bye now.")
+        send(socket, "flush")
+        chunks, audio, done = until_answer(socket)
+    words = [word for chunk in chunks for word in chunk["words"]]
+    good = next(word for word in words if word["text"] == "Good")
+    there = next(word for word in words if word["text"].startswith("there"))
+    assert good["start"] - there["end"] >= 2.0
+    assert len(audio) == round(done["audio_duration"] * 24_000) * 2
+    assert sum(chunk["duration"] for chunk in chunks if not chunk["text"]) == pytest.approx(2.0)
+
+
+def test_content_of_the_audio(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text=TWO)
+        send(socket, "flush")
+        _, audio, done = until_answer(socket)
+    pcm = np.frombuffer(audio, "<i2").astype(np.float32) / 32_767
+    spectrum = np.abs(np.fft.rfft(pcm))
+    assert np.argmax(spectrum) / done["audio_duration"] == pytest.approx(440, abs=2)
+    assert np.abs(pcm).max() == pytest.approx(0.5, abs=0.01)

@@ -1,0 +1,119 @@
+"""Every format is decoded back by FFmpeg's decoders and compared with what went in."""
+
+import io
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from app.audio.encoders import FORMATS, INFO, Format, check_format, check_rate, make_encoder
+from app.errors import UnsupportedFormatError
+
+RATE = 24_000
+Float = npt.NDArray[np.float32]
+
+
+def melody(seconds: float = 2.0) -> Float:
+    """A tone whose pitch and level change, so that content, not only level, is compared."""
+    time = np.arange(round(seconds * RATE)) / RATE
+    frequency = np.where(time < seconds / 2, 440.0, 880.0)
+    level = np.where(time < seconds / 2, 0.5, 0.25)
+    return (level * np.sin(2 * np.pi * np.cumsum(frequency) / RATE)).astype(np.float32)
+
+
+def encode(name: Format, pcm: Float, rate: int | None = None, piece: int = 7001) -> list[bytes]:
+    encoder = make_encoder(name, RATE, rate)
+    parts = [encoder.encode(pcm[start : start + piece]) for start in range(0, pcm.size, piece)]
+    return [*parts, encoder.finish()]
+
+
+def decode(name: Format, data: bytes, rate: int) -> Float:
+    if name == "pcm":
+        return np.frombuffer(data, "<i2").astype(np.float32) / 32767
+    with av.open(io.BytesIO(data)) as container:
+        stream = container.streams.audio[0]
+        assert stream.rate == (48_000 if name == "opus" else rate)
+        decoded = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
+    pcm = np.concatenate(decoded)
+    return pcm.astype(np.float32) / 32768 if pcm.dtype.kind == "i" else pcm.astype(np.float32)
+
+
+def pitch(pcm: Float, rate: int) -> float:
+    spectrum = np.abs(np.fft.rfft(pcm * np.hanning(pcm.size)))
+    return float(np.argmax(spectrum)) * rate / pcm.size
+
+
+@pytest.mark.parametrize("rate", [RATE, 16_000, 48_000])
+@pytest.mark.parametrize("name", FORMATS)
+def test_round_trip(name: Format, rate: int) -> None:
+    pcm = melody()
+    decoded = decode(name, b"".join(encode(name, pcm, rate)), rate)
+    real = 48_000 if name == "opus" else rate
+    # MP3 and AAC carry the codec's delay and whole frames: at most two frames of 1152 samples and the delay.
+    assert pcm.size / RATE - 0.001 <= decoded.size / real <= pcm.size / RATE + 3500 / rate
+    first, second = decoded[int(0.2 * real) : int(0.8 * real)], decoded[int(1.2 * real) : int(1.8 * real)]
+    assert pitch(first, real) == pytest.approx(440, abs=3)
+    assert pitch(second, real) == pytest.approx(880, abs=3)
+    assert np.sqrt(np.mean(first**2)) == pytest.approx(
+        0.5 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
+    )
+    assert np.sqrt(np.mean(second**2)) == pytest.approx(
+        0.25 / np.sqrt(2), rel=0.02 if name in ("wav", "pcm", "flac") else 0.08
+    )
+
+
+@pytest.mark.parametrize("name", ["wav", "pcm", "flac"])
+def test_lossless_formats_return_every_sample(name: Format) -> None:
+    pcm = np.random.default_rng(1).uniform(-1, 1, 10_000).astype(np.float32)
+    decoded = decode(name, b"".join(encode(name, pcm)), RATE)
+    scale = 1 if name == "pcm" else 32768 / 32767
+    assert np.array_equal(np.rint(decoded * scale * 32767), np.rint(pcm * 32767))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_bytes_come_while_audio_goes_in(name: Format) -> None:
+    parts = encode(name, melody(3.0), piece=RATE // 2)
+    assert all(parts[:5]), [len(part) for part in parts]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_one_stream_whatever_the_pieces(name: Format) -> None:
+    pcm = melody(1.0)
+    sizes = {decode(name, b"".join(encode(name, pcm, piece=piece)), RATE).size for piece in (100, 999, pcm.size)}
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_audio_at_all_ends_cleanly(name: Format) -> None:
+    data = make_encoder(name, RATE).finish()
+    assert isinstance(data, bytes)
+    assert name != "wav" or len(data) == 44
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac"])
+def test_samples_beyond_full_scale_are_clipped(name: Format) -> None:
+    loud = melody(0.5) * 10
+    decoded = decode(name, b"".join(encode(name, loud)), RATE)
+    assert np.abs(decoded).max() < 2.0
+
+
+def test_unknown_format_lists_what_is_accepted() -> None:
+    with pytest.raises(UnsupportedFormatError, match="wav, pcm, flac, mp3, opus, aac"):
+        check_format("midi")
+
+
+def test_rates_a_format_cannot_carry_are_refused() -> None:
+    with pytest.raises(UnsupportedFormatError, match="8000 to 48000"):
+        check_rate("wav", 96_000)
+    with pytest.raises(UnsupportedFormatError, match="accepted are: 8000, 12000"):
+        check_rate("opus", 44_100)
+    for name, info in INFO.items():
+        for rate in info.rates or (8_000, 11_111, 48_000):
+            assert check_rate(name, rate) == rate
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if INFO[name].rates])
+def test_every_listed_rate_is_carried(name: Format) -> None:
+    for rate in INFO[name].rates or ():
+        assert decode(name, b"".join(encode(name, melody(0.5), rate)), rate).size > 0.4 * rate

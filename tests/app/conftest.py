@@ -1,0 +1,268 @@
+"""A small, deterministic synthesizer and a server around it, on a real socket in a thread of its own.
+
+The tone model exists for what a real model does not do on demand: be slow, fail, be counted, be absent.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from app.config import Settings, load_settings
+from app.errors import UnknownModelError
+from app.main import create_app, serve
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    SpeechRequest,
+    UnknownVoiceError,
+    Voice,
+    WarmupStep,
+    WeightsError,
+    WeightsMissingError,
+)
+from models.timeline import Stage, Timeline
+
+RATE = 24_000
+SECONDS_PER_PHONEME = 0.02
+LEVEL = 0.5
+FREQUENCY = 440.0
+
+
+@dataclass
+class Tone:
+    """A sine of SECONDS_PER_PHONEME per phoneme. The voice decides how it behaves."""
+
+    sample_rate: int = RATE
+    max_phonemes: int = 200
+    default_voice: str = "steady"
+    gate: threading.Event = field(default_factory=threading.Event)
+    begun: list[str] = field(default_factory=list)
+    computed: list[str] = field(default_factory=list)
+    threads: set[int] = field(default_factory=set)
+    hang: float = 0.0
+    warm_steps: int = 3
+    warm_gate: threading.Semaphore | None = None
+
+    symbols: frozenset[str] = frozenset(chr(code) for code in range(32, 0x3000))
+    voices: tuple[Voice, ...] = (
+        Voice("steady", "en-us", "male"),
+        Voice("silky", "en-us", "female"),
+        Voice("slow", "en-us", "male"),
+        Voice("gated", "en-us", "male"),
+        Voice("broken", "en-us", "male"),
+        Voice("breaks_second", "en-us", "male"),
+        Voice("chunky", "en-us", "male"),
+        Voice("hung", "en-us", "male"),
+    )
+
+    def check_voice(self, voice: str) -> None:
+        if voice not in {known.id for known in self.voices}:
+            accepted = ", ".join(known.id for known in self.voices)
+            raise UnknownVoiceError(f"Unknown voice '{voice[:40]}'; accepted are: {accepted}.")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        for step in range(self.warm_steps):
+            if self.warm_gate is not None:
+                self.warm_gate.acquire()
+            progress(WarmupStep(f"bucket {step}", step + 1, self.warm_steps, 0.0))
+
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[AudioChunk]:
+        self.threads.add(threading.get_ident())
+        self.begun.append(request.text)
+        if request.voice == "broken" or (request.voice == "breaks_second" and len(self.begun) > 1):
+            raise RuntimeError("a failure inside the model")
+        with timeline.measure(Stage.DECODER):
+            if request.voice == "hung":
+                time.sleep(self.hang)
+            if request.voice == "slow":
+                for _ in range(100):
+                    time.sleep(0.01)
+                    if cancelled():
+                        raise Cancelled
+            while request.voice == "gated" and not self.gate.wait(0.005):
+                if cancelled():
+                    raise Cancelled
+        seconds = SECONDS_PER_PHONEME / request.speed
+        size = round(len(request.phonemes) * seconds * RATE)
+        pcm = (LEVEL * np.sin(2 * np.pi * FREQUENCY * np.arange(size) / RATE)).astype(np.float32)
+        ends = tuple((index + 1) * seconds for index in range(len(request.phonemes)))
+        count = 5 if request.voice == "chunky" else 1
+        for index, part in enumerate(np.array_split(pcm, count)):
+            self.computed.append(f"{request.text}/{index}" if count > 1 else request.text)
+            last = index == count - 1
+            yield AudioChunk(part, ends if last else (), last)
+
+
+@dataclass(frozen=True)
+class Info:
+    name: str
+    status: str = "ready"
+    description: str = "a tone"
+    license: str = "Apache-2.0"
+    aliases: tuple[str, ...] = ()
+    install_command: str | None = None
+
+
+@dataclass
+class ToneCatalog:
+    """Models: tone (default), tone-two (loads on demand), absent, corrupt."""
+
+    tone: Tone = field(default_factory=Tone)
+    second: Tone = field(default_factory=Tone)
+
+    def models(self) -> list[Info]:
+        return [
+            Info("tone", aliases=("t",)),
+            Info("tone-two"),
+            Info("absent", "absent", install_command="nightingale models pull absent"),
+            Info("corrupt"),
+        ]
+
+    def default(self) -> str:
+        return "tone"
+
+    def resolve(self, name: str | None) -> str:
+        if name in (None, "t"):
+            return "tone"
+        if name not in {info.name for info in self.models()}:
+            raise UnknownModelError(f"Unknown model '{name}'; accepted are: tone, tone-two, absent, corrupt.")
+        return name
+
+    def present(self, name: str) -> bool:
+        return name != "absent"
+
+    def load(self, name: str) -> Tone:
+        if name == "absent":
+            raise WeightsMissingError("The weights of model 'absent' are not on this machine.")
+        if name == "corrupt":
+            raise WeightsError("array 'a' has shape (1,), expected (2,)")
+        return self.tone if name == "tone" else self.second
+
+
+@dataclass
+class Running:
+    """A server on a real socket, and the model inside."""
+
+    url: str
+    tone: Tone
+    second: Tone
+    server: uvicorn.Server
+    thread: threading.Thread
+
+    @property
+    def websocket_url(self) -> str:
+        return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
+
+    def metrics(self) -> str:
+        return httpx.get(self.url + "/metrics").text
+
+
+def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
+    """Serve until `stop`; with `ready`, wait until every model is warm."""
+    config = uvicorn.Config(
+        create_app(settings, catalog),
+        port=0,
+        log_level="warning",
+        ws_max_size=settings.max_frame_bytes * 16,
+        timeout_graceful_shutdown=1,
+        loop="uvloop",
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    assert wait_until(lambda: server.started), "the server did not start"
+    port = server.servers[0].sockets[0].getsockname()[1]
+    running = Running(f"http://127.0.0.1:{port}", catalog.tone, catalog.second, server, thread)
+    deadline = time.monotonic() + 30
+    answer = ""
+    while time.monotonic() < deadline:
+        try:
+            response = httpx.get(running.url + "/readyz")
+            status, answer = response.status_code, response.text
+        except httpx.TransportError:
+            status = 0
+        if status == 200 or (status == 503 and not ready):
+            return running
+        if '"status":"failed"' in answer:
+            break
+        time.sleep(0.01)
+    raise AssertionError(f"the server did not become ready: {answer}")
+
+
+def stop(running: Running) -> None:
+    running.tone.gate.set()
+    running.server.should_exit = True
+    running.thread.join(20)
+    assert not running.thread.is_alive(), "the server did not stop"
+
+
+StartServer = Callable[..., Running]
+WaitUntil = Callable[..., bool]
+
+
+@pytest.fixture
+def start_server() -> Iterator[StartServer]:
+    """Start servers with settings of their own; all are stopped in the end."""
+    started: list[Running] = []
+
+    def begin(*, tone: Tone | None = None, ready: bool = True, **settings: object) -> Running:
+        catalog = ToneCatalog(tone or Tone())
+        running = start(Settings.model_validate(settings), catalog, ready=ready)
+        started.append(running)
+        return running
+
+    yield begin
+    for running in started:
+        stop(running)
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Running]:
+    """One server for tests that leave no trace in it."""
+    running = start(Settings(max_input_characters=2_000, max_body_bytes=65_536), ToneCatalog())
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def server(shared_server: Running) -> Running:
+    """The shared server, its counters cleared."""
+    shared_server.tone.begun.clear()
+    shared_server.tone.computed.clear()
+    shared_server.tone.gate.clear()
+    return shared_server
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture() -> WaitUntil:
+    """`wait_until`, for test files: they cannot import this one."""
+    return wait_until
+
+
+@pytest.fixture
+def tone() -> Tone:
+    """A synthesizer to be changed and given to `start_server`."""
+    return Tone()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether `condition` came true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return condition()
+
+
+if __name__ == "__main__":
+    # A process of its own, for tests of signals: settings come from its environment.
+    serve(load_settings(None), ToneCatalog())

@@ -1,0 +1,180 @@
+"""The catalogue on real directories: names, defaults, presence, verification."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.catalog import Catalog, PinnedFile, check_file, read_entries
+from app.config import Settings
+from app.errors import UnknownModelError
+from models.backend import memory
+from models.contract import Synthesizer, WeightsMissingError
+from models.timeline import Timeline
+
+
+def catalog(data_dir: Path, **settings: object) -> Catalog:
+    return Catalog(Settings(data_dir=data_dir, **settings))
+
+
+def put_kokoro(data_dir: Path, weights: str = "kokoro-v1_0.pth", voices: str = "voices/af_heart.pt") -> Path:
+    """Files of the right names and the wrong contents."""
+    folder = data_dir / "models" / "kokoro-82m"
+    for name in ("config.json", weights, voices):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"{}")
+    return folder
+
+
+def states(verification) -> dict[str, str]:
+    return {check.path: check.state for check in verification.files}
+
+
+def test_house_is_ready_and_kokoro_absent_with_its_command(tmp_path):
+    listed = {model.name: model for model in catalog(tmp_path).models()}
+    assert listed.keys() == {"house", "kokoro-82m"}
+    assert (listed["house"].status, listed["house"].install_command) == ("ready", None)
+    assert listed["kokoro-82m"].status == "absent"
+    assert listed["kokoro-82m"].install_command == "nightingale models pull kokoro-82m"
+    assert listed["kokoro-82m"].license == "Apache-2.0"
+
+
+def test_pins_of_kokoro_are_complete_and_well_formed():
+    entry = read_entries()["kokoro-82m"]
+    pins = {file.path: file for file in entry.files}
+    assert re.fullmatch("[0-9a-f]{40}", entry.revision)
+    assert pins["kokoro-v1_0.pth"].size == 327_212_226
+    assert pins["kokoro-v1_0.pth"].sha256 == "496dba118d1a58f5f3db2efc88dbdc216e0483fc89fe6e47ee1f2c53f18ad1e4"
+    assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in entry.files)
+    assert len({file.sha256 for file in entry.files}) == len(entry.files)
+    voices = [path for path in pins if path.startswith("voices/")]
+    assert len(voices) == 54
+    assert all(re.fullmatch(r"voices/[abefhijpz][fm]_[a-z]+\.pt", path) for path in voices)
+
+
+def test_default_is_the_house_until_kokoro_is_installed(tmp_path):
+    subject = catalog(tmp_path)
+    assert subject.default() == "house"
+    folder = put_kokoro(tmp_path)
+    assert subject.default() == "kokoro-82m"
+    shutil.rmtree(folder / "voices")
+    assert subject.default() == "house"
+
+
+def test_settings_choose_the_default(tmp_path):
+    put_kokoro(tmp_path)
+    assert catalog(tmp_path, default_model="house").default() == "house"
+    assert catalog(tmp_path, default_model="Kokoro").default() == "kokoro-82m"
+    with pytest.raises(UnknownModelError, match="'piper'"):
+        catalog(tmp_path, default_model="piper").default()
+
+
+@pytest.mark.parametrize("name", [None, "tts-1", "TTS-1-HD", "gpt-4o-mini-tts", "house", " House "])
+def test_names_of_the_default(tmp_path, name):
+    assert catalog(tmp_path).resolve(name) == "house"
+
+
+@pytest.mark.parametrize("name", ["kokoro", "Kokoro-82M", "hexgrad/Kokoro-82M"])
+def test_names_of_kokoro(tmp_path, name):
+    assert catalog(tmp_path).resolve(name) == "kokoro-82m"
+
+
+@pytest.mark.parametrize("name", ["", "piper", "../house", "kokoro-82m/..", "x" * 10_000])
+def test_unknown_names_are_refused_with_what_is_accepted(tmp_path, name):
+    subject = catalog(tmp_path)
+    for method in (subject.resolve, subject.load, subject.verify, subject.directory):
+        with pytest.raises(UnknownModelError) as caught:
+            method(name)
+        assert "house" in caught.value.message
+        assert "kokoro-82m" in caught.value.message
+        assert len(caught.value.message) < 400
+
+
+def test_loading_what_is_absent_names_the_command_and_no_path(tmp_path):
+    with pytest.raises(WeightsMissingError) as caught:
+        catalog(tmp_path).load("kokoro")
+    assert "nightingale models pull kokoro-82m" in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_loading_a_half_installed_model_says_what_is_missing(tmp_path):
+    (put_kokoro(tmp_path) / "kokoro-v1_0.pth").unlink()
+    with pytest.raises(WeightsMissingError, match=r"\(weights\)"):
+        catalog(tmp_path).load("kokoro-82m")
+
+
+def test_loading_caps_what_mlx_keeps(tmp_path):
+    """Every sentence has another length: without a cap, memory kept for reuse grows with them."""
+    model = catalog(tmp_path, mlx_cache_bytes=1 << 20).load("house")
+    ids = [0, *range(43, 60), 0]
+    style = np.zeros((1, 64), dtype=np.float32)
+    for length in range(2, 12):
+        model.synthesise([*ids[:length], 0], style, 1.0, 0, Timeline(), lambda: False)
+    assert memory().cache <= 1 << 20
+
+
+def test_the_house_model_loads(tmp_path):
+    model: Synthesizer = catalog(tmp_path).load("house")
+    assert model.sample_rate == 24_000
+    assert {voice.id for voice in model.voices} == {"rms", "slt"}
+
+
+def test_verify_house_reads_every_file_and_finds_it_whole(tmp_path):
+    found = catalog(tmp_path).verify("house")
+    assert found.ok
+    assert set(states(found)) == {"config.json", "model.safetensors", "voices.safetensors"}
+
+
+def test_verify_reports_every_pinned_file_of_an_absent_model(tmp_path):
+    found = catalog(tmp_path).verify("kokoro-82m")
+    assert not found.ok
+    assert set(states(found).values()) == {"missing"}
+    assert len(found.files) == 56
+
+
+def test_verify_tells_wrong_sizes_from_wrong_checksums(tmp_path):
+    put_kokoro(tmp_path)
+    found = states(catalog(tmp_path).verify("kokoro-82m"))
+    assert found["kokoro-v1_0.pth"] == "wrong size"
+    assert found["voices/af_heart.pt"] == "wrong checksum"
+    assert found["voices/af_bella.pt"] == "missing"
+
+
+def test_verify_accepts_whole_conversions_and_refuses_truncated_ones(tmp_path):
+    header = json.dumps({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    whole = len(header).to_bytes(8, "little") + header + bytes(16)
+    folder = put_kokoro(tmp_path, "model.safetensors", "voices.safetensors")
+    (folder / "voices.safetensors").write_bytes(whole)
+    for content, state in [
+        (whole, "not pinned"),
+        (whole[:-1], "malformed"),
+        (b"", "malformed"),
+        (b"\xff" * 64, "malformed"),
+    ]:
+        (folder / "model.safetensors").write_bytes(content)
+        found = catalog(tmp_path).verify("kokoro-82m")
+        assert states(found)["model.safetensors"] == state
+        assert states(found)["voices.safetensors"] == "not pinned"
+        assert "kokoro-v1_0.pth" not in states(found)
+
+
+def test_verify_lists_voices_a_person_added(tmp_path):
+    folder = put_kokoro(tmp_path)
+    (folder / "voices" / "mine.pt").write_bytes(b"voice")
+    assert states(catalog(tmp_path).verify("kokoro-82m"))["voices/mine.pt"] == "not pinned"
+
+
+def test_check_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"hello")
+    digest = hashlib.sha256(b"hello").hexdigest()
+    assert check_file(tmp_path, PinnedFile("a", digest, 5)).state == "ok"
+    assert check_file(tmp_path, PinnedFile("a", digest)).state == "ok"
+    assert check_file(tmp_path, PinnedFile("a", digest, 6)).state == "wrong size"
+    assert check_file(tmp_path, PinnedFile("a", "0" * 64, 5)).state == "wrong checksum"
+    assert check_file(tmp_path, PinnedFile("b", digest, 5)).state == "missing"

@@ -1,0 +1,98 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings, SettingsError, default_data_dir, load_settings
+
+DEFAULTS = Path(__file__).parents[2] / "configs" / "default.toml"
+HOME = {"HOME": "/home/somebody"}
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    assert load_settings(DEFAULTS, HOME) == load_settings(None, HOME)
+
+
+def test_every_setting_is_documented() -> None:
+    text = DEFAULTS.read_text(encoding="utf-8")
+    missing = [name for name in Settings.model_fields if f"\n{name} = " not in text and f"\n# {name} = " not in text]
+    assert missing == []
+    assert set(tomllib.loads(text)) <= set(Settings.model_fields)
+
+
+def test_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('port = 9001\nhost = "0.0.0.0"\nqueue_size = 3\n')
+    assert load_settings(file, HOME).port == 9001
+    settings = load_settings(file, HOME | {"PORT": "9002", "HOST": "::1", "NIGHTINGALE_MAX_STREAMS": "7"})
+    assert (settings.port, settings.host, settings.queue_size, settings.max_streams) == (9002, "::1", 3, 7)
+    assert load_settings(file, HOME | {"PORT": "9002", "NIGHTINGALE_PORT": "9003"}).port == 9003
+
+
+def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("drain_seconds = 1.5\n")
+    assert load_settings(None, HOME | {"NIGHTINGALE_SETTINGS": str(file)}).drain_seconds == 1.5
+
+
+def test_lists_are_separated_by_commas() -> None:
+    assert load_settings(None, HOME | {"NIGHTINGALE_PRELOAD": "house, kokoro-82m"}).preload == ("house", "kokoro-82m")
+
+
+def test_empty_variables_are_ignored() -> None:
+    assert load_settings(None, HOME | {"PORT": "", "NIGHTINGALE_QUEUE_SIZE": ""}).port == 8000
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"PORT": "http"}, ["PORT", "port", "integer"]),
+        ({"PORT": "70000"}, ["port", "65535"]),
+        ({"NIGHTINGALE_WARMUP": "maybe"}, ["NIGHTINGALE_WARMUP", "'full' or 'none'"]),
+        ({"NIGHTINGALE_PROT": "1"}, ["NIGHTINGALE_PROT", "prot", "accepted are", "port"]),
+    ],
+)
+def test_a_wrong_variable_is_named_in_one_line(environ: dict[str, str], expected: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(None, HOME | environ)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(part in message for part in expected), message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("qeue_size = 3", "unknown setting 'qeue_size'"),
+        ("queue_size = 0", "greater than or equal to 1"),
+        ('queue_size = "many"', "valid integer"),
+        ("queue_size = = 3", "not valid TOML"),
+        ("idle_seconds = nan", "setting 'idle_seconds'"),
+    ],
+)
+def test_a_wrong_file_is_named_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, HOME)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert expected in message
+    assert str(file) in message
+
+
+def test_an_absent_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read settings file"):
+        load_settings(tmp_path / "none.toml", HOME)
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings(None, HOME).port = 1
+
+
+def test_data_directory_of_each_platform() -> None:
+    assert default_data_dir(HOME, "linux") == Path("/home/somebody/.local/share/nightingale")
+    assert default_data_dir(HOME | {"XDG_DATA_HOME": "/data"}, "linux") == Path("/data/nightingale")
+    assert default_data_dir(HOME | {"XDG_DATA_HOME": "data"}, "linux").is_relative_to("/home/somebody")
+    assert default_data_dir(HOME, "darwin") == Path("/home/somebody/Library/Application Support/nightingale")

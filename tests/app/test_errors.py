@@ -1,0 +1,44 @@
+import inspect
+import re
+
+import pytest
+
+from app import errors
+
+CLASSES = [
+    found
+    for _, found in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(found, errors.ServiceError) and found.__module__ == errors.__name__
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_can_be_rendered(kind: type[errors.ServiceError]) -> None:
+    error = kind("what was wrong")
+    assert error.body()["message"] == str(error) == "what was wrong"
+    assert set(error.body()) == {"message", "type", "param", "code"}
+    assert 400 <= error.status < 600
+    assert error.close_code in {1008, 1009, 1011, 1012, 1013}
+    assert (error.status >= 500) == (error.type in {"server_error", "service_unavailable"})
+
+
+def test_codes_tell_errors_apart() -> None:
+    codes = [kind.code for kind in CLASSES]
+    assert len(set(codes)) == len(codes)
+
+
+def test_the_drawn_tree_is_the_tree() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert sorted(drawn) == sorted(kind.__name__ for kind in CLASSES if kind is not errors.ServiceError)
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.search(r"[├└]── (\w+) .*?\b([45]\d\d)\b", line)
+        if found:
+            assert getattr(errors, found.group(1)).status == int(found.group(2))
+
+
+def test_param_and_retry_after_can_be_given() -> None:
+    error = errors.OverloadedError("full", retry_after=7)
+    assert error.headers() == {"retry-after": "7"}
+    assert errors.DrainingError("bye").headers() == {"retry-after": "5"}
+    assert errors.InvalidRequestError("no", param="speed").body()["param"] == "speed"
+    assert errors.EmptyInputError("no").headers() == {}

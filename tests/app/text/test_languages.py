@@ -1,0 +1,62 @@
+"""Names of languages, and what each of them says."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from app.text.errors import MissingExtraError, UnsupportedLanguageError
+from app.text.plan import LANGUAGES, Utterance, get_phonemizer, normalize_language
+
+
+@pytest.mark.parametrize(
+    ("given", "tag"),
+    [("en", "en-us"), ("EN-US", "en-us"), ("en_GB", "en-gb"), ("a", "en-us"), ("b", "en-gb"), ("es-ES", "es"),
+     ("fr", "fr-fr"), ("pt", "pt-br"), ("j", "ja"), ("zh-CN", "zh"), (" it ", "it")],
+)  # fmt: skip
+def test_aliases(given: str, tag: str) -> None:
+    assert normalize_language(given) == tag
+
+
+@pytest.mark.parametrize("given", ["", "xx", "klingon", "en-us-x-y", "e" * 1000])
+def test_unknown_languages_are_refused_with_the_list(given: str) -> None:
+    with pytest.raises(UnsupportedLanguageError) as caught:
+        get_phonemizer(given)
+    assert all(language.tag in str(caught.value) for language in LANGUAGES)
+    assert len(str(caught.value)) < 500
+
+
+def test_names_are_unambiguous() -> None:
+    names = [name for language in LANGUAGES for name in (language.tag, *language.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "phonemes", "words"),
+    [
+        ("es", "¿Cómo estás? Tengo 25 años.", "kˈomo estˈas? tˈɛŋɡo bˌAntiθˈinko ˈaɲos.", 5),
+        ("fr", "Les enfants ont mangé.", "lez ɑ̃fˈɑ̃z ˈɔ̃ mɑ̃ʒˈe.", 4),
+        ("hi", "आप कैसे हैं?", "ˌaːp kˈɛːseː hɛ̃?", 3),
+        ("it", "Ciao, come stai?", "ʧˈao, kˌome stˈaj?", 3),
+        ("pt", "Olá, tudo bem?", "olˈa, tˈudʊ bˈAŋ?", 3),
+        ("en-gb", "The car wouldn't start.", "ðə kˈɑː wˈʊdᵊnt stˈɑːt.", 4),
+    ],
+)
+def test_every_word_of_every_language_has_its_phonemes(language: str, text: str, phonemes: str, words: int) -> None:
+    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, Utterance)]
+    assert " ".join(item.phonemes for item in utterances) == phonemes
+    assert sum(len(item.words) for item in utterances) == words
+
+
+@pytest.mark.parametrize(("language", "module"), [("ja", "fugashi"), ("zh", "jieba")])
+def test_optional_languages_say_how_to_install_them_or_speak(language: str, module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        with pytest.raises(MissingExtraError, match=rf"pip install 'nightingale\[{language}\]'") as caught:
+            get_phonemizer(language)
+        assert caught.value.extra == language
+    else:
+        text = "私は学生です。" if language == "ja" else "你好，世界。"
+        (utterance,) = get_phonemizer(language).segments(text)
+        assert isinstance(utterance, Utterance)
+        assert "".join(word.text for word in utterance.words) == "".join(c for c in text if c.isalnum())

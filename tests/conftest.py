@@ -1,0 +1,134 @@
+"""A real server process with the house model, and a speech recogniser to listen to it."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+# A first start compiles every shape; a loaded machine of two cores needs its time for that.
+START_SECONDS = 240
+STOP_SECONDS = 30
+RECOGNISER_RATE = 16_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the test that happens to start the server the time that takes."""
+    for item in items:
+        if "house_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(START_SECONDS + 120))
+
+
+@contextmanager
+def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
+    """Run `python -m app.cli serve` on a free port until the block ends; yields its base URL once it is ready.
+
+    It must become ready, stop on SIGTERM and exit with status 0; its log is quoted when it does not.
+    """
+    log = folder / "server.log"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
+    # No model but the bundled one, whatever lies in this machine's data directory.
+    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "serve", "--port", "0", *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=clean,
+        )
+    try:
+        url = _wait_for_address(process, log)
+        _wait_until_ready(process, log, url)
+        yield url
+        assert process.poll() is None, f"the server ended by itself:\n{log.read_text()}"
+        process.terminate()
+        try:
+            status = process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the server did not stop on SIGTERM:\n{log.read_text()}")
+        assert status == 0, f"exit status {status}:\n{log.read_text()}"
+        assert "Traceback" not in log.read_text(), log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        found = re.search(r"running on (http://[\d.]+:\d+)", log.read_text())
+        if found:
+            return found.group(1)
+        assert process.poll() is None, f"the server did not start:\n{log.read_text()}"
+        time.sleep(0.02)
+    pytest.fail(f"the server printed no address:\n{log.read_text()}")
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, url: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"the server ended while it warmed up:\n{log.read_text()}"
+        if httpx.get(f"{url}/readyz").status_code == 200:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"the server was not ready in {START_SECONDS} s:\n{log.read_text()}")
+
+
+def pytest_configure() -> None:
+    """A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def house_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a warm server process with the house model, one for the whole run."""
+    with serve(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def server(house_server: str) -> str:
+    """The same; folders of tests with a server of their own override this name."""
+    return house_server
+
+
+Recognise = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def recognise() -> Recognise:
+    """`recognise(audio, rate)`: what pocketsphinx's English model hears, lower case.
+
+    `audio` is an encoded file's bytes (then no rate is needed), or samples at `rate`: float in [-1, 1] or int16.
+    """
+    from pocketsphinx import Decoder
+
+    decoder = Decoder(samprate=RECOGNISER_RATE, loglevel="FATAL")
+
+    def hear(audio: bytes | np.ndarray, rate: int | None = None) -> str:
+        if isinstance(audio, bytes):
+            audio, rate = soundfile.read(io.BytesIO(audio), dtype="float32")
+        samples = audio.astype(np.float32) / (32_768 if audio.dtype == np.int16 else 1)
+        samples = np.clip(soxr.resample(samples, rate, RECOGNISER_RATE), -1, 1)
+        # Each utterance starts from the same state: the order of tests must not matter.
+        decoder.reinit_feat()
+        decoder.start_utt()
+        decoder.process_raw((samples * 32_767).astype("<i2").tobytes(), full_utt=True)
+        decoder.end_utt()
+        return decoder.hyp().hypstr if decoder.hyp() else ""
+
+    return hear

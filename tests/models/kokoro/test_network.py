@@ -1,0 +1,154 @@
+"""The network's parts on a tiny random checkpoint, where other ports went wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.kokoro.network import Kokoro
+from models.layers.valid import Valid
+from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
+from tests.models.kokoro.house import decode, distance, prosody
+
+ALBERT = "bert.encoder.albert_layer_groups.0.albert_layers.0"
+IDS = [0, 3, 9, 1, 20, 7, 7, 2, 0]
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, np.ndarray]:
+    return official_arrays(TINY, seed=5)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, np.ndarray]) -> Kokoro:
+    return build(tiny_config(tmp_path_factory.mktemp("config")), to_mx(arrays))
+
+
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_exact(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def albert(arrays: dict[str, np.ndarray], gelu: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """ALBERT (arXiv:1909.11942) in float64: one layer, applied twice, LayerNorm at 1e-12."""
+    a = {name.removeprefix(f"{ALBERT}."): array.astype(np.float64) for name, array in arrays.items()}
+
+    def linear(x: np.ndarray, name: str) -> np.ndarray:
+        return x @ a[f"{name}.weight"].T + a[f"{name}.bias"]
+
+    def norm(x: np.ndarray, name: str) -> np.ndarray:
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12) * a[f"{name}.weight"] + a[f"{name}.bias"]
+
+    e = "bert.embeddings"
+    x = a[f"{e}.word_embeddings.weight"][IDS] + a[f"{e}.position_embeddings.weight"][: len(IDS)]
+    x = norm(x + a[f"{e}.token_type_embeddings.weight"][0], f"{e}.LayerNorm")
+    x = linear(x, "bert.encoder.embedding_hidden_mapping_in")
+    heads = TINY["plbert"]["num_attention_heads"]
+    for _ in range(TINY["plbert"]["num_hidden_layers"]):
+        q, k, v = (
+            linear(x, f"attention.{name}").reshape(len(IDS), heads, -1).swapaxes(0, 1)
+            for name in ("query", "key", "value")
+        )
+        weights = np.exp(q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1]))
+        mixed = (weights / weights.sum(-1, keepdims=True)) @ v
+        x = norm(x + linear(mixed.swapaxes(0, 1).reshape(len(IDS), -1), "attention.dense"), "attention.LayerNorm")
+        x = norm(x + linear(gelu(linear(x, "ffn")), "ffn_output"), "full_layer_layer_norm")
+    return x
+
+
+def test_albert_uses_the_tanh_gelu(network: Kokoro, arrays: dict[str, np.ndarray]) -> None:
+    """Trap: the exact GELU moves durations. Both are computed here; the network is on the tanh form."""
+    found = np.array(network.bert(mx.array([IDS]), Valid()), dtype=np.float64)[0]
+    assert distance(found, albert(arrays, gelu_tanh)) < 2e-6
+    assert distance(found, albert(arrays, gelu_exact)) > 2e-5
+
+
+def test_the_residual_block_divides_by_the_root_of_two(network: Kokoro) -> None:
+    """With a residual branch of zero, what remains is the shortcut over sqrt 2, here doubled in length."""
+    block = network.predictor.F0[1]
+    x = mx.random.normal((1, 6, 16), key=mx.random.key(0))
+    kept, norms = (block.conv2.weight, block.conv2.bias, block.conv2._taps), (block.norm1, block.norm2)
+    block.norm1, block.norm2 = (lambda _style: mx.zeros((1, 2 * 16))), (lambda _style: mx.zeros((1, 2 * 8)))
+    block.conv2.weight, block.conv2.bias = mx.zeros_like(kept[0]), mx.zeros_like(kept[1])
+    if kept[2] is not None:
+        block.conv2._taps = mx.zeros_like(kept[2])
+    try:
+        y = block(x, network.predictor._bank(mx.zeros((1, 6))), Valid())
+    finally:
+        block.conv2.weight, block.conv2.bias, block.conv2._taps = kept
+        block.norm1, block.norm2 = norms
+    shortcut = mx.repeat(block.conv1x1(x), 2, axis=1)
+    assert y.shape == (1, 12, 8)
+    assert distance(y, shortcut / math.sqrt(2)) < 1e-5
+
+
+@pytest.mark.parametrize("length", [1, 2, 9, 31])
+def test_padding_changes_nothing_before_the_decoder(network: Kokoro, length: int) -> None:
+    """Traps: attention to padding, statistics over padding, the backward LSTM begun in the padding."""
+    ids = [0, *np.random.RandomState(length).randint(1, 20, length).tolist(), 0]
+    style, frames = voice_pack(TINY, 0, 1), np.random.RandomState(0).randint(1, 5, length + 2)
+    exact, padded = (prosody(network, ids, style, frames, padded=how) for how in (False, True))
+    for name, a, b in zip(("durations", "F0", "energy", "text"), padded, exact, strict=True):
+        assert distance(a, b) < 1e-5, name
+
+
+@pytest.mark.parametrize(("frames", "bucket"), [(2, 100), (7, 8), (30, 31), (41, 100), (90, 91)])
+def test_padding_changes_nothing_in_the_decoder(network: Kokoro, frames: int, bucket: int) -> None:
+    """Given equal F0; the padding holds rubbish. Lengths on both sides of where the CPU splits the time axis."""
+    rng = np.random.RandomState(frames)
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    noise, style = rng.standard_normal(600 * frames).astype(np.float32), voice_pack(TINY, 1, 1)
+    exact = decode(network, text, f0, energy, style, noise)
+    assert exact.shape == (600 * frames,)
+    assert distance(decode(network, text, f0, energy, style, noise, bucket), exact) < 1e-4
+
+
+def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU residual blocks are computed in as many parts as there are cores: one, two or five give one result."""
+    rng, frames = np.random.RandomState(0), 40
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = rng.uniform(90, 200, 2 * frames).astype(np.float32), np.zeros(2 * frames, dtype=np.float32)
+    noise, style = rng.standard_normal(600 * frames).astype(np.float32), voice_pack(TINY, 1, 1)
+    stream = mx.default_stream(mx.default_device())
+    found = []
+    for parts in (1, 2, 5):
+        monkeypatch.setattr("models.kokoro.generator.lanes", lambda count=parts: [stream] * count)
+        found.append(decode(network, text, f0, energy, style, noise))
+    assert distance(found[1], found[0]) < 1e-5
+    assert distance(found[2], found[0]) < 1e-5
+
+
+def test_first_convolutions_bias_cannot_be_heard(
+    tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray]
+) -> None:
+    """It is constant over time, and the instance norm that follows removes it; the network leaves it out."""
+    changed = {
+        name: array + 3 if ".convs1." in name and name.endswith("bias") else array for name, array in arrays.items()
+    }
+    other = build(tiny_config(tmp_path), to_mx(changed))
+    rng, style = np.random.RandomState(0), voice_pack(TINY, 1, 1)
+    text, noise = rng.standard_normal((1, 6, 16)).astype(np.float32), np.zeros(3600, dtype=np.float32)
+    f0, energy = np.full(12, 120, dtype=np.float32), np.zeros(12, dtype=np.float32)
+    first, second = (decode(net, text, f0, energy, style, noise) for net in (network, other))
+    assert distance(first, second) < 1e-6
+
+
+def test_last_convolutions_bias_can_be_heard(tmp_path: Path, network: Kokoro, arrays: dict[str, np.ndarray]) -> None:
+    """Left out of the sums on the way, added at the end of each block."""
+    name = "decoder.generator.resblocks.4.convs2.1.bias"
+    other = build(tiny_config(tmp_path), to_mx({**arrays, name: arrays[name] + 3}))
+    rng, style = np.random.RandomState(0), voice_pack(TINY, 1, 1)
+    text, noise = rng.standard_normal((1, 6, 16)).astype(np.float32), np.zeros(3600, dtype=np.float32)
+    f0, energy = np.full(12, 120, dtype=np.float32), np.zeros(12, dtype=np.float32)
+    first, second = (decode(net, text, f0, energy, style, noise) for net in (network, other))
+    assert distance(first, second) > 1e-2

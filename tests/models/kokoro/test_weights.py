@@ -1,0 +1,189 @@
+"""Strict loading of every layout, on tiny random checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from models.backend import mx
+from models.checkpoint import read_arrays
+from models.contract import ModelSpec, WeightsError, WeightsMissingError
+from models.kokoro.config import KokoroConfig
+from models.kokoro.network import Kokoro
+from models.kokoro.pipeline import load
+from tests.models.kokoro.builder import (
+    TINY,
+    build,
+    community_arrays,
+    official_arrays,
+    own_arrays,
+    tiny_config,
+    to_mx,
+    write_config,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+ALBERT = "bert.encoder.albert_layer_groups.0.albert_layers.0"
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> KokoroConfig:
+    return tiny_config(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture(scope="module")
+def official() -> dict[str, np.ndarray]:
+    return official_arrays(TINY, seed=0)
+
+
+def parameters(network: Kokoro) -> dict[str, np.ndarray]:
+    """Every parameter by name."""
+    return {name: np.array(array) for name, array in tree_flatten(network.parameters())}
+
+
+def assert_equal(found: Kokoro, expected: Kokoro, tolerance: float = 0.0) -> None:
+    """Bit for bit, or within `tolerance` relative."""
+    ours, theirs = parameters(found), parameters(expected)
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert np.allclose(array, theirs[name], rtol=tolerance, atol=0), name
+
+
+@pytest.fixture(scope="module")
+def expected(config: KokoroConfig, official: dict[str, np.ndarray]) -> Kokoro:
+    return build(config, to_mx(official))
+
+
+def test_official_file(config: KokoroConfig, expected: Kokoro) -> None:
+    """As torch.save wrote it: five state dicts, `module.` prefixes, bert.pooler, half precision."""
+    arrays = read_arrays(GOLDEN / "tiny.pth")
+    assert "bert.module.pooler.weight" in arrays
+    assert all(".module." in name for name in arrays)
+    assert_equal(build(config, arrays), expected)
+
+
+def test_community_safetensors(config: KokoroConfig, official: dict[str, np.ndarray], expected: Kokoro) -> None:
+    arrays = community_arrays(official)
+    assert "text_encoder.lstm.Wx_forward" in arrays
+    assert arrays["decoder.generator.noise_convs.0.weight"].shape == (8, 12, 22)
+    # Folding weight norm, channels-last, sums in another order.
+    assert_equal(build(config, to_mx(arrays)), expected, tolerance=1e-6)
+
+
+def test_own_safetensors(
+    tmp_path: Path, config: KokoroConfig, official: dict[str, np.ndarray], expected: Kokoro
+) -> None:
+    mx.save_safetensors(str(tmp_path / "own.safetensors"), own_arrays(config, official))
+    assert_equal(build(config, read_arrays(tmp_path / "own.safetensors")), expected)
+
+
+def test_weight_norm_in_torchs_newer_names(
+    config: KokoroConfig, official: dict[str, np.ndarray], expected: Kokoro
+) -> None:
+    names = {"weight_g": "parametrizations.weight.original0", "weight_v": "parametrizations.weight.original1"}
+    renamed = {}
+    for name, array in official.items():
+        head, _, leaf = name.rpartition(".")
+        renamed[f"{head}.{names.get(leaf, leaf)}"] = array
+    assert_equal(build(config, to_mx(renamed)), expected)
+
+
+def test_weight_norm_is_folded_once(official: dict[str, np.ndarray], expected: Kokoro) -> None:
+    """Trap: recomputed at every call. No unfolded array is left, and the folded one is g v / |v|."""
+    assert not [name for name in parameters(expected) if name.endswith(("_g", "_v"))]
+    v, g = (official[f"decoder.asr_res.0.weight_{leaf}"] for leaf in "vg")
+    folded = g * v / np.sqrt((v**2).sum(axis=(1, 2), keepdims=True))
+    assert np.allclose(np.array(expected.decoder.asr_res.weight).ravel(), folded[:, :, 0].T.ravel(), atol=1e-6)
+
+
+def test_everything_is_float32(config: KokoroConfig, official: dict[str, np.ndarray]) -> None:
+    """Half-precision files are computed in float32: F0, phase and exp need it."""
+    network = build(config, {name: array.astype(mx.bfloat16) for name, array in to_mx(official).items()})
+    assert {array.dtype for _, array in tree_flatten(network.parameters())} == {mx.float32}
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [
+        ("bert_encoder.weight", "missing bert_encoder.weight"),
+        ("text_encoder.embedding.weight", "missing text_encoder.embedding.weight"),
+        ("decoder.generator.noise_res.1.alpha2.2", "missing decoder.generator.noise_res.1.second.2.alpha"),
+        ("predictor.duration_proj.linear_layer.bias", "missing predictor.duration_proj.bias"),
+        ("decoder.encode.conv1.weight_g", "decoder.encode.conv1.weight_v without its weight_g"),
+        ("decoder.encode.conv1.weight_v", "decoder.encode.conv1.weight_g without its weight_v"),
+        ("predictor.lstm.bias_hh_l0_reverse", r"predictor.lstm lacks bias_hh \(backward\)"),
+        (f"{ALBERT}.attention.key.weight", "bert attention lacks key.weight"),
+    ],
+)
+def test_a_missing_array_is_named(
+    config: KokoroConfig, official: dict[str, np.ndarray], name: str, reported: str
+) -> None:
+    with pytest.raises(WeightsError, match=f"arrays: .*{reported}"):
+        build(config, to_mx({key: value for key, value in official.items() if key != name}))
+
+
+@pytest.mark.parametrize("name", ["decoder.decode.4.conv1.weight", "text_encoder.lstm.weight_ih_l1", "optimizer.step"])
+def test_an_extra_array_is_named(config: KokoroConfig, official: dict[str, np.ndarray], name: str) -> None:
+    with pytest.raises(WeightsError, match=rf"unexpected {name} \(2, 2\)"):
+        build(config, to_mx({**official, name: np.ones((2, 2), dtype=np.float32)}))
+
+
+def test_a_misshapen_array_is_named(config: KokoroConfig, official: dict[str, np.ndarray]) -> None:
+    wrong = {**official, "bert_encoder.weight": np.ones((16, 17), dtype=np.float32)}
+    with pytest.raises(WeightsError, match=r"bert_encoder.weight has shape \(16, 17\), not \(16, 16\)"):
+        build(config, to_mx(wrong))
+
+
+def test_a_linear_layer_is_not_transposed_to_fit(config: KokoroConfig, official: dict[str, np.ndarray]) -> None:
+    name = f"{ALBERT}.ffn.weight"
+    with pytest.raises(WeightsError, match=r"bert.ffn.weight has shape \(16, 24\), not \(24, 16\)"):
+        build(config, to_mx({**official, name: np.ascontiguousarray(official[name].T)}))
+
+
+def test_all_problems_at_once_and_how_many_more(config: KokoroConfig, official: dict[str, np.ndarray]) -> None:
+    kept = {key: value for key, value in official.items() if not key.startswith("decoder.decode.")}
+    with pytest.raises(WeightsError, match=r"missing decoder\.decode\.0\.conv1\.bias.*; and \d+ more"):
+        build(config, to_mx(kept))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("decoder.encode.norm1.norm.weight", 1.0, True),
+        ("decoder.encode.norm1.norm.bias", 0.0, True),
+        ("decoder.generator.resblocks.0.adain1.0.norm.weight", 1.0, True),
+        ("decoder.encode.norm1.norm.weight", 1.5, False),
+        ("predictor.F0.0.norm2.norm.bias", 0.1, False),
+        ("decoder.generator.resblocks.0.adain1.0.norm.weight", 0.0, False),
+    ],
+)
+def test_instance_norm_has_no_affine_of_its_own(
+    config: KokoroConfig, official: dict[str, np.ndarray], name: str, value: float, accepted: bool
+) -> None:
+    """The reference's modules carry one (1 and 0) that the official file leaves out."""
+    arrays = to_mx({**official, name: np.full(8, value, dtype=np.float32)})
+    if accepted:
+        build(config, arrays)
+    else:
+        with pytest.raises(WeightsError, match=f"{name} is not [01] everywhere"):
+            build(config, arrays)
+
+
+def test_a_whole_checkpoint_from_files(tmp_path: Path) -> None:
+    """config.json, an official .pth and a folder of official voices."""
+    (tmp_path / "voices").mkdir()
+    (tmp_path / "voices/af_heart.pt").write_bytes((GOLDEN / "tiny.pt").read_bytes())
+    (tmp_path / "voices/am_adam.pt").write_bytes((GOLDEN / "tiny.pt").read_bytes())
+    write_config(tmp_path)
+    files = {"config": "config.json", "voices": "voices"}
+    spec = {role: str(tmp_path / name) for role, name in files.items()} | {"weights": str(GOLDEN / "tiny.pth")}
+    model = load(ModelSpec("tiny", "kokoro", spec))
+    assert model.default_voice == "af_heart"
+    assert [(voice.id, voice.gender) for voice in model.voices] == [("af_heart", "female"), ("am_adam", "male")]
+    assert model.max_phonemes == 510
+    assert model.symbols == frozenset(TINY["vocab"])
+    with pytest.raises(WeightsMissingError, match=r"none\.pth does not exist"):
+        load(ModelSpec("tiny", "kokoro", {**spec, "weights": str(tmp_path / "none.pth")}))

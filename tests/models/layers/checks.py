@@ -1,0 +1,180 @@
+"""One check per layer: run it on reference values and return the relative error (L2) of the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from models.backend import mx
+from models.layers.activation import snake
+from models.layers.attention import SelfAttention
+from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.lstm import BiLSTM
+from models.layers.norm import affine_of, moments
+from models.layers.stft import Stft
+from models.layers.valid import Valid
+from tests.golden import layer_cases
+
+Arrays = Mapping[str, np.ndarray]
+
+# float32 sums of up to a few hundred products: a few units in the last place (6e-8 each).
+TOLERANCE = 3e-6
+
+
+@cache
+def golden(kind: str, name: str) -> dict[str, np.ndarray]:
+    """Arrays of one case of layers.npz."""
+    prefix = f"{kind}/{name}/"
+    with np.load(Path(__file__).parents[2] / "golden/layers.npz") as file:
+        found = {key.removeprefix(prefix): file[key] for key in file.files if key.startswith(prefix)}
+    assert found, f"no reference values for {kind} {name}"
+    return found
+
+
+def distance(ours: mx.array | np.ndarray, reference: np.ndarray) -> float:
+    """|ours - reference| / |reference|, shapes equal."""
+    found = np.asarray(ours, dtype=np.float64)
+    assert found.shape == reference.shape
+    return float(np.linalg.norm(found - reference) / np.linalg.norm(reference))
+
+
+def valid_rows(lengths: tuple[int, ...], rows: int) -> mx.array:
+    """[B, rows, 1]: 1 on the first lengths[b] rows."""
+    return (mx.arange(rows)[None, :, None] < mx.array(lengths)[:, None, None]).astype(mx.float32)
+
+
+def valid(lengths: tuple[int, ...], rows: int) -> Valid:
+    """The same as the layers take it."""
+    return Valid.of(mx.array(lengths)[:, None, None], rows)
+
+
+def conv_layer(case: layer_cases.Conv, values: Arrays) -> Conv1d:
+    """The layer with reference weights, in the device's order."""
+    layer = Conv1d(
+        case.inputs,
+        case.outputs,
+        case.kernel,
+        stride=case.stride,
+        padding=case.padding,
+        dilation=case.dilation,
+        groups=case.groups,
+    )
+    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    layer.lower()
+    return layer
+
+
+def conv(case: layer_cases.Conv, values: Arrays) -> float:
+    """Against torch.nn.Conv1d."""
+    return distance(conv_layer(case, values)(mx.array(values["x"])), values["y"])
+
+
+def transposed(case: layer_cases.Conv, values: Arrays) -> float:
+    """Against torch.nn.ConvTranspose1d."""
+    layer = ConvTranspose1d(
+        case.inputs,
+        case.outputs,
+        case.kernel,
+        stride=case.stride,
+        padding=case.padding,
+        output_padding=case.output_padding,
+        groups=case.groups,
+    )
+    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    layer.lower()
+    return distance(layer(mx.array(values["x"])), values["y"])
+
+
+def lstm_layer(values: Arrays) -> BiLSTM:
+    """torch's parameters in our order."""
+    both = ("", "_reverse")
+    layer = BiLSTM(values["weight_ih_l0"].shape[1], values["weight_hh_l0"].shape[1])
+    layer.wx = mx.array(np.concatenate([values[f"weight_ih_l0{d}"].T for d in both], axis=1))
+    layer.wh = mx.array(np.stack([values[f"weight_hh_l0{d}"].T for d in both]))
+    layer.bias = mx.array(np.concatenate([values[f"bias_ih_l0{d}"] + values[f"bias_hh_l0{d}"] for d in both]))
+    return layer
+
+
+def lstm(case: layer_cases.Lstm, values: Arrays, extra: int = 0) -> float:
+    """Against torch.nn.LSTM on packed sequences, with `extra` more padded rows of rubbish."""
+    longest = max(case.lengths)
+    x = mx.pad(mx.array(values["x"]), ((0, 0), (0, extra), (0, 0)), constant_values=3.0)
+    y = lstm_layer(values)(x, valid(case.lengths, longest + extra))
+    assert not np.any(np.array(y[:, longest:])), "padded rows must be zero"
+    return distance(y[:, :longest], values["y"])
+
+
+def adain(x: mx.array, gamma: mx.array, beta: mx.array, mask: mx.array | None, count: mx.array | None) -> mx.array:
+    """AdaIN of x [B, L, C] over its valid rows, as the network applies it before its activations."""
+    scale, shift = affine_of([moments(x, mask, count)], gamma, beta)
+    return x * scale + shift
+
+
+def sin_squared(cycles: mx.array) -> mx.array:
+    """The periodic term of snake alone: sin^2(pi * cycles)."""
+    return snake(mx.zeros_like(cycles), cycles, mx.array(1.0))
+
+
+def adain_layer(case: layer_cases.Adain, values: Arrays, extra: int = 0) -> float:
+    """Against torch's instance norm of each sequence alone, with `extra` more padded rows of rubbish."""
+    longest = max(case.lengths)
+    x = mx.pad(mx.array(values["x"]), ((0, 0), (0, extra), (0, 0)), constant_values=1e3)
+    mask = valid_rows(case.lengths, longest + extra)
+    count = mx.array(case.lengths).astype(mx.float32)[:, None, None]
+    y = adain(x, mx.array(values["gamma"]), mx.array(values["beta"]), mask, count) * mask
+    return distance(y[:, :longest], values["y"])
+
+
+def attention(case: layer_cases.Attention, values: Arrays, extra: int = 0) -> float:
+    """Against torch.nn.MultiheadAttention with a key padding mask."""
+    layer, longest = SelfAttention(case.width, case.heads), max(case.lengths)
+    layer.qkv.weight, layer.qkv.bias = mx.array(values["qkv"]), mx.array(values["qkv_bias"])
+    layer.out.weight, layer.out.bias = mx.array(values["out"]), mx.array(values["out_bias"])
+    x = mx.pad(mx.array(values["x"]), ((0, 0), (0, extra), (0, 0)), constant_values=7.0)
+    mask = valid_rows(case.lengths, longest + extra)
+    bias = mx.where(mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
+    return distance((layer(x, bias) * mask)[:, :longest], values["y"])
+
+
+def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[float, float, float]:
+    """Errors of magnitude, of phase where there is sound, and of the two real bins' phase (0 or pi exactly)."""
+    layer = Stft(case.n_fft, case.n_fft // 4)
+    x, samples = mx.array(values["x"]), None
+    if extra:
+        samples = mx.array([[x.shape[1]]] * x.shape[0])
+        x = mx.pad(x, ((0, 0), (0, extra)), constant_values=5.0)
+    frames = case.hops + 1
+    magnitude, phase = (np.array(found)[:, :frames] for found in layer.analyse(x, samples))
+    turn = np.angle(np.exp(1j * (phase.astype(np.float64) - values["phase"])))
+    loud = values["magnitude"] > 0.05
+    ends = np.abs(phase[:, :, :: layer.bins - 1] - values["phase"][:, :, :: layer.bins - 1])
+    # A real bin within rounding of zero may have either sign.
+    ends = ends * (values["magnitude"][:, :, :: layer.bins - 1] > 1e-5)
+    return distance(magnitude, values["magnitude"]), float(np.abs(turn * loud).max()), float(ends.max())
+
+
+def synthesis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> float:
+    """Against torch.istft, with `extra` padded frames of rubbish."""
+    layer, hop = Stft(case.n_fft, case.n_fft // 4), case.n_fft // 4
+    magnitude, phase = mx.array(values["magnitude"]), mx.array(values["phase"])
+    if not extra:
+        return distance(layer.synthesise(magnitude, phase), values["x"])
+    frames = case.hops + 1
+    wide = ((0, 0), (0, extra), (0, 0))
+    magnitude, phase = mx.pad(magnitude, wide, constant_values=4.0), mx.pad(phase, wide, constant_values=1.0)
+    batch = magnitude.shape[0]
+    y = layer.synthesise(
+        magnitude, phase, valid_rows((frames,) * batch, frames + extra), mx.array([[case.hops * hop]] * batch)
+    )
+    assert not np.any(np.array(y[:, case.hops * hop :])), "samples beyond the end must be zero"
+    return distance(y[:, : case.hops * hop], values["x"])
+
+
+def sine_error(found: mx.array, x: np.ndarray, *, squared: bool) -> float:
+    """Largest absolute error against float64 of sin(x), or sin^2(pi x)."""
+    exact = np.sin(math.pi * x.astype(np.float64)) ** 2 if squared else np.sin(x.astype(np.float64))
+    return float(np.abs(np.array(found, dtype=np.float64) - exact).max())

@@ -1,0 +1,166 @@
+"""BLAS, lanes and memory. Each process chooses its BLAS once: what fails is tried in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.backend import cpu_count, device_name, lanes, limit_cache, memory, mx, on_cpu, preload_blas
+
+LINUX = sys.platform == "linux"
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`program` in a fresh interpreter; warnings of the `logging` module go to its standard error."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("XDG_CACHE_HOME", *environment)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, env={**kept, **environment}, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+PRODUCT = """
+import numpy as np
+a = np.random.RandomState(0).standard_normal((64, 48)).astype(np.float32)
+found = np.array(mx.array(a) @ mx.array(a).T)
+assert np.allclose(found, a @ a.T, atol=1e-4)
+"""
+
+
+def test_products_go_through_openblas() -> None:
+    """The forwarding object counts calls: one product is at least one. Elsewhere there is nothing to forward."""
+    counter = preload_blas()
+    if not LINUX:
+        assert counter is None
+        return
+    assert counter is not None, "OpenBLAS is not in use"
+    before = counter.nightingale_blas_calls()
+    a = mx.random.normal((40, 30))
+    product = np.array(a @ a.T)
+    assert (counter.nightingale_blas_calls() > before) == on_cpu()
+    assert np.allclose(product, np.array(a) @ np.array(a).T, atol=1e-4)
+
+
+def test_without_a_compiler_it_warns_and_computes(tmp_path: Path) -> None:
+    """Nothing on PATH and nothing kept from before: the reference BLAS, and what that costs is said."""
+    (tmp_path / "bin").mkdir()
+    program = "from models.backend import mx, device_name" + PRODUCT + "print(device_name())"
+    done = run(program, PATH=str(tmp_path / "bin"), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    if LINUX and on_cpu():
+        assert "OpenBLAS is not in use (no C compiler (cc, gcc or clang) on PATH)" in done.stderr
+        assert "about 20 times slower" in done.stderr
+        assert "default BLAS" in done.stdout
+    else:
+        assert "OpenBLAS" not in done.stderr
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
+    compiler = tmp_path / "bin/cc"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\necho 'cc: this disk is full' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    program = "from models.backend import mx" + PRODUCT
+    done = run(program, PATH=f"{compiler.parent}:/bin:/usr/bin", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert ("this disk is full" in done.stderr) == (LINUX and on_cpu())
+    assert not list((tmp_path / "cache").rglob("*.so")), "a failed build must leave nothing to be loaded next time"
+
+
+def test_a_cache_that_cannot_be_written_warns(tmp_path: Path) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "cache").write_text("")
+    done = run("from models.backend import mx" + PRODUCT, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert ("OpenBLAS is not in use" in done.stderr) == (LINUX and on_cpu())
+
+
+def test_mlx_imported_first_warns() -> None:
+    """It has bound its own BLAS by then."""
+    done = run("import mlx.core\nfrom models.backend import mx" + PRODUCT)
+    assert ("MLX was imported before models.backend" in done.stderr) == (LINUX and on_cpu())
+
+
+def test_the_object_is_built_once(tmp_path: Path) -> None:
+    """A second process finds it, even without a compiler."""
+    (tmp_path / "bin").mkdir()
+    run("import models.backend", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    built = [path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.so")]
+    assert len(built) == (1 if LINUX else 0)
+    done = run("import models.backend", XDG_CACHE_HOME=str(tmp_path / "cache"), PATH=str(tmp_path / "bin"))
+    assert "OpenBLAS" not in done.stderr
+    assert [path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.so")] == built
+
+
+def test_the_module_says_what_was_chosen() -> None:
+    command = [sys.executable, "-m", "models.backend"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.startswith(f"MLX {mx.__version__} on ")
+    assert device_name() in done.stdout
+    assert ("OpenBLAS" in device_name()) == (LINUX and on_cpu())
+
+
+def test_lanes_belong_to_their_thread() -> None:
+    """One stream a core on a CPU, at most eight; a thread always gets its own ones, and the same again."""
+    mine, seen = lanes(), []
+    assert len(mine) == (min(cpu_count(), 8) if on_cpu() else 1)
+    assert lanes() is mine
+    assert len({str(stream) for stream in mine}) == len(mine)
+
+    def work() -> None:
+        theirs = lanes()
+        with mx.stream(theirs[-1]):
+            seen.append((theirs, theirs is lanes(), float(mx.sum(mx.ones((3,))))))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    ((theirs, same, total),) = seen
+    assert theirs is not mine
+    assert same
+    assert total == 3.0
+
+
+def test_memory_counts_arrays() -> None:
+    mx.clear_cache()
+    before = memory()
+    array = mx.ones((1024, 1024))
+    mx.eval(array)
+    during = memory()
+    assert during.active - before.active >= array.nbytes
+    assert during.peak >= during.active
+    del array
+    assert memory().active < during.active
+
+
+def test_the_cache_is_bounded() -> None:
+    """Freed arrays are kept for reuse up to the limit, and no further."""
+    mx.clear_cache()
+    try:
+        limit_cache(1 << 20)
+        for size in range(1, 9):
+            mx.eval(mx.ones((size, 1024, 1024)))
+        assert memory().cache <= 1 << 20
+    finally:
+        limit_cache(1 << 30)
+        mx.clear_cache()
+
+
+def test_processors_of_this_process() -> None:
+    assert 1 <= cpu_count() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("reach", [1, 7])
+def test_lanes_compute_what_one_stream_does(reach: int) -> None:
+    x = mx.random.normal((reach * 50, 16), key=mx.random.key(reach))
+    parts = []
+    for k, lane in enumerate(lanes()):
+        with mx.stream(lane):
+            parts.append(mx.sin(x) * (k + 1))
+    for k, part in enumerate(parts):
+        assert np.allclose(np.array(part), np.sin(np.array(x)) * (k + 1), atol=1e-5)

@@ -1,0 +1,330 @@
+"""The restricted reader, on files that torch.save wrote (tests/golden/make_checkpoints.py) and on hostile ones."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import io
+import os
+import pickle
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.checkpoint import read_arrays, read_torch
+from models.contract import WeightsError, WeightsMissingError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_every_kind_of_tensor() -> None:
+    found = read_arrays(GOLDEN / "tensors.pth")
+    grid = np.arange(24.0).reshape(4, 6)
+    expected: dict[str, Any] = {
+        "net.weight": np.arange(6).reshape(2, 3),
+        "net.bias": [6, 7],
+        "nested.deep.double": np.arange(3, dtype=np.float32) / 3,
+        "nested.deep.long": [0, 1, 2],
+        "half": np.arange(5) / 2,
+        "bfloat16": np.arange(5) / 4,
+        "flags": [True, False],
+        "bytes": [0, 255],
+        "transposed": grid.T,
+        "slice": grid[1:3, ::2],
+        "scalar": 7,
+        "empty": np.zeros((0, 4)),
+        "parameter": [0, 1],
+    }
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert found[name].shape == np.shape(value), name
+        assert np.allclose(np.array(found[name].astype(mx.float32)), value, atol=1e-7), name
+    assert found["half"].dtype == mx.float16
+    assert found["bfloat16"].dtype == mx.bfloat16
+    assert found["nested.deep.double"].dtype == mx.float32
+
+
+def test_a_bare_tensor_has_no_name() -> None:
+    """A voice pack is one tensor and nothing around it."""
+    found = read_arrays(GOLDEN / "tiny.pt")
+    assert list(found) == [""]
+    assert found[""].shape == (12, 1, 12)
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    mx.save_safetensors(str(tmp_path / "a.safetensors"), {"x.y": mx.arange(3)})
+    assert np.array(read_arrays(tmp_path / "a.safetensors")["x.y"]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["model.pth", "model.safetensors"])
+def test_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WeightsMissingError, match=f"{name} does not exist"):
+        read_arrays(tmp_path / name)
+
+
+def test_legacy_format_is_refused_with_its_age() -> None:
+    with pytest.raises(WeightsError, match=r"legacy\.pth: not a PyTorch zip checkpoint; .* before 1\.6"):
+        read_arrays(GOLDEN / "legacy.pth")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
+@pytest.mark.parametrize("source", [GOLDEN / "tensors.pth", GOLDEN.parents[1] / "models/house/voices.safetensors"])
+def test_truncated_files(tmp_path: Path, source: Path, share: float) -> None:
+    cut = tmp_path / source.name
+    data = source.read_bytes()
+    cut.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(WeightsError, match=source.stem):
+        read_arrays(cut)
+
+
+class _Stored:
+    """Stands for a tensor's storage: pickled as torch pickles it, by a persistent id."""
+
+    def __init__(self, kind: str, key: str, count: int) -> None:
+        self.kind, self.key, self.count = kind, key, count
+
+
+class _Global:
+    """Pickles as the bare name of something to import, whether or not it exists here."""
+
+    def __init__(self, module: str, name: str, *arguments: Any) -> None:
+        self.module, self.name, self.arguments = module, name, arguments
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    """The pure Python pickler, which can be taught to write names that cannot be imported here."""
+
+    def persistent_id(self, thing: Any) -> Any:
+        if isinstance(thing, _Stored):
+            return ("storage", _Global("torch", thing.kind), thing.key, "cpu", thing.count)
+        return None
+
+    def save(self, thing: Any, save_persistent_id: bool = True) -> None:
+        if not isinstance(thing, _Global):
+            super().save(thing, save_persistent_id)
+            return
+        self.write(b"c" + f"{thing.module}\n{thing.name}\n".encode())
+        if thing.arguments:
+            super().save(thing.arguments)
+            self.write(b"R")
+
+
+def write_checkpoint(path: Path, tree: Any, storages: dict[str, bytes]) -> Path:
+    """A zip in torch's layout around `tree`."""
+    body = io.BytesIO()
+    _Pickler(body, 2).dump(tree)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", body.getvalue())
+        for key, data in storages.items():
+            archive.writestr(f"archive/data/{key}", data)
+    return path
+
+
+def tensor(kind: str, count: int, offset: Any, size: Any, stride: Any) -> _Global:
+    """A tensor as torch pickles it."""
+    stored = _Stored(kind, "0", count)
+    hooks: collections.OrderedDict[str, Any] = collections.OrderedDict()
+    return _Global("torch._utils", "_rebuild_tensor_v2", stored, offset, size, stride, False, hooks)
+
+
+def test_the_hand_made_layout_is_read(tmp_path: Path) -> None:
+    """The files below differ from a good one in what they are about, and in nothing else."""
+    path = write_checkpoint(tmp_path / "a.pth", {"w": tensor("FloatStorage", 4, 0, (2, 2), (2, 1))}, {"0": bytes(16)})
+    assert read_torch(path)["w"].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "offset", "size", "stride"),
+    [
+        (4, 0, (3, 2), (2, 1)),
+        (4, 2, (2, 2), (2, 1)),
+        (4, 0, (2, 2), (100, 1)),
+        (4, -1, (2, 2), (2, 1)),
+        (4, 0, (2, 2), (-2, 1)),
+        (4, 0, (-2, 2), (2, 1)),
+        (4, 0, (2, 2), (2,)),
+        (4, 0, 4, 1),
+        (4, "0", (2, 2), (2, 1)),
+        (4, 0, (2.5, 2), (2, 1)),
+        (5, 0, (2, 2), (2, 1)),
+        (3, 0, (1, 1), (1, 1)),
+        (4, 0, (2, 4), (0, 1)),
+        (4, 0, (10**12,), (0,)),
+        (4, 0, (10**9, 10**9, 10**9), (0, 0, 0)),
+    ],
+)
+def test_tensors_beyond_their_storage_are_refused(
+    tmp_path: Path, count: int, offset: Any, size: Any, stride: Any
+) -> None:
+    path = write_checkpoint(
+        tmp_path / "a.pth", {"w": tensor("FloatStorage", count, offset, size, stride)}, {"0": bytes(16)}
+    )
+    with pytest.raises(WeightsError, match=r"a\.pth: damaged or not only tensors"):
+        read_torch(path)
+
+
+@pytest.mark.parametrize("data", [bytes(15), bytes(4)])
+def test_storages_of_the_wrong_size_are_refused(tmp_path: Path, data: bytes) -> None:
+    path = write_checkpoint(tmp_path / "a.pth", {"w": tensor("FloatStorage", 4, 0, (2, 2), (2, 1))}, {"0": data})
+    with pytest.raises(WeightsError, match="damaged"):
+        read_torch(path)
+
+
+def test_a_missing_storage_is_refused(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "a.pth", {"w": tensor("FloatStorage", 4, 0, (2, 2), (2, 1))}, {})
+    with pytest.raises(WeightsError, match="archive/data/0"):
+        read_torch(path)
+
+
+class _Plain:
+    """An instance of any class."""
+
+
+class _Runs:
+    """Calls `function(*arguments)` when unpickled without care."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda marker: _Runs(os.system, f"touch {marker}"), r"(posix|nt)\.system"),
+        (lambda marker: _Runs(builtins.eval, f"open({marker!r}, 'w')"), r"builtin(s|__)\.eval"),
+        (lambda marker: _Runs(builtins.exec, f"open({marker!r}, 'w')"), r"builtin(s|__)\.exec"),
+        (lambda marker: _Runs(io.open, marker, "w"), r"_?io\.open"),
+        (lambda marker: _Runs(builtins.getattr, os, "system"), r"builtins\.getattr|module"),
+        (lambda marker: _Plain(), r"_Plain"),
+        (lambda marker: np.zeros(3), r"numpy.*(_reconstruct|_frombuffer|multiarray)"),
+        (lambda marker: {1, 2} if marker else None, r"set|not a tensor"),
+        (lambda marker: collections.Counter("a"), r"collections\.Counter"),
+    ],
+)
+def test_anything_but_tensors_is_refused_and_not_run(
+    tmp_path: Path, make: Callable[[str], Any], named: str, protocol: int
+) -> None:
+    marker = tmp_path / "ran"
+    path = tmp_path / "evil.pth"
+    try:
+        body = pickle.dumps({"w": make(str(marker))}, protocol=protocol)
+    except TypeError:  # modules cannot be pickled: name the function alone
+        body = b"\x80\x02cbuiltins\ngetattr\n."
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", body)
+    with pytest.raises(WeightsError, match=rf"evil\.pth: .*({named})"):
+        read_arrays(path)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("torch", "load"),
+        ("torch.storage", "_load_from_bytes"),
+        ("torch._utils", "_rebuild_device_tensor_from_numpy"),
+        ("torch.serialization", "load"),
+        ("models.checkpoint", "os.system"),
+        ("collections", "OrderedDict.fromkeys"),
+    ],
+)
+def test_names_near_the_allowed_ones_are_refused(tmp_path: Path, module: str, name: str) -> None:
+    path = write_checkpoint(tmp_path / "a.pth", {"w": _Global(module, name, 1)}, {})
+    with pytest.raises(WeightsError, match="refused to load"):
+        read_torch(path)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ([1, 2], "the file is a list"),
+        ({"a": {"b": "text"}}, r"a\.b is a str"),
+        ({"a": None}, "a is a NoneType"),
+        ({3: tensor("FloatStorage", 4, 0, (4,), (1,))}, "keys must be strings, not int"),
+        ({"w": _Stored("FloatStorage", "0", 4)}, "w is a .*, not a tensor"),
+    ],
+)
+def test_what_is_not_a_tensor_is_named(tmp_path: Path, tree: Any, message: str) -> None:
+    path = write_checkpoint(tmp_path / "a.pth", tree, {"0": bytes(16)})
+    with pytest.raises(WeightsError, match=message):
+        read_torch(path)
+
+
+def test_a_dict_within_itself_ends(tmp_path: Path) -> None:
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    shared: dict[str, Any] = {}
+    for _ in range(60):
+        shared = {"a": shared, "b": shared}
+    for name, tree in (("loop", loop), ("shared", shared)):
+        with pytest.raises(WeightsError, match="appears twice"):
+            read_torch(write_checkpoint(tmp_path / f"{name}.pth", tree, {}))
+
+
+def test_compressed_archives_are_refused(tmp_path: Path) -> None:
+    """torch.save stores; a few kilobytes that would unpack to gigabytes are not read."""
+    path = tmp_path / "a.pth"
+    with zipfile.ZipFile(GOLDEN / "tensors.pth") as source, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name))
+    with pytest.raises(WeightsError, match="compressed"):
+        read_arrays(path)
+
+
+def test_a_zip_of_something_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pth", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(WeightsError, match=r"no data\.pkl"):
+        read_arrays(tmp_path / "a.pth")
+
+
+def test_damage_anywhere_is_a_weights_error(tmp_path: Path) -> None:
+    """Bytes of the pickle changed at random: tensors come out, or a WeightsError; never another exception."""
+    rng, refused = random.Random(0), 0
+    with zipfile.ZipFile(GOLDEN / "tensors.pth") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    pickled = next(name for name in files if name.endswith("data.pkl"))
+    for attempt in range(400):
+        body = bytearray(files[pickled])
+        for _ in range(rng.randint(1, 3)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        path = tmp_path / f"{attempt}.pth"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in {**files, pickled: bytes(body)}.items():
+                archive.writestr(name, data)
+        try:
+            read_arrays(path)
+        except WeightsError:
+            refused += 1
+    assert refused > 100
+
+
+def test_damage_to_the_archive_is_a_weights_error(tmp_path: Path) -> None:
+    rng, data = random.Random(1), (GOLDEN / "tensors.pth").read_bytes()
+    for attempt in range(200):
+        body = bytearray(data)
+        for _ in range(rng.randint(1, 40)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        path = tmp_path / f"{attempt}.pth"
+        path.write_bytes(body)
+        try:
+            read_arrays(path)
+        except WeightsError as error:
+            assert path.name in str(error)
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "model.pth", ignore=lambda _folder, names: names)
+    with pytest.raises(WeightsMissingError):
+        read_arrays(tmp_path / "model.pth")

@@ -1,0 +1,117 @@
+"""What is shipped: the wheel's contents, the locks, the Makefile."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import app
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ["runtime.txt", "dev.txt"]
+HOUSE_LIMIT = 12_000_000
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    assert path.name == f"nightingale-{app.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def test_wheel_carries_the_code_and_the_house_model(wheel):
+    names = set(wheel.namelist())
+    for package in ("app", "models"):
+        sources = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        assert sources <= names
+    assert {f"models/house/{name}" for name in ("config.json", "model.safetensors", "voices.safetensors")} <= names
+    assert "app/catalog.toml" in names
+
+
+def test_wheel_carries_nothing_else(wheel):
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert tops == {"app", "models", f"nightingale-{app.__version__}.dist-info"}
+    assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth", ".pt"))]
+
+
+def test_wheel_declares_command_and_is_not_for_upload(wheel):
+    folder = f"nightingale-{app.__version__}.dist-info"
+    assert "nightingale = app.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    metadata = wheel.read(f"{folder}/METADATA").decode()
+    assert "Private :: Do Not Upload" in metadata
+    assert "Requires-Python: >=3.11" in metadata
+
+
+def test_house_model_stays_small():
+    assert sum(path.stat().st_size for path in (ROOT / "models" / "house").iterdir()) <= HOUSE_LIMIT
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_is_hashed_and_names_no_package_source(name):
+    text = (ROOT / "configs" / "lock" / name).read_text()
+    assert "://" not in text
+    assert "index-url" not in text
+    requirements = re.split(r"\n(?=\S)", text.strip())
+    for requirement in requirements:
+        assert re.match(r"[\w.-]+==\S+", requirement), requirement
+        assert "--hash=sha256:" in requirement, requirement
+
+
+def locked(name: str) -> dict[str, str]:
+    text = (ROOT / "configs" / "lock" / name).read_text()
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
+
+
+def normal(requirement: str) -> str:
+    return re.match(r"[\w.-]+", requirement).group().lower().replace("_", "-").replace(".", "-")
+
+
+def test_every_dependency_is_locked():
+    runtime = {normal(name) for name in locked("runtime.txt")}
+    assert {normal(requirement) for requirement in PROJECT["project"]["dependencies"]} <= runtime
+    groups = PROJECT["dependency-groups"]
+    tools = {normal(item) for group in groups.values() for item in group if isinstance(item, str)}
+    assert tools <= {normal(name) for name in locked("dev.txt")}
+
+
+def test_locks_agree():
+    runtime, dev = locked("runtime.txt"), locked("dev.txt")
+    assert {name: dev.get(name) for name in runtime} == runtime
+
+
+def test_make_lists_every_target_and_knows_them():
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE).group(1).split()
+    assert {"setup", "run", "test", "lint", "types", "parity", "bench", "load", "check", "clean"} <= set(phony)
+    assert set(re.findall(r"^  (\w+) ", listed, re.MULTILINE)) == set(phony)
+    for target in phony:
+        subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, timeout=30, check=True)
+
+
+def test_make_tells_a_python_that_is_too_old(tmp_path):
+    old = tmp_path / "python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "setup", f"PYTHON={old}", f"VENV={tmp_path}/venv"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "older than Python 3.11" in done.stderr
+    assert not (tmp_path / "venv").exists()
