@@ -29,6 +29,10 @@ _LABELS = ("model", "surface", "streaming")
 # family carries the union: fine where the short stages are, coarse where only the decoder goes.
 STAGE_BUDGETS: dict[Stage, float] = {
     Stage.QUEUE: 0.002,
+    Stage.BOUNDARY: 0.1,
+    Stage.DETECT: 0.002,
+    Stage.TRANSLATE_ENCODE: 0.01,
+    Stage.TRANSLATE_DECODE: 0.1,
     Stage.G2P: 0.002,
     Stage.VOICE: 0.001,
     Stage.BERT: 0.02,

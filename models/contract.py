@@ -8,6 +8,8 @@ Exceptions:
     ModelError
     ├── ModelRequestError        the caller asked for something this model cannot do
     │   ├── UnknownVoiceError
+    │   ├── UnknownLanguageError
+    │   ├── OutsideCoverageError
     │   └── InputTooLongError
     ├── WeightsError             files that are missing, extra, misshapen, or not what they claim to be
     │   └── WeightsMissingError
@@ -38,6 +40,14 @@ class ModelRequestError(ModelError):
 
 class UnknownVoiceError(ModelRequestError):
     """No voice of that name, or a blend that cannot be parsed."""
+
+
+class UnknownLanguageError(ModelRequestError):
+    """The model does not translate from or to that language."""
+
+
+class OutsideCoverageError(ModelRequestError):
+    """A demonstration model was asked for text that it was not made for."""
 
 
 class InputTooLongError(ModelRequestError):
@@ -147,11 +157,89 @@ class Synthesizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TranslationRequest:
+    """One sentence to translate. `source` and `target` are FLORES-200 codes that the model lists.
+
+    `beams` in [1, 8] hypotheses are kept; `alternatives` (below `beams`) further ones are returned. `draft` holds the
+    tokens of an earlier translation of the sentence's beginning: they are verified in one pass, and what comes out is
+    what would have come out without them (greedy only).
+    """
+
+    text: str
+    source: str
+    target: str
+    beams: int = 1
+    alternatives: int = 0
+    draft: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One translation. `score` is its mean log-probability per token; NaN where it was not computed."""
+
+    text: str
+    score: float
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The translation of request `index` of its batch: the best hypothesis, then the alternatives asked for.
+
+    `source_tokens` counts what the encoder read; `accepted` how many tokens of the draft stood.
+    """
+
+    index: int
+    best: Hypothesis
+    alternatives: tuple[Hypothesis, ...] = ()
+    source_tokens: int = 0
+    accepted: int = 0
+
+
+class Translator(Protocol):
+    """A loaded translation model."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """FLORES-200 codes it translates between."""
+        ...
+
+    @property
+    def max_batch(self) -> int:
+        """Most requests in one call of `translate`."""
+        ...
+
+    def check(self, request: TranslationRequest) -> None:
+        """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
+        ...
+
+    def warm(self, progress: Progress) -> None:
+        """Compile and run every shape that will be served."""
+        ...
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[Translation | None]:
+        """Translate a batch together; pairs of languages may be mixed. Each translation comes as soon as it is whole.
+
+        None comes in between, every few steps, where the thread may turn to other work. Raises ModelRequestError
+        before the first item, Cancelled between steps.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """Where a checkpoint's files are. `files` maps a role ("config", "weights", "voices") to a path."""
+    """Where a checkpoint's files are. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
+
+    `bits` (0, 4 or 8) quantises the weights of models that can; `shortlist` (0: off) bounds the output vocabulary of
+    translation per target language.
+    """
 
     name: str
     family: str
     files: dict[str, str] = field(default_factory=dict)
     profile: bool = False
     dtype: str = "float32"
+    bits: int = 0
+    shortlist: int = 0

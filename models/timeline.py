@@ -16,6 +16,10 @@ class Stage(StrEnum):
     """Every stage that is timed, in the order in which a request passes them."""
 
     QUEUE = "queue"
+    BOUNDARY = "boundary"
+    DETECT = "detect"
+    TRANSLATE_ENCODE = "translate_encode"
+    TRANSLATE_DECODE = "translate_decode"
     G2P = "g2p"
     VOICE = "voice"
     BERT = "bert"
