@@ -18,7 +18,7 @@ from typing import Any, Literal
 import models
 from app.config import Settings
 from app.errors import UnknownModelError
-from models.contract import ModelSpec, Synthesizer, WeightsMissingError
+from models.contract import Kind, Model, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
@@ -54,7 +54,7 @@ class Entry:
     repository: str | None = None
     revision: str | None = None
     files: tuple[PinnedFile, ...] = ()
-    kind: str = "text-to-speech"
+    kind: Kind = "text-to-speech"
 
     @property
     def install_command(self) -> str | None:
@@ -68,7 +68,7 @@ class ModelInfo:
 
     name: str
     family: str
-    kind: str
+    kind: Kind
     status: Literal["ready", "absent"]
     description: str
     license: str
@@ -150,11 +150,15 @@ class Catalog:
             return Path(models.__file__).parent / entry.bundled
         return self._settings.data_dir / "models" / entry.name
 
+    def kind(self, name: str) -> Kind:
+        """What a model is for. Raises UnknownModelError."""
+        return self.entry(name).kind
+
     def present(self, name: str) -> bool:
         """Whether every role of a model has its file. Cheap: contents are `verify`'s to judge."""
         return all(path is not None for path in self._find(self.entry(name)).values())
 
-    def load(self, name: str) -> Synthesizer:
+    def load(self, name: str) -> Model:
         """Load a model; call on the thread that owns MLX.
 
         Raises UnknownModelError, WeightsMissingError (with the command that installs the weights), and WeightsError
@@ -298,7 +302,7 @@ def _missing_message(entry: Entry, missing: list[str]) -> str:
     return f"{what} Install them with: {entry.install_command}"
 
 
-def _loader(family: str) -> Callable[[ModelSpec], Synthesizer]:
+def _loader(family: str) -> Callable[[ModelSpec], Model]:
     """The `load` of a family, imported when it is first needed: MLX starts with it."""
     if family == "kokoro":
         from models.kokoro.pipeline import load

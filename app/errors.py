@@ -15,6 +15,7 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
+    │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
     │   ├── NotFoundError           404
     │   ├── MethodNotAllowedError   405
     │   └── BodyTooLargeError       413, 1009
@@ -138,6 +139,13 @@ class UnknownModelError(InvalidRequestError):
 
     status = 404
     code = "model_not_found"
+    param = "model"
+
+
+class WrongModelKindError(InvalidRequestError):
+    """The model exists and does something else: it speaks where translation is asked for, or the reverse."""
+
+    code = "wrong_model_kind"
     param = "model"
 
 

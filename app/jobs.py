@@ -1,19 +1,21 @@
-"""Work for the model thread: models to load, utterances to speak, in which order, and how they are given up."""
+"""Work for the model thread: models to load, texts to speak and to translate, in which order, how given up."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from models.contract import AudioChunk, SpeechRequest, Synthesizer, WarmupStep
+from models.contract import AudioChunk, Model, Translation, WarmupStep
 from models.timeline import Timeline
 
-# After so manyfirst chunks in a row a later one gets its turn: streams under way never starve.
+T = TypeVar("T")
+
+# After so many first chunks in a row a later one gets its turn: streams under way never starve.
 FIRSTS_IN_A_ROW = 4
 
 
@@ -34,14 +36,14 @@ class ModelState:
 
     name: str
     status: ModelStatus = ModelStatus.IDLE
-    synthesizer: Synthesizer | None = None
+    model: Model | None = None
     step: WarmupStep | None = None
     seconds: float = 0.0
     error: str | None = None
 
 
 class Priority(IntEnum):
-    """FIRST: the listener hears nothing yet. LATER: there is audio to play meanwhile."""
+    """FIRST: the client has nothing yet. LATER: there is audio to play, or text to read, meanwhile."""
 
     FIRST = 0
     LATER = 1
@@ -65,25 +67,31 @@ class CancelToken:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
-    """One utterance. All but `results` belongs to the model thread once it is queued, under the worker's lock."""
+class Job(Generic[T]):
+    """An utterance to speak, or a batch to translate: whatever comes as items one after the other.
+
+    `begin` makes the model's iterator, on the model thread; where it yields None the thread may turn to other work.
+    At most `room` items wait for the consumer before the job is parked; `wasted` is told of one that nobody read.
+    All but `results` belongs to the model thread once it is queued, under the worker's lock.
+    """
 
     name: str
-    model: Synthesizer
-    request: SpeechRequest
+    begin: Callable[[], Iterator[T | None]]
+    wasted: Callable[[T], None]
+    room: int
     timeline: Timeline
     cancelled: CancelToken
     priority: Priority
     loop: asyncio.AbstractEventLoop
-    results: asyncio.Queue[AudioChunk | BaseException | None]
+    results: asyncio.Queue[T | BaseException | None]
     submitted: float
-    chunks: Iterator[AudioChunk] | None = None
+    items: Iterator[T | None] | None = None
     unread: int = 0
     parked: bool = False
     abandoned: bool = False
 
-    def send(self, item: AudioChunk | BaseException | None) -> None:
-        """Hand `item` to the consumer's event loop; None ends the utterance."""
+    def send(self, item: T | BaseException | None) -> None:
+        """Hand `item` to the consumer's event loop; None ends the job."""
         try:
             self.loop.call_soon_threadsafe(self.results.put_nowait, item)
         except RuntimeError:
@@ -95,15 +103,15 @@ class Job:
 class Queues:
     """First audio before later audio, each in turn; neither can starve the other."""
 
-    first: deque[Job] = field(default_factory=deque)
-    later: deque[Job] = field(default_factory=deque)
+    first: deque[Job[Any]] = field(default_factory=deque)
+    later: deque[Job[Any]] = field(default_factory=deque)
     firsts_in_a_row: int = 0
 
-    def push(self, job: Job) -> None:
+    def push(self, job: Job[Any]) -> None:
         """Put `job` at the end of its queue."""
         (self.first if job.priority is Priority.FIRST else self.later).append(job)
 
-    def pop(self) -> Job | None:
+    def pop(self) -> Job[Any] | None:
         """Take whose turn it is."""
         if self.first and not (self.later and self.firsts_in_a_row >= FIRSTS_IN_A_ROW):
             self.firsts_in_a_row += 1
@@ -113,34 +121,32 @@ class Queues:
 
 
 class Owner(Protocol):
-    """What an utterance tells the worker; called on the event loop."""
+    """What the reader of a job's results tells the worker; called on the event loop."""
 
-    def on_read(self, job: Job) -> None: ...
+    def on_read(self, job: Job[Any]) -> None: ...
 
-    def on_waste(self, job: Job, chunk: AudioChunk) -> None: ...
-
-    def on_close(self, job: Job) -> None: ...
+    def on_close(self, job: Job[Any]) -> None: ...
 
 
-class Utterance:
-    """The chunks of one submitted request, as an async iterator. Close it to give up on the rest.
+class Results(Generic[T]):
+    """The items of one submitted job, as an async iterator. Close it to give up on the rest.
 
     Iterating raises ModelRequestError for what the model refuses, Cancelled, or ModelFailedError.
     """
 
-    def __init__(self, owner: Owner, job: Job) -> None:
+    def __init__(self, owner: Owner, job: Job[T]) -> None:
         self._owner = owner
         self._job = job
         self._ended = False
 
-    def __aiter__(self) -> AsyncIterator[AudioChunk]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> AudioChunk:
+    async def __anext__(self) -> T:
         if self._ended:
             raise StopAsyncIteration
         item = await self._job.results.get()
-        if isinstance(item, AudioChunk):
+        if item is not None and not isinstance(item, BaseException):
             self._owner.on_read(self._job)
             return item
         self._ended = True
@@ -149,14 +155,19 @@ class Utterance:
         raise item
 
     def close(self) -> None:
-        """Drop what is not computed yet. Chunks computed and not read count as wasted."""
+        """Drop what is not computed yet. Audio computed and not read counts as wasted."""
         self._job.abandoned = True
         while not self._job.results.empty():
             item = self._job.results.get_nowait()
-            if isinstance(item, AudioChunk):
-                self._owner.on_waste(self._job, item)
-            else:
+            if item is None or isinstance(item, BaseException):
                 self._ended = True
+            else:
+                self._job.wasted(item)
         if not self._ended:
             self._ended = True
             self._owner.on_close(self._job)
+
+
+# The chunks of one utterance; the translations of one batch, in the order in which they are finished.
+Utterance = Results[AudioChunk]
+Translations = Results[Translation]

@@ -20,7 +20,8 @@ from app.api import openai, ops, respond, websocket
 from app.api.services import Services
 from app.config import Settings, SettingsError
 from app.errors import UnknownModelError
-from app.speech import Catalogue, SpeechService
+from app.library import Catalogue
+from app.speech import SpeechService
 from app.worker import ModelWorker
 
 log = logging.getLogger(__name__)

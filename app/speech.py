@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from app import errors, metrics
 from app.catalog import OPENAI_NAMES
 from app.config import Settings
-from app.jobs import ModelStatus
+from app.library import Catalogue, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.text.languages import normalize_language
 from app.text.plan import Phonemizer, get_phonemizer
@@ -22,42 +21,6 @@ from models.contract import Synthesizer
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
-
-
-class ModelInfo(Protocol):
-    """A catalogue entry, as the service reads it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def license(self) -> str: ...
-
-    @property
-    def aliases(self) -> Sequence[str]: ...
-
-    @property
-    def install_command(self) -> str | None: ...
-
-
-class Catalogue(Protocol):
-    """The catalogue of models, as the service reads it."""
-
-    def models(self) -> Sequence[ModelInfo]: ...
-
-    def default(self) -> str: ...
-
-    def resolve(self, name: str | None) -> str: ...
-
-    def present(self, name: str) -> bool: ...
-
-    def load(self, name: str) -> Synthesizer: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,19 +121,14 @@ class SpeechService:
         return self.catalog.resolve(name)
 
     def model(self, name: str | None) -> tuple[str, Synthesizer]:
-        """A warm model. Raises UnknownModelError, ModelAbsentError; ModelLoadingError while it is being loaded.
+        """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
+        being loaded.
 
         A model that is present and not loaded begins to load.
         """
         canonical = self.model_name(name)
-        status = self.worker.state(canonical).status
-        if status in (ModelStatus.IDLE, ModelStatus.ABSENT):
-            if not self.catalog.present(canonical):
-                command = next((info.install_command for info in self.catalog.models() if info.name == canonical), None)
-                hint = f" Install them with: {command}" if command else ""
-                raise errors.ModelAbsentError(f"The weights of model '{canonical}' are not on this machine.{hint}")
-            self.worker.request_load(canonical)
-        return canonical, self.worker.ready_model(canonical)
+        require(self.catalog, self.worker, canonical, "text-to-speech")
+        return canonical, self.worker.ready_synthesizer(canonical)
 
     async def prepare(self, options: SpeechOptions) -> Speaker:
         """Check `options`. Raises ServiceError: unknown model, voice or language; model absent or loading."""

@@ -1,9 +1,10 @@
 """ModelWorker: the one thread that owns MLX.
 
 MLX arrays belong to the thread that evaluates them, so loading, warming, serving and conversion to numpy all happen
-here, and the thread never exits before shutdown. Each turn advances one utterance by one chunk: a short request need
-not wait out a long one, and first audio goes before later audio. Results cross to the event loop by
-`call_soon_threadsafe`; a consumer that does not keep up parks its own utterance and nobody else's.
+here, and the thread never exits before shutdown. Each turn advances one utterance by one chunk, or one batch of
+sentences by a few steps of its translation: a short request need not wait out a long one, and what a client waits for
+first goes before what it needs later. Results cross to the event loop by `call_soon_threadsafe`; a consumer that does
+not keep up parks its own job and nobody else's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from app import metrics
 from app.errors import (
@@ -24,14 +26,19 @@ from app.errors import (
     OverloadedError,
     ServiceError,
     UnavailableError,
+    WrongModelKindError,
 )
-from app.jobs import CancelToken, Job, ModelState, ModelStatus, Priority, Queues, Utterance
+from app.jobs import CancelToken, Job, ModelState, ModelStatus, Priority, Queues, Results, Translations, Utterance
 from models.contract import (
     AudioChunk,
     Cancelled,
+    Model,
     ModelRequestError,
     SpeechRequest,
     Synthesizer,
+    Translation,
+    TranslationRequest,
+    Translator,
     WarmupStep,
     WeightsMissingError,
 )
@@ -39,10 +46,13 @@ from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
 
-Load = Callable[[str], Synthesizer]
+Load = Callable[[str], Model]
+T = TypeVar("T")
 
 # Chunks an utterance may have waiting for its consumer before it is parked.
 UNREAD = 2
+# The end of a model's iterator; None is taken: there the thread may turn to other work.
+_END: Any = object()
 # An idle thread beats this often, in seconds.
 BEAT = 0.5
 
@@ -59,7 +69,7 @@ class ModelWorker:
         self._loads: deque[ModelState] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self._current: Job | None = None
+        self._current: Job[Any] | None = None
         self._beat = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
 
@@ -68,7 +78,7 @@ class ModelWorker:
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Cancel the chunk being computed, fail the rest, end the thread. Blocks up to `timeout` seconds."""
+        """Cancel what is being computed, fail the rest, end the thread. Blocks up to `timeout` seconds."""
         with self._changed:
             self._stopping = True
             if self._current is not None:
@@ -84,11 +94,11 @@ class ModelWorker:
 
     @property
     def heartbeat_age(self) -> float:
-        """Seconds since the thread last began a chunk, a warm-up step or an idle beat."""
+        """Seconds since the thread last began a turn, a warm-up step or an idle beat."""
         return time.perf_counter() - self._beat
 
     def depth(self) -> dict[Priority, int]:
-        """Utterances waiting, by priority."""
+        """Jobs waiting, by priority."""
         with self._changed:
             return {Priority.FIRST: len(self._queues.first), Priority.LATER: len(self._queues.later)}
 
@@ -107,17 +117,31 @@ class ModelWorker:
                 self._changed.notify()
             return state
 
-    def ready_model(self, name: str) -> Synthesizer:
+    def ready_model(self, name: str) -> Model:
         """The warm model `name`. Raises ModelLoadingError, ModelAbsentError or ModelFailedError."""
         state = self.state(name)
-        if state.status is ModelStatus.READY and state.synthesizer is not None:
-            return state.synthesizer
+        if state.status is ModelStatus.READY and state.model is not None:
+            return state.model
         if state.status is ModelStatus.ABSENT:
             raise ModelAbsentError(state.error or f"The weights of model '{name}' are not on this machine.")
         if state.status is ModelStatus.FAILED:
             raise ModelFailedError(f"Model '{name}' could not be loaded: {state.error}")
         step = f" ({state.step.done} of {state.step.total} shapes warm)" if state.step else ""
         raise ModelLoadingError(f"Model '{name}' is being loaded{step}; try again shortly.")
+
+    def ready_synthesizer(self, name: str) -> Synthesizer:
+        """The warm model `name`, which speaks. Raises what `ready_model` raises, and WrongModelKindError."""
+        model = self.ready_model(name)
+        if isinstance(model, Translator):
+            raise WrongModelKindError(f"Model '{name}' translates; it does not speak.")
+        return model
+
+    def ready_translator(self, name: str) -> Translator:
+        """The warm model `name`, which translates. Raises what `ready_model` raises, and WrongModelKindError."""
+        model = self.ready_model(name)
+        if not isinstance(model, Translator):
+            raise WrongModelKindError(f"Model '{name}' speaks; it does not translate.")
+        return model
 
     def submit(
         self,
@@ -129,14 +153,52 @@ class ModelWorker:
     ) -> Utterance:
         """Queue one utterance; call on the event loop that will read it.
 
-        Raises OverloadedError when `queue_size` first utterances wait already (later ones belong to a stream that
-        was let in, and are bounded by how far it may run ahead), and what `ready_model` raises.
+        Raises OverloadedError when `queue_size` first jobs wait already (later ones belong to a stream that
+        was let in, and are bounded by how far it may run ahead), and what `ready_synthesizer` raises.
         """
-        model = self.ready_model(name)
+        model = self.ready_synthesizer(name)
+
+        def begin() -> Iterator[AudioChunk | None]:
+            return model.stream(request, timeline, cancelled)
+
+        def wasted(chunk: AudioChunk) -> None:
+            metrics.wasted_audio.labels(name).inc(chunk.pcm.size / model.sample_rate)
+
+        return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority)
+
+    def submit_batch(
+        self,
+        name: str,
+        batch: Sequence[TranslationRequest],
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST,
+    ) -> Translations:
+        """Queue sentences to be translated together, at most the model's `max_batch`; otherwise like `submit`."""
+        model = self.ready_translator(name)
+
+        def begin() -> Iterator[Translation | None]:
+            return model.translate(batch, timeline, cancelled)
+
+        # Text is small: the whole batch may wait for its reader.
+        return self._queue(name, begin, lambda _: None, len(batch) + 1, timeline, cancelled, priority)
+
+    def _queue(
+        self,
+        name: str,
+        begin: Callable[[], Iterator[T | None]],
+        wasted: Callable[[T], None],
+        room: int,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority,
+    ) -> Results[T]:
         loop = asyncio.get_running_loop()
-        # Unbounded by type, bounded by UNREAD: the thread cannot wait for the loop, it parks the job instead.
-        results: asyncio.Queue[AudioChunk | BaseException | None] = asyncio.Queue()
-        job = Job(name, model, request, timeline, cancelled, priority, loop, results, submitted=time.perf_counter())
+        # Unbounded by type, bounded by `room`: the thread cannot wait for the loop, it parks the job instead.
+        results: asyncio.Queue[T | BaseException | None] = asyncio.Queue()
+        job = Job(
+            name, begin, wasted, room, timeline, cancelled, priority, loop, results, submitted=time.perf_counter()
+        )
         with self._changed:
             if self._stopping or not self.alive:
                 raise UnavailableError("The server is stopping.")
@@ -144,31 +206,26 @@ class ModelWorker:
                 raise OverloadedError(f"{self._queue_size} requests are waiting already; try again shortly.")
             self._queues.push(job)
             self._changed.notify()
-        return Utterance(self, job)
+        return Results(self, job)
 
-    # Called by Utterance, on the event loop.
+    # Called by Results, on the event loop.
 
-    def on_read(self, job: Job) -> None:
-        """A chunk was taken: there is room for another."""
+    def on_read(self, job: Job[Any]) -> None:
+        """An item was taken: there is room for another."""
         with self._changed:
             job.unread -= 1
             self._unpark(job)
 
-    def on_close(self, job: Job) -> None:
+    def on_close(self, job: Job[Any]) -> None:
         """Nobody will read on: let the thread end the model's generator."""
         with self._changed:
             self._unpark(job)
 
-    def _unpark(self, job: Job) -> None:
+    def _unpark(self, job: Job[Any]) -> None:
         if job.parked:
             job.parked = False
             self._queues.push(job)
             self._changed.notify()
-
-    def on_waste(self, job: Job, chunk: AudioChunk) -> None:
-        """Count audio that was computed for nobody."""
-        seconds = chunk.pcm.size / job.model.sample_rate
-        metrics.wasted_audio.labels(job.name).inc(seconds)
 
     # The model thread.
 
@@ -177,7 +234,7 @@ class ModelWorker:
             with self._changed:
                 load, job = None, None
                 if not self._stopping:
-                    # Speech first: a model loaded on demand must not hold up what can be served.
+                    # Requests first: a model loaded on demand must not hold up what can be served.
                     job = self._queues.pop()
                     load = self._loads.popleft() if job is None and self._loads else None
                     if job is None and load is None:
@@ -199,10 +256,10 @@ class ModelWorker:
             jobs = [*self._queues.first, *self._queues.later]
             self._queues = Queues()
         for job in jobs:
-            self._end(job, UnavailableError("The server stopped before this was spoken."))
+            self._end(job, UnavailableError("The server stopped before this was done."))
 
     def _serve_waiting(self) -> None:
-        """Speak everything that can be spoken now: between two shapes of a model that is being warmed."""
+        """Do everything that can be done now: between two shapes of a model that is being warmed."""
         while True:
             with self._changed:
                 job = self._current = None if self._stopping else self._queues.pop()
@@ -222,12 +279,12 @@ class ModelWorker:
 
         start = time.perf_counter()
         try:
-            synthesizer = self._load(state.name)
-            state.synthesizer = synthesizer
+            model = self._load(state.name)
+            state.model = model
             log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
             if self._warmup:
                 state.status = ModelStatus.WARMING
-                synthesizer.warm(progress)
+                model.warm(progress)
         except Cancelled:
             state.status = ModelStatus.IDLE
             return
@@ -245,53 +302,58 @@ class ModelWorker:
         metrics.warmup_seconds.labels(state.name).set(state.seconds)
         state.status = ModelStatus.READY
 
-    def _advance(self, job: Job) -> None:
-        """Compute one chunk of `job` and hand it over."""
+    def _advance(self, job: Job[Any]) -> None:
+        """Take `job` on to its next item and hand that over, or as far as the model goes in one turn."""
         if job.cancelled() or job.abandoned:
             self._end(job, Cancelled())
             return
         try:
-            if job.chunks is None:
+            if job.items is None:
                 if job.priority is Priority.FIRST:
                     # A later sentence is submitted ahead and waits for its own stream's earlier one: no queue.
                     job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
-                job.chunks = job.model.stream(job.request, job.timeline, job.cancelled)
-            chunk = next(job.chunks, None)
+                job.items = job.begin()
+            item = next(job.items, _END)
         except (Cancelled, ModelRequestError, ServiceError) as error:
             self._end(job, error)
             return
         except Exception as error:
-            log.exception("model %s failed on one utterance", job.name)
+            log.exception("model %s failed on one request", job.name)
             self._end(job, ModelFailedError(f"Model '{job.name}' failed: {type(error).__name__}."))
             return
-        if chunk is None:
+        if item is _END:
             self._end(job, None)
+        elif item is None:
+            # Nothing to hand over yet: whoever waits has a turn before this goes on.
+            with self._changed:
+                self._queues.push(job)
         elif job.cancelled() or job.abandoned:
-            self.on_waste(job, chunk)
+            job.wasted(item)
             self._end(job, Cancelled())
         else:
-            # What follows of this utterance is later audio: its listener has something to play.
+            # What follows is needed later: its client has something to play or to read.
             job.priority = Priority.LATER
-            self._deliver(job, chunk)
+            self._deliver(job, item)
 
-    def _deliver(self, job: Job, chunk: AudioChunk) -> None:
+    def _deliver(self, job: Job[Any], item: AudioChunk | Translation) -> None:
+        last = isinstance(item, AudioChunk) and item.last
         with self._changed:
             job.unread += 1
-            job.send(chunk)
-            if chunk.last:
+            job.send(item)
+            if last:
                 job.parked = False
-            elif job.unread >= UNREAD and not job.abandoned:
+            elif job.unread >= job.room and not job.abandoned:
                 job.parked = True
             else:
                 self._queues.push(job)
-        if chunk.last:
+        if last:
             self._end(job, None)
 
-    def _end(self, job: Job, result: BaseException | None) -> None:
+    def _end(self, job: Job[Any], result: BaseException | None) -> None:
         if job.cancelled.at is not None:
             metrics.cancel_latency.labels(job.name).observe(time.perf_counter() - job.cancelled.at)
-        chunks, job.chunks = job.chunks, None
-        close = getattr(chunks, "close", None)
+        items, job.items = job.items, None
+        close = getattr(items, "close", None)
         if close is not None:
             try:
                 close()

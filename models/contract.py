@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -196,6 +196,7 @@ class Translation:
     accepted: int = 0
 
 
+@runtime_checkable
 class Translator(Protocol):
     """A loaded translation model."""
 
@@ -226,6 +227,11 @@ class Translator(Protocol):
         before the first item, Cancelled between steps.
         """
         ...
+
+
+# What a family's `load` returns, and what that is for.
+Model = Synthesizer | Translator
+Kind = Literal["text-to-speech", "translation"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from starlette.requests import HTTPConnection
 
 from app.config import Settings
 from app.jobs import ModelState, ModelStatus
-from app.speech import Catalogue, SpeechService
+from app.library import Catalogue
+from app.speech import SpeechService
 from app.worker import ModelWorker
 
 

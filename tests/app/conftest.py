@@ -109,6 +109,7 @@ class Info:
     license: str = "Apache-2.0"
     aliases: tuple[str, ...] = ()
     install_command: str | None = None
+    kind: str = "text-to-speech"
 
 
 @dataclass
@@ -135,6 +136,9 @@ class ToneCatalog:
         if name not in {info.name for info in self.models()}:
             raise UnknownModelError(f"Unknown model '{name}'; accepted are: tone, tone-two, absent, corrupt.")
         return name
+
+    def kind(self, name: str) -> str:
+        return next(info.kind for info in self.models() if info.name == name)
 
     def present(self, name: str) -> bool:
         return name != "absent"

@@ -3,16 +3,34 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from app.errors import ModelAbsentError, ModelFailedError, ModelLoadingError, OverloadedError, UnavailableError
+from app.errors import (
+    ModelAbsentError,
+    ModelFailedError,
+    ModelLoadingError,
+    OverloadedError,
+    UnavailableError,
+    WrongModelKindError,
+)
 from app.jobs import CancelToken, ModelStatus, Priority, Utterance
 from app.worker import ModelWorker
-from models.contract import AudioChunk, Cancelled, SpeechRequest, UnknownVoiceError, WarmupStep, WeightsMissingError
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    Hypothesis,
+    OutsideCoverageError,
+    SpeechRequest,
+    Translation,
+    TranslationRequest,
+    UnknownVoiceError,
+    WarmupStep,
+    WeightsMissingError,
+)
 from models.timeline import Stage, Timeline
 
 
@@ -316,3 +334,150 @@ def test_warm_up_is_visible_and_can_be_left_out() -> None:
         step = warm.state("m").step
         assert step is not None
         assert (step.name, step.done, step.total) == ("only", 1, 1)
+
+
+class Steps:
+    """Translates the sentence of `n` words in `n` steps, all sentences of a batch together; a step needs the gate."""
+
+    languages = ("eng_Latn", "fra_Latn")
+    max_batch = 8
+
+    def __init__(self, script: Script) -> None:
+        self.gate = script.gate
+        self.order = script.order
+        self.closed = script.closed
+
+    def check(self, request: TranslationRequest) -> None: ...
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("only", 1, 1, 0.0))
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        if any(request.text == "unknown" for request in batch):
+            raise OutsideCoverageError("not in the phrase book")
+        left = {index: len(request.text.split()) for index, request in enumerate(batch)}
+        step = 0
+        try:
+            while left:
+                while not self.gate.acquire(timeout=0.002):
+                    if cancelled():
+                        raise Cancelled
+                step += 1
+                self.order.append(f"step{step}")
+                for index in [index for index, words in left.items() if words <= step]:
+                    del left[index]
+                    yield Translation(index, Hypothesis(batch[index].text.upper(), -0.5))
+                yield None
+        finally:
+            self.closed.append("batch")
+
+
+@contextmanager
+def working_both(script: Script, queue_size: int = 8) -> Iterator[ModelWorker]:
+    steps = Steps(script)
+    worker = ModelWorker(lambda name: steps if name == "t" else script, queue_size=queue_size)
+    worker.start()
+    for name in "mt":
+        worker.request_load(name)
+        while worker.state(name).status is not ModelStatus.READY:
+            time.sleep(0.001)
+    try:
+        yield worker
+    finally:
+        release(script, 100)
+        worker.stop()
+        assert not worker.alive
+
+
+def batch_of(*texts: str) -> list[TranslationRequest]:
+    return [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
+
+
+def test_translations_arrive_as_they_are_finished() -> None:
+    async def run(worker: ModelWorker) -> list[tuple[int, str]]:
+        release(script, 10)
+        timeline = Timeline()
+        results = worker.submit_batch("t", batch_of("a b c", "d", "e f"), timeline, CancelToken())
+        found = [(item.index, item.best.text) async for item in results]
+        assert Stage.QUEUE in timeline.stages
+        return found
+
+    script = Script()
+    with working_both(script) as worker:
+        assert asyncio.run(run(worker)) == [(1, "D"), (2, "E F"), (0, "A B C")]
+    assert script.closed == ["batch"]
+
+
+def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
+    async def run(worker: ModelWorker) -> None:
+        results = worker.submit_batch("t", batch_of("a b c d e f"), Timeline(), CancelToken())
+        release(script, 1)
+        await settle(lambda: script.order == ["step1"])
+        spoken = submit(worker, "spoken", 2)
+        release(script, 20)
+        assert await collect(spoken) == [0.0, 1.0]
+        assert [item.index async for item in results] == [0]
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+    # One step was under way already when the utterance came.
+    assert script.order.index("spoken0") <= 3
+    assert script.order.index("spoken1") < script.order.index("step6")
+
+
+def test_cancelling_stops_a_translation_between_steps() -> None:
+    async def run(worker: ModelWorker) -> None:
+        token = CancelToken()
+        results = worker.submit_batch("t", batch_of("a b c"), Timeline(), token)
+        waiting = worker.submit_batch("t", batch_of("d e f"), Timeline(), token)
+        release(script, 2)
+        await settle(lambda: len(script.order) == 2)
+        token.cancel()
+        for each in (results, waiting):
+            async with asyncio.timeout(1):
+                with pytest.raises(Cancelled):
+                    await anext(each)
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+    assert len(script.order) == 2
+    assert script.closed.count("batch") <= 2
+
+
+def test_an_unread_batch_is_finished_and_costs_nobody_anything() -> None:
+    async def run(worker: ModelWorker) -> None:
+        release(script, 20)
+        results = worker.submit_batch("t", batch_of(*"abcdefgh"), Timeline(), CancelToken())
+        await settle(lambda: script.closed == ["batch"])
+        results.close()
+        assert [item async for item in results] == []
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_what_a_translator_refuses_is_raised_to_its_reader() -> None:
+    async def run(worker: ModelWorker) -> None:
+        with pytest.raises(OutsideCoverageError):
+            await anext(worker.submit_batch("t", batch_of("fine", "unknown"), Timeline(), CancelToken()))
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_a_model_of_the_other_kind_is_refused() -> None:
+    async def run(worker: ModelWorker) -> None:
+        with pytest.raises(WrongModelKindError, match="'t' translates"):
+            worker.submit("t", SpeechRequest("a", "1", "v"), Timeline(), CancelToken())
+        with pytest.raises(WrongModelKindError, match="'m' speaks"):
+            worker.submit_batch("m", batch_of("a"), Timeline(), CancelToken())
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
