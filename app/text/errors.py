@@ -3,6 +3,7 @@
     TextError (ValueError)
     ├── UnsupportedLanguageError   no such language; the message lists those there are
     │   └── MissingExtraError      the language needs packages that are not installed
+    ├── UnknownTranslationLanguage no such language to translate; the message suggests others
     ├── MarkupError                `[pause:...]` or `[word](/.../)` that cannot be obeyed
     ├── NothingToSpeakError        no letter, digit or spoken symbol in the text
     └── PhonemizerUnavailableError a part that the language needs is missing or does not run here
@@ -27,6 +28,10 @@ class MissingExtraError(UnsupportedLanguageError):
     def __init__(self, message: str, *, extra: str) -> None:
         super().__init__(message)
         self.extra = extra
+
+
+class UnknownTranslationLanguage(TextError):  # noqa: N818  (named as its siblings in `models.contract` are read)
+    """The language is not one that the translation model knows. The message gives the nearest names."""
 
 
 class MarkupError(TextError):
