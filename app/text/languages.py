@@ -48,3 +48,29 @@ def find_language(tag: str) -> Language:
         accepted = ", ".join(f"{item.tag} ({item.name})" for item in LANGUAGES)
         raise UnsupportedLanguageError(f"language {tag[:40]!r} is not supported; accepted are: {accepted}")
     return language
+
+
+# ISO 639-3 codes, as FLORES-200 has them, whose languages have a shorter one (of their own or their macrolanguage's).
+_SHORTER = """
+    afr:af als:sq amh:am arb:ar asm:as azb:az azj:az bak:ba bel:be ben:bn bod:bo bos:bs bul:bg cat:ca ces:cs
+    cym:cy dan:da deu:de dzo:dz ell:el eng:en epo:eo est:et eus:eu fao:fo fij:fj fin:fi fra:fr gaz:om gla:gd
+    gle:ga glg:gl grn:gn guj:gu hat:ht hau:ha heb:he hin:hi hrv:hr hun:hu hye:hy ibo:ig ind:id isl:is ita:it
+    jav:jv jpn:ja kan:kn kas:ks kat:ka kaz:kk khk:mn khm:km kin:rw kir:ky kmr:ku kor:ko lao:lo lim:li lin:ln
+    lit:lt ltz:lb lug:lg lvs:lv mal:ml mar:mr mkd:mk mlt:mt mri:mi mya:my nld:nl nno:nn nob:nb npi:ne nya:ny
+    oci:oc ory:or pan:pa pbt:ps pes:fa plt:mg pol:pl por:pt prs:fa ron:ro run:rn rus:ru sag:sg san:sa sin:si
+    slk:sk slv:sl smo:sm sna:sn snd:sd som:so sot:st spa:es srd:sc srp:sr ssw:ss sun:su swe:sv swh:sw tam:ta
+    tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur uzn:uz
+    vie:vi wol:wo xho:xh ydd:yi yor:yo zho:zh zsm:ms zul:zu
+"""
+_ISO_639_1 = dict(pair.split(":") for pair in _SHORTER.split())
+
+
+def primary_language(tag: str) -> str:
+    """Return the shortest ISO 639 code of a language named by BCP-47 tag, FLORES-200 code or alias; never raises.
+
+    What is unknown comes back as its first subtag, in lower case.
+    """
+    name = tag.strip().lower().replace("_", "-")
+    known = _BY_NAME.get(name)
+    primary = (known.tag if known else name).split("-", maxsplit=1)[0]
+    return _ISO_639_1.get(primary, primary)

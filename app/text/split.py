@@ -17,8 +17,9 @@ LONGEST_SENTENCE: Final = 600
 
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _LIST_ITEM: Final = re.compile(r"\n(?=[^\S\n]*(?:[-*•‣▪–]|\d{1,3}[.)]|#{1,6})[^\S\n]+\S)")
-# Full stops that need no space after them.
-_WIDE_STOP: Final = re.compile(r"[。！？｡]+[”’」』）\"']*|[।॥۔؟]+(?=\s)")
+# Full stops that sentencex does not see: those that need no space after them, then those that do.
+_WIDE_STOP: Final = re.compile(r"(?:[。！？｡።፧፨။។៕]|፡፡)+[”’」』）\"']*|[।॥۔؟։།༎᱾᱿꯫]+(?=\s)")
+_GREEK_QUESTION: Final = re.compile(r"[;\u037e](?=\s)")
 _ONLY_NUMBER: Final = re.compile(r"\s*[(\[]?(?:\d{1,3}|[A-Za-z])[.)]\s*")
 _CLAUSE: Final = re.compile(r"[,;:—–…，、；：)](?=[\s\"'”’]|[^\x00-\x7f])|[，、；：](?=.)|\s[-–—]+(?=\s)")
 _SPACE: Final = re.compile(r"\s+")
@@ -48,9 +49,12 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
     if start >= end:
         return []
     view = _ascii_view(canonical(text[start:end]))
+    language = language.split("-", maxsplit=1)[0]
     cuts = {start + match.end() for match in _WIDE_STOP.finditer(text[start:end])}
+    if language == "el":
+        cuts |= {start + match.end() for match in _GREEK_QUESTION.finditer(text[start:end])}
     position = start
-    for sentence in sentencex.segment(language.split("-", maxsplit=1)[0], view):
+    for sentence in sentencex.segment(language, view):
         position += len(sentence)
         cuts.add(min(position, end))
     cuts.add(end)

@@ -9,7 +9,7 @@ from typing import Final
 
 from app.text import markup
 from app.text.errors import MarkupError
-from app.text.languages import normalize_language
+from app.text.languages import primary_language
 from app.text.split import LONGEST_SENTENCE, best_cut, sentences
 
 
@@ -18,8 +18,12 @@ def _words(text: str) -> frozenset[str]:
 
 
 # A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop.
-_CERTAIN: Final = re.compile(r"(?:[!?。！？।…]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$")
+_CERTAIN: Final = re.compile(
+    r"(?:[!?。！？।…፧።။។៕؟۔]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$"
+)
 _ABBREVIATIONS: Final = _words("prof dept corp capt blvd govt univ assn approx misc intl sept thurs tues messrs supt")
+# A word that is no abbreviation's companion less than a sentence's beginning.
+_NEXT: Final = " Xavier went."
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*(?=\S)")
 
@@ -28,11 +32,11 @@ class SentenceBuffer:
     """Holds text until a sentence is complete.
 
     Everything fed comes out exactly once and unchanged: the pieces joined equal the fragments joined. At most
-    `limit` characters are held back.
+    `limit` characters are held back. `language` is any BCP-47 tag or FLORES-200 code; unknown ones are cut as English.
     """
 
     def __init__(self, language: str = "en-us", *, limit: int = LONGEST_SENTENCE) -> None:
-        self._language = normalize_language(language)
+        self._language = primary_language(language)
         self._limit = limit
         self._held = ""
 
@@ -64,6 +68,18 @@ class SentenceBuffer:
         cuts = [end for _, end in sentences(view, 0, len(view), self._language)]
         return [held[start:end] for start, end in pairwise([0, *cuts])]
 
+    def take(self, count: int) -> str:
+        """Remove and return the first `count` characters of what is held."""
+        taken, self._held = self._held[:count], self._held[count:]
+        return taken
+
+    def ends_sentence(self) -> bool:
+        """Whether what is held would be a whole sentence, or several, if a new one began now."""
+        text = self._held.rstrip()
+        if _is_certain(text):
+            return True
+        return bool(text) and sum(map(len, self._take(text + _NEXT))) >= len(text)
+
     @property
     def held(self) -> str:
         """The text that is waiting for its sentence to end."""
@@ -94,12 +110,15 @@ def _is_settled(view: str, start: int, cut: int) -> bool:
     rest = view[cut:]
     if not rest.strip():
         return False
-    sentence = view[start:cut]
-    last = _LAST_WORD.search(sentence.rstrip())
-    if _CERTAIN.search(sentence) and (last is None or last.group(1).lower() not in _ABBREVIATIONS):
+    if _is_certain(view[start:cut]):
         return True
     # "the U.S. A" may go on as "Army": wait for the whole word.
     return re.match(r"\W*\w+\W", rest) is not None
+
+
+def _is_certain(sentence: str) -> bool:
+    last = _LAST_WORD.search(sentence.rstrip())
+    return _CERTAIN.search(sentence) is not None and (last is None or last.group(1).lower() not in _ABBREVIATIONS)
 
 
 def _view(text: str) -> str:

@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
+from app.text.languages import primary_language
 from app.text.plan import LANGUAGES, Utterance, get_phonemizer, normalize_language
 
 
@@ -25,6 +26,15 @@ def test_unknown_languages_are_refused_with_the_list(given: str) -> None:
         get_phonemizer(given)
     assert all(language.tag in str(caught.value) for language in LANGUAGES)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [("fra_Latn", "fr"), ("zho_Hant", "zh"), ("English", "en"), ("pt_BR", "pt"), ("arb_Arab", "ar"), ("yue_Hant", "yue"),
+     ("sr-Latn", "sr"), ("xx-unknown", "xx"), ("", ""), ("_", "")],
+)  # fmt: skip
+def test_primary_language_of_anything(given: str, code: str) -> None:
+    assert primary_language(given) == code
 
 
 def test_names_are_unambiguous() -> None:

@@ -1,0 +1,1 @@
+"""What a language model writes, made speakable while it is being written."""

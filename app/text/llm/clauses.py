@@ -1,0 +1,135 @@
+"""Where the first clause of a stream may be cut off, so that speech begins before the sentence has ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from app.text.languages import primary_language
+
+# Where the verb comes last: a clause from its beginning cannot be put into another word order, nor the reverse.
+_VERB_LAST_CODES: Final = """
+    ja ko tr hi az uz kk ky tk tt ba ug mn ne mr gu pa bn as or ta te kn ml si ur sd ks mai bho awa mag hne sa fa ps ku
+    ckb tg am ti om so my bo dz eu mni sat kac lus shn crh
+"""
+_VERB_LAST: Final = frozenset(_VERB_LAST_CODES.split())
+# Where commas fence subordinate clauses with their verb at the end.
+_VERB_LAST_BEHIND_COMMAS: Final = frozenset(("de", "nl", "af", "lb", "li"))
+_UNSPACED: Final = frozenset(("zh", "yue", "ja", "th", "lo", "km", "my", "shn", "bo", "dz"))
+# Nothing but a space between sentences.
+WITHOUT_STOPS: Final = frozenset(("th", "lo"))
+
+_CLOSERS: Final = "[\"'”’»)\\]]*"
+_STRONG: Final = rf"[;:؛፤፥·]{_CLOSERS}(?=\s)|[；：]|(?<=\S)[^\S\n]+[-–—]+(?=[^\S\n]+[^\W\d])|(?<=\w)—(?=[^\W\d])"
+_WEAK: Final = rf"(?<!\.)[,،፣]{_CLOSERS}(?=\s)|[，、၊]"
+_SPACE: Final = r"(?<=\S)(?=\s)"
+_BLANK: Final = re.compile(r"\s*")
+_WORD: Final = re.compile(r"\S*\w\S*")
+_LINK: Final = re.compile(r"://|^www\.|@", re.IGNORECASE)
+_CODE: Final = re.compile(r"```.*?```|(?<!`)`(?!`)[^`]*`", re.DOTALL)
+_OPEN_TAG: Final = re.compile(r"<[/!a-zA-Z][^<>]*$")
+_BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "（": "）", "「": "」", "『": "』", "《": "》", "【": "】"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseCutter:
+    """Finds the end of a first clause: a separator after `words` words or `characters`, else a space after `forced`."""
+
+    separators: re.Pattern[str] | None
+    spaced: bool
+    words: int
+    characters: int
+    forced: int
+
+    @classmethod
+    def between(cls, language: str, target: str | None, *, words: int, characters: int, forced: int) -> ClauseCutter:
+        """The cutter for speech in `language`, or translation from it to `target`: some pairs allow fewer cuts."""
+        source = primary_language(language)
+        into = primary_language(target) if target is not None else source
+        separators: str | None = f"{_STRONG}|{_WEAK}"
+        if source != into:
+            if (source in _VERB_LAST) != (into in _VERB_LAST):
+                separators, forced = None, 0
+            elif {source, into} & _VERB_LAST_BEHIND_COMMAS:
+                separators, forced = _STRONG, 0
+        if separators is not None and source in WITHOUT_STOPS:
+            separators += f"|{_SPACE}"
+        spaced = source not in _UNSPACED
+        # Without spaces there is no telling where a word ends, and a character says twice as much.
+        return cls(
+            re.compile(separators) if separators is not None else None,
+            spaced,
+            words,
+            characters if spaced else -(-characters // 2),
+            forced if spaced else 0,
+        )
+
+    def find(self, text: str, *, forced: bool = True) -> int:
+        """Return how many characters of `text` the first clause has, white space after it included; 0: none yet.
+
+        A cut needs the character after it, so the end of `text` is never one.
+        """
+        if self.separators is None:
+            return 0
+        for match in self.separators.finditer(text):
+            if match.end() < len(text) and self.suffices(text[: match.end()]) and _is_free(text, match.end()):
+                return _past_blank(text, match.end())
+        if forced and self.forced:
+            for position in self._word_ends(text):
+                if _is_free(text, position):
+                    return _past_blank(text, position)
+        return 0
+
+    def is_long(self, text: str) -> bool:
+        """Whether a whole sentence is worth cutting: it has more words than a cut would be forced after."""
+        return bool(self.forced) and count_words(text) > self.forced
+
+    def suffices(self, clause: str) -> bool:
+        """Whether a clause is long enough to be spoken by itself."""
+        return len(clause.strip()) >= self.characters or (self.spaced and count_words(clause) >= self.words)
+
+    def _word_ends(self, text: str) -> Iterator[int]:
+        """Ends of the words from number `forced` on that a space follows, but for numbers and abbreviations."""
+        for number, match in enumerate(_WORD.finditer(text), 1):
+            after = text[match.end() : match.end() + 2]
+            if number < self.forced or len(after) < 2 or not after[0].isspace():
+                continue
+            if text[match.end() - 1] != "." and not text[match.end() - 1].isdigit() and not after[1].isdigit():
+                yield match.end()
+
+
+def count_words(text: str) -> int:
+    """Words between spaces; a word has a letter or digit."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def is_open(text: str) -> bool:
+    """Whether code, emphasis, a tag or a bracket that begins in `text` is still under way at its end."""
+    prose = _CODE.sub("", text)  # code hides what is in it
+    if "`" in prose or prose.count("**") % 2 or prose.count("__") % 2 or _OPEN_TAG.search(prose):
+        return True
+    waiting: list[str] = []
+    for character in prose:
+        if character in _BRACKETS:
+            waiting.append(_BRACKETS[character])
+        elif character in waiting:
+            del waiting[waiting.index(character) :]
+    return bool(waiting)
+
+
+def in_link(text: str) -> bool:
+    """Whether the last word of `text` is an address that may go on."""
+    word = re.search(r"\S*$", text)
+    return word is not None and _LINK.search(word.group().lstrip("(<[\"'")) is not None
+
+
+def _is_free(text: str, position: int) -> bool:
+    before, blank = text[:position], text[position : position + 1].isspace()
+    return not is_open(before) and (blank or not in_link(before))
+
+
+def _past_blank(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return match.end() if match is not None else position
