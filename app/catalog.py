@@ -22,6 +22,7 @@ from models.contract import Kind, Model, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
+NLLB = "nllb-200-distilled-600m"
 # What OpenAI's own speech models are called: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
 
@@ -42,7 +43,7 @@ class PinnedFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model of the catalogue. `roles` maps config, weights and voices to candidate paths, best first."""
+    """One model of the catalogue. `roles` maps config, weights, voices and the like to candidate paths, best first."""
 
     name: str
     family: str
@@ -55,11 +56,25 @@ class Entry:
     revision: str | None = None
     files: tuple[PinnedFile, ...] = ()
     kind: Kind = "text-to-speech"
+    noncommercial: bool = False
 
     @property
     def install_command(self) -> str | None:
-        """The command that installs the weights; None for a bundled model."""
-        return None if self.repository is None else f"nightingale models pull {self.name}"
+        """The command that installs the weights; None for a bundled model and for one without pinned checksums."""
+        return f"nightingale models pull {self.name}" if self.files else None
+
+    @property
+    def install_hint(self) -> str:
+        """How the weights come onto this machine, as a sentence."""
+        if self.install_command is not None:
+            return f"Install them with: {self.install_command}"
+        if self.repository is None:
+            return "They are part of the installation: install Nightingale again."
+        files = ", ".join(paths[0] for paths in self.roles.values())
+        return (
+            f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository} "
+            f"(revision {self.revision}) into models/{self.name} of the data directory."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,7 @@ class ModelInfo:
     license: str
     aliases: tuple[str, ...] = ()
     install_command: str | None = None
+    install_hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,7 @@ class Catalog:
                 license=entry.license,
                 aliases=entry.aliases,
                 install_command=entry.install_command,
+                install_hint=entry.install_hint,
             )
             for entry in self._entries.values()
         ]
@@ -132,6 +149,14 @@ class Catalog:
         if self._settings.default_model is not None:
             return self._canonical(self._settings.default_model)
         return KOKORO if self.present(KOKORO) else HOUSE
+
+    def default_translator(self) -> str:
+        """The model of a translation that names none: the configured one, else NLLB-200-distilled-600M.
+
+        A demonstrator is never chosen in its place. Raises UnknownModelError when the settings name a model that does
+        not exist.
+        """
+        return self._canonical(self._settings.translation_model or NLLB)
 
     def resolve(self, name: str | None) -> str:
         """The catalogue's name for what a client calls a model. Raises UnknownModelError listing what is accepted."""
@@ -175,6 +200,8 @@ class Catalog:
             files={role: str(path) for role, path in found.items()},
             profile=self._settings.profile,
             dtype=self._settings.dtype,
+            bits=self._settings.translation_bits if entry.kind == "translation" else 0,
+            shortlist=self._settings.translation_shortlist if entry.kind == "translation" else 0,
         )
         load = _loader(entry.family)
         from models.backend import limit_cache  # loads MLX
@@ -296,10 +323,7 @@ def _files_under(path: Path) -> Iterator[Path]:
 
 def _missing_message(entry: Entry, missing: list[str]) -> str:
     # No path: this message goes to clients.
-    what = f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)})."
-    if entry.install_command is None:
-        return f"{what} They are part of the installation: install Nightingale again."
-    return f"{what} Install them with: {entry.install_command}"
+    return f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)}). {entry.install_hint}"
 
 
 def _loader(family: str) -> Callable[[ModelSpec], Model]:

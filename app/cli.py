@@ -157,7 +157,7 @@ def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.main import serve
 
     catalog = Catalog(settings)
-    for name in (catalog.default(), *settings.preload):
+    for name in (catalog.default(), catalog.default_translator(), *settings.preload):
         # A misspelt model must end here, not in the middle of the start.
         catalog.resolve(name)
 
@@ -236,27 +236,33 @@ def _list(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.catalog import Catalog
 
     catalog = Catalog(settings)
-    default = catalog.default()
+    defaults = (catalog.default(), catalog.default_translator())
     rows = [
         {
             "name": model.name,
+            "kind": model.kind,
             "status": model.status,
-            "default": model.name == default,
+            "default": model.name in defaults,
             "description": model.description,
             "license": model.license,
             "aliases": list(model.aliases),
             "directory": str(catalog.directory(model.name)),
             "install": model.install_command,
+            "hint": model.install_hint,
         }
         for model in catalog.models()
     ]
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
+    width = max(len(model.name) for model in catalog.models())
     for row in rows:
         mark = "*" if row["default"] else " "
-        print(f"{mark} {row['name']:<12} {row['status']:<7} {row['description']} ({row['license']})")
-        print(f"  {row['directory']}" if row["status"] == "ready" else f"  install with: {row['install']}")
+        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']} ({row['license']})")
+        if row["status"] == "ready":
+            print(f"  {row['directory']}")
+        else:
+            print(f"  install with: {row['install']}" if row["install"] else f"  {row['hint']}")
     print("* answers requests that name no model")
     return 0
 
@@ -268,6 +274,9 @@ def _pull(arguments: argparse.Namespace, settings: Settings) -> int:
     catalog = Catalog(settings)
     entry = catalog.entry(arguments.name)
     directory = catalog.directory(entry.name)
+    if entry.noncommercial:
+        # Before gigabytes are fetched, not after.
+        print(f"{entry.name}: licence {entry.license}", flush=True)
     try:
         done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
     except HubError as error:

@@ -42,7 +42,19 @@ class Settings(BaseModel):
     )
     profile: bool = Field(True, description="time the stages inside a model (costs extra synchronisations)")
 
+    translation_model: str | None = Field(
+        None, description="model that translates when a request names none; unset: nllb-200-distilled-600m"
+    )
+    translation_bits: int = Field(0, description="4 or 8 quantise the weights of translation models; 0: as they are")
+    translation_shortlist: int = Field(
+        0, ge=0, le=256_000, description="tokens a translation may be made of, per target language; 0: all"
+    )
+
     max_input_characters: int = Field(20_000, ge=1, le=1_000_000, description="longest text of one request")
+    max_translate_characters: int = Field(
+        500_000, ge=1, le=10_000_000, description="longest text of one translation request, all its texts together"
+    )
+    max_translate_texts: int = Field(10_000, ge=1, le=100_000, description="most texts of one translation request")
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
     max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
     queue_size: int = Field(64, ge=1, le=10_000, description="requests waiting for their first audio before refusal")
@@ -60,6 +72,13 @@ class Settings(BaseModel):
     liveness_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
         120.0, description="age of the model thread's heartbeat at which /livez fails"
     )
+
+    @field_validator("translation_bits")
+    @classmethod
+    def _check_bits(cls, value: int) -> int:
+        if value not in (0, 4, 8):
+            raise ValueError("Input should be 0, 4 or 8")
+        return value
 
     @field_validator("data_dir")
     @classmethod

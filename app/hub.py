@@ -59,6 +59,8 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     """
     if entry.repository is None or entry.revision is None:
         raise HubError(f"model '{entry.name}' is part of the installation; there is nothing to pull")
+    if not entry.files:
+        raise HubError(f"model '{entry.name}': {entry.install_hint}")
     base = (endpoint or constants.ENDPOINT).rstrip("/")
     if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).netloc:
         raise HubError(f"the hub's address must be an http:// or https:// URL, not '{base}'")

@@ -37,6 +37,9 @@ class ModelInfo(Protocol):
     @property
     def install_command(self) -> str | None: ...
 
+    @property
+    def install_hint(self) -> str: ...
+
 
 class Catalogue(Protocol):
     """The catalogue of models, as the service reads it."""
@@ -44,6 +47,8 @@ class Catalogue(Protocol):
     def models(self) -> Sequence[ModelInfo]: ...
 
     def default(self) -> str: ...
+
+    def default_translator(self) -> str: ...
 
     def resolve(self, name: str | None) -> str: ...
 
@@ -67,7 +72,6 @@ def require(catalog: Catalogue, worker: ModelWorker, name: str, kind: Kind) -> N
         )
     if worker.state(name).status in (ModelStatus.IDLE, ModelStatus.ABSENT):
         if not catalog.present(name):
-            command = next((info.install_command for info in catalog.models() if info.name == name), None)
-            hint = f" Install them with: {command}" if command else ""
-            raise ModelAbsentError(f"The weights of model '{name}' are not on this machine.{hint}")
+            hint = next(info.install_hint for info in catalog.models() if info.name == name)
+            raise ModelAbsentError(f"The weights of model '{name}' are not on this machine. {hint}")
         worker.request_load(name)

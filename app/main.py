@@ -73,7 +73,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
 
 
 def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Catalogue, tuple[str, ...]]:
-    """The catalogue, and the names of the models that readiness waits for, the default one first."""
+    """The catalogue, and the names of the models that readiness waits for, the default one for speech first."""
     if catalog is None:
         from app.catalog import Catalog
 
@@ -81,6 +81,11 @@ def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Cat
     key = "default_model"
     try:
         names = [catalog.default()]
+        key = "translation_model"
+        translator = catalog.default_translator()
+        # Who installed the weights, or asked for a model, wants it warm; the others get speech alone.
+        if settings.translation_model is not None or catalog.present(translator):
+            names.append(translator)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
     except UnknownModelError as error:

@@ -110,6 +110,7 @@ class Info:
     aliases: tuple[str, ...] = ()
     install_command: str | None = None
     kind: str = "text-to-speech"
+    install_hint: str = ""
 
 
 @dataclass
@@ -123,12 +124,20 @@ class ToneCatalog:
         return [
             Info("tone", aliases=("t",)),
             Info("tone-two"),
-            Info("absent", "absent", install_command="nightingale models pull absent"),
+            Info(
+                "absent",
+                "absent",
+                install_command="nightingale models pull absent",
+                install_hint="Install them with: nightingale models pull absent",
+            ),
             Info("corrupt"),
         ]
 
     def default(self) -> str:
         return "tone"
+
+    def default_translator(self) -> str:
+        return "absent"
 
     def resolve(self, name: str | None) -> str:
         if name in (None, "t"):

@@ -14,6 +14,7 @@ import pytest
 from app.catalog import Catalog, PinnedFile, check_file, read_entries
 from app.config import Settings
 from app.errors import UnknownModelError
+from app.hub import HubError, pull
 from models.backend import memory
 from models.contract import Synthesizer, WeightsMissingError
 from models.timeline import Timeline
@@ -38,7 +39,7 @@ def states(verification) -> dict[str, str]:
 
 def test_house_is_ready_and_kokoro_absent_with_its_command(tmp_path):
     listed = {model.name: model for model in catalog(tmp_path).models()}
-    assert listed.keys() == {"house", "kokoro-82m"}
+    assert {name for name, model in listed.items() if model.kind == "text-to-speech"} == {"house", "kokoro-82m"}
     assert (listed["house"].status, listed["house"].install_command) == ("ready", None)
     assert listed["kokoro-82m"].status == "absent"
     assert listed["kokoro-82m"].install_command == "nightingale models pull kokoro-82m"
@@ -178,3 +179,52 @@ def test_check_file(tmp_path):
     assert check_file(tmp_path, PinnedFile("a", digest, 6)).state == "wrong size"
     assert check_file(tmp_path, PinnedFile("a", "0" * 64, 5)).state == "wrong checksum"
     assert check_file(tmp_path, PinnedFile("b", digest, 5)).state == "missing"
+
+
+NLLB_FILES = {"config.json", "pytorch_model.bin", "tokenizer.json"}
+
+
+def test_translators_state_their_licence(tmp_path):
+    listed = {model.name: model for model in catalog(tmp_path).models()}
+    translators = [model for name, model in listed.items() if name.startswith("nllb")]
+    assert len(translators) == 3
+    assert all(model.kind == "translation" for model in translators)
+    assert all("CC-BY-NC-4.0" in model.license and "commercial" in model.license for model in translators)
+
+
+def test_pins_of_nllb_are_complete_and_well_formed():
+    entry = read_entries()["nllb-200-distilled-600m"]
+    assert {file.path for file in entry.files} == NLLB_FILES
+    assert re.fullmatch("[0-9a-f]{40}", entry.revision)
+    assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in entry.files)
+
+
+@pytest.mark.parametrize("name", ["nllb-200-distilled-1.3b", "nllb-200-1.3b"])
+def test_what_has_no_pins_is_not_pulled_but_may_be_put_there(tmp_path, name):
+    subject = catalog(tmp_path)
+    entry = subject.entry(name)
+    assert entry.install_command is None
+    with pytest.raises(HubError, match="No checksums are pinned"):
+        pull(entry, subject.directory(name), progress=False)
+    with pytest.raises(WeightsMissingError, match=r"copy config\.json, pytorch_model\.bin, tokenizer\.json"):
+        subject.load(name)
+    folder = subject.directory(name)
+    folder.mkdir(parents=True)
+    for file in NLLB_FILES:
+        (folder / file).write_bytes(b"{}")
+    assert subject.present(name)
+    assert set(states(subject.verify(name)).values()) == {"not pinned"}
+
+
+def test_the_default_translator_is_nllb_or_the_configured_one_and_never_a_demonstrator(tmp_path):
+    assert catalog(tmp_path).default_translator() == "nllb-200-distilled-600m"
+    assert catalog(tmp_path, translation_model="nllb-200-1.3B").default_translator() == "nllb-200-1.3b"
+    with pytest.raises(UnknownModelError, match="'babel'"):
+        catalog(tmp_path, translation_model="babel").default_translator()
+
+
+@pytest.mark.parametrize("name", ["nllb", "NLLB-200", "facebook/nllb-200-distilled-600M"])
+def test_names_of_nllb(tmp_path, name):
+    assert catalog(tmp_path).resolve(name) == "nllb-200-distilled-600m"
+    with pytest.raises(WeightsMissingError, match="nightingale models pull nllb-200-distilled-600m"):
+        catalog(tmp_path).load(name)

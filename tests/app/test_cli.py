@@ -263,6 +263,9 @@ def test_list_and_verify(run, tmp_path):
     table = run("models", "list").stdout.decode()
     assert "* house" in table
     assert "nightingale models pull kokoro-82m" in table
+    assert (rows["house"]["kind"], rows["nllb-200-distilled-600m"]["kind"]) == ("text-to-speech", "translation")
+    assert "CC-BY-NC-4.0: not for commercial use" in table
+    assert "copy config.json, pytorch_model.bin, tokenizer.json of facebook/nllb-200-1.3B" in table
     done = run("models", "verify")
     assert done.returncode == 0
     assert done.stdout.startswith(b"house: 3 files intact")
@@ -317,6 +320,15 @@ def test_pull_then_verify_then_default(tiny_kokoro, capsys, tmp_path):
     out, err = capsys.readouterr()
     assert "1 files installed, 2 already in place" in out
     assert err == ""
+
+
+def test_pulling_a_translator_states_its_licence_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
+    with hub_server.serve(dict(FILES)) as hub:
+        assert cli.main(["models", "pull", "nllb", "--endpoint", hub.endpoint]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "nllb-200-distilled-600m: licence CC-BY-NC-4.0: not for commercial use\n"
+    assert "has no facebook/nllb-200-distilled-600M at revision" in captured.err
 
 
 def test_pull_of_a_corrupt_file_fails_in_one_line(tiny_kokoro, capsys, tmp_path):

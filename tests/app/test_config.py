@@ -48,6 +48,7 @@ def test_empty_variables_are_ignored() -> None:
     [
         ({"PORT": "http"}, ["PORT", "port", "integer"]),
         ({"PORT": "70000"}, ["port", "65535"]),
+        ({"NIGHTINGALE_TRANSLATION_BITS": "16"}, ["NIGHTINGALE_TRANSLATION_BITS", "0, 4 or 8"]),
         ({"NIGHTINGALE_WARMUP": "maybe"}, ["NIGHTINGALE_WARMUP", "'full' or 'none'"]),
         ({"NIGHTINGALE_PROT": "1"}, ["NIGHTINGALE_PROT", "prot", "accepted are", "port"]),
     ],
