@@ -1,0 +1,66 @@
+"""Dense layer for few rows of input: what reading the weights costs is what it costs.
+
+The weights stay in the checkpoint's order [O, I]: each output is then one run of memory. On the CPU the outputs are
+shared out between the lanes, as one core cannot draw all of the memory's bandwidth. Weights of 8 or 4 bits are read in
+groups along I with a scale and an offset each.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mlx import nn
+
+from models.backend import lanes, mx, on_cpu
+
+GROUP = 64  # inputs that share a scale
+_LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
+
+Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
+
+
+def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
+    """weight [O, I] cut along O, one piece a lane (views, no copies), quantised to `bits` unless 0."""
+    count = len(lanes()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
+    edges = [weight.shape[0] * k // count for k in range(count + 1)]
+    pieces = [weight[a:b] for a, b in pairwise(edges)]
+    return [tuple(mx.quantize(w, group_size=GROUP, bits=bits)) if bits else (w,) for w in pieces]
+
+
+def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
+    """x [..., I] times one piece's transpose -> [..., rows of the piece]."""
+    if bits:
+        weight, scales, offsets = part
+        return mx.quantized_matmul(x, weight, scales, offsets, transpose=True, group_size=GROUP, bits=bits)
+    return x @ part[0].T
+
+
+class Projection(nn.Module):
+    """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = mx.zeros((outputs, inputs))
+        self.bias = mx.zeros((outputs,))
+        self._parts: list[Part] = []
+        self._bits = 0
+
+    def lower(self, bits: int = 0) -> None:
+        """Cut the weight into one piece a lane (CPU) and quantise it to `bits` (4 or 8; 0 leaves it)."""
+        self._bits = bits
+        self._parts = row_parts(self.weight, bits)
+        mx.eval(self._parts)
+        self.weight = self._parts[0][0]
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if not self._parts:
+            return mx.addmm(self.bias, x, self.weight.T)
+        if len(self._parts) == 1:
+            if self._bits:
+                return multiply(x, self._parts[0], self._bits) + self.bias
+            return mx.addmm(self.bias, x, self._parts[0][0].T)
+        outputs = []
+        for part, lane in zip(self._parts, lanes(), strict=False):
+            with mx.stream(lane):
+                outputs.append(multiply(x, part, self._bits))
+        return mx.concatenate(outputs, axis=-1) + self.bias

@@ -1,0 +1,147 @@
+"""Token embeddings and, tied to them, the output projection: three fifths of the weights that a step reads.
+
+A `Head` is the projection onto the whole vocabulary or onto a shortlist of it. `<unk>` is never offered: it translates
+nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from mlx import nn
+
+from models.backend import lanes, mx, on_cpu
+from models.layers.projection import GROUP, Part, multiply, row_parts
+from models.nllb.config import NllbConfig
+
+_FRIENDLY = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
+_CHUNK = 256  # logits of which only the largest is compared, until the best chunks are known
+
+Ids = npt.NDArray[np.int32]
+Tree = dict[str, list[list[mx.array]]]
+
+
+class Vocabulary(nn.Module):
+    """`weight` [V, C]; ids [B, T] -> scaled embeddings [B, T, C]."""
+
+    def __init__(self, config: NllbConfig) -> None:
+        super().__init__()
+        self.weight = mx.zeros((config.vocab_size, config.d_model))
+        self._size, self._scale, self._unknown = config.vocab_size, config.embedding_scale, config.unk_token_id
+        self._packed: Part = ()
+        self._bits = 0
+
+    def lower(self, bits: int = 0) -> None:
+        """Quantise to `bits` (0 leaves the weights as they are)."""
+        self._bits = bits
+        if bits:
+            self._packed = tuple(mx.quantize(self.weight, group_size=GROUP, bits=bits))
+            mx.eval(self._packed)
+            self.weight = self._packed[0]
+
+    def embed(self, ids: mx.array) -> mx.array:
+        """Embeddings of ids [B, T], times the configuration's scale."""
+        return self._rows(ids) * self._scale
+
+    def _rows(self, ids: mx.array) -> mx.array:
+        if self._bits:
+            weight, scales, offsets = (part[ids] for part in self._packed)
+            return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
+        return self.weight[ids]
+
+    def head(self, ids: Ids | None = None, rows: int = 0) -> Head:
+        """The projection onto `ids`, ascending, or onto everything, with at least `rows` rows.
+
+        Rows are padded to a multiple of 128 on GPUs; what is padded is never offered.
+        """
+        if ids is None and not self._bits:
+            weight = self.weight
+        else:
+            weight = self._rows(mx.arange(self._size) if ids is None else mx.array(ids))
+        count = weight.shape[0]
+        spare = max(rows - count, 0)
+        if not on_cpu():
+            spare += -(count + spare) % _FRIENDLY
+        if spare:
+            weight = mx.concatenate([weight, mx.zeros((spare, weight.shape[1]), dtype=weight.dtype)])
+        table = np.full(count + spare, self._unknown, np.int32)
+        table[:count] = np.arange(count) if ids is None else ids
+        return Head(weight, table, self._unknown, self._bits)
+
+
+class Head:
+    """Scores of the tokens in `table` [rows], for hidden states; `unknown` and what pads the table never come out.
+
+    `tree` holds all of its arrays: functions that are compiled take it as an argument, so that heads of one size share
+    what was compiled.
+    """
+
+    def __init__(self, weight: mx.array, table: Ids, unknown: int, bits: int = 0) -> None:
+        self.size, self.bits = weight.shape[0], bits
+        parts = row_parts(weight, bits)
+        edges = np.cumsum([part[0].shape[0] for part in parts]).tolist()
+        banned = np.where(table == unknown, -np.inf, 0).astype(np.float32)
+        place = int(np.searchsorted(table[: np.count_nonzero(table != unknown) + 1], unknown))
+        self.tree: Tree = {
+            "parts": [list(part) for part in parts],
+            "banned": [[mx.array(piece).astype(weight.dtype)] for piece in np.split(banned, edges[:-1])],
+            "starts": [[mx.array(start)] for start in (0, *edges[:-1])],
+            "table": [[mx.array(table)]],
+            "unknown": [[mx.array([place])]],
+        }
+        mx.eval(self.tree)
+
+
+def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
+    """x [..., C] -> [..., rows], before anything is banned."""
+    outputs = []
+    for part, lane in zip(tree["parts"], lanes(), strict=False):
+        with mx.stream(lane):
+            outputs.append(multiply(x, tuple(part), bits))
+    return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
+
+
+def argmax(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
+    """x [..., C] -> the likeliest tokens, int32 [...]. No softmax is computed: it would not change them."""
+    values, places = [], []
+    for part, (banned,), (start,), lane in zip(tree["parts"], tree["banned"], tree["starts"], lanes(), strict=False):
+        with mx.stream(lane):
+            y = multiply(x, tuple(part), bits) + banned
+            place = mx.argmax(y, axis=-1, keepdims=True)
+            places.append(place + start)
+            values.append(mx.take_along_axis(y, place, axis=-1))
+    found = places[0]
+    if len(places) > 1:
+        which = mx.argmax(mx.concatenate(values, axis=-1), axis=-1, keepdims=True)
+        found = mx.take_along_axis(mx.concatenate(places, axis=-1), which, axis=-1)
+    return tree["table"][0][0][found[..., 0]]
+
+
+def best(tree: Tree, x: mx.array, count: int, bits: int = 0) -> tuple[mx.array, mx.array]:
+    """x [R, C] -> the `count` likeliest tokens, int32 [R, count] in no order, and their log-probabilities, float32.
+
+    The probabilities are those of all tokens, the unknown one included, as in transformers, where it is suppressed
+    after the softmax.
+    """
+    raw = logits(tree, x, bits).astype(mx.float32)
+    scores = raw + mx.concatenate([banned for (banned,) in tree["banned"]]).astype(mx.float32)
+    offered = mx.logsumexp(scores, axis=-1, keepdims=True)
+    total = mx.logaddexp(offered, mx.take(raw, tree["unknown"][0][0], axis=-1))
+    places = _largest(scores, count)
+    return tree["table"][0][0][places], mx.take_along_axis(scores, places, axis=-1) - total
+
+
+def _largest(x: mx.array, count: int) -> mx.array:
+    """Places [R, count] of the largest of x [R, N], in no order.
+
+    Sorting a quarter of a million values for eight of them is slow everywhere. The largest `count` lie in the `count`
+    chunks that have the largest maxima: only those are sorted.
+    """
+    rows, width = x.shape
+    if width <= max(4096, 4 * _CHUNK * count):
+        return mx.argpartition(-x, count - 1, axis=-1)[:, :count]
+    chunks = mx.pad(x, [(0, 0), (0, -width % _CHUNK)], constant_values=float("-inf")).reshape(rows, -1, _CHUNK)
+    where = mx.argpartition(-mx.max(chunks, axis=-1), count - 1, axis=-1)[:, :count]
+    kept = mx.take_along_axis(chunks, where[..., None], axis=1).reshape(rows, count * _CHUNK)
+    inner = mx.argpartition(-kept, count - 1, axis=-1)[:, :count]
+    return mx.take_along_axis(where, inner // _CHUNK, axis=-1) * _CHUNK + inner % _CHUNK
