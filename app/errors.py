@@ -12,6 +12,8 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── UnknownVoiceError
     │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
     │   ├── UnsupportedLanguageError
+    │   ├── LanguageNotDetectedError  too little, or too mixed, to tell the language of
+    │   ├── OutsideCoverageError    a demonstration model was asked for text it was not made for
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
@@ -94,7 +96,7 @@ class NothingToSpeakError(InvalidRequestError):
 
 
 class TextTooLongError(InvalidRequestError):
-    """More characters than `max_input_characters`."""
+    """More characters than `max_input_characters`, or than the model takes in one sentence."""
 
     code = "text_too_long"
     param = "input"
@@ -119,6 +121,20 @@ class UnsupportedLanguageError(InvalidRequestError):
 
     code = "unsupported_language"
     param = "lang"
+
+
+class LanguageNotDetectedError(InvalidRequestError):
+    """The language of a text cannot be told with enough confidence."""
+
+    code = "language_not_detected"
+    param = "source"
+
+
+class OutsideCoverageError(InvalidRequestError):
+    """A demonstration model does not cover the text."""
+
+    code = "outside_coverage"
+    param = "text"
 
 
 class MarkupError(InvalidRequestError):

@@ -20,7 +20,7 @@ from models.timeline import Stage, Timeline
 # A `_created` series beside every other one tells nothing that is not in the server's log.
 disable_created_metrics()
 
-Surface = Literal["openai", "websocket"]
+Surface = Literal["openai", "websocket", "translate", "libretranslate"]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 
 _LABELS = ("model", "surface", "streaming")
@@ -91,6 +91,23 @@ request_duration = Histogram(
 requests = Counter("tts_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome"))
 audio_seconds = Counter("tts_audio_seconds", "Seconds of audio delivered", _LABELS)
 wasted_audio = Counter("tts_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
+translation_first = Histogram(
+    "tts_translation_first_sentence_seconds",
+    "Arrival to the first translated sentence",
+    _LABELS,
+    buckets=_TTFA_EDGES,
+)
+translation_sentences = Counter("tts_translation_sentences", "Sentences translated and delivered", _LABELS)
+translation_tokens = Counter(
+    "tts_translation_tokens", "Tokens read (source) and written (target)", (*_LABELS, "direction")
+)
+translation_characters = Counter("tts_translation_characters", "Characters of the texts that were translated", _LABELS)
+translation_batch = Histogram(
+    "tts_translation_batch_size",
+    "Sentences computed together",
+    ("model",),
+    buckets=(1, 2, 4, 8, 16, 32, 64),
+)
 cancel_latency = Histogram(
     "tts_cancel_latency_seconds",
     "A client's going to the model thread's being free of its work",
@@ -149,15 +166,48 @@ class Playback:
         self._until = max(self._until, now) + seconds
 
 
-def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
-    """Feed one finished request into the histograms. Call once per request."""
+@dataclass(slots=True)
+class Volume:
+    """What a translation amounted to so far. `first` is when its first sentence was there (perf_counter)."""
+
+    characters: int = 0
+    sentences: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+    first: float | None = None
+
+
+def _record_request(timeline: Timeline, values: tuple[str, str, str], outcome: Outcome) -> bool:
+    """Feed what every request has; whether there is more to say of it."""
     timeline.finish()
-    values = labels.values()
     requests.labels(*values, outcome).inc()
     if outcome == "rejected":
-        return
+        return False
     for stage, seconds in timeline.stages.items():
         stage_duration.labels(*values, stage.value).observe(seconds)
+    if outcome == "ok":
+        request_duration.labels(*values).observe(timeline.total_seconds)
+    return True
+
+
+def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
+    """Feed one finished translation request into the histograms. Call once per request."""
+    values = labels.values()
+    if not _record_request(timeline, values, outcome):
+        return
+    if volume.first is not None:
+        translation_first.labels(*values).observe(volume.first - timeline.started)
+    translation_sentences.labels(*values).inc(volume.sentences)
+    translation_characters.labels(*values).inc(volume.characters)
+    translation_tokens.labels(*values, "source").inc(volume.source_tokens)
+    translation_tokens.labels(*values, "target").inc(volume.target_tokens)
+
+
+def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
+    """Feed one finished speech request into the histograms. Call once per request."""
+    values = labels.values()
+    if not _record_request(timeline, values, outcome):
+        return
     if timeline.ttfa_seconds is not None:
         ttfa.labels(*values).observe(timeline.ttfa_seconds)
     if timeline.first_audible is not None:
@@ -166,7 +216,6 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
         chunk_gap.labels(*values).observe(gap)
     audio_seconds.labels(*values).inc(timeline.audio_seconds)
     if outcome == "ok":
-        request_duration.labels(*values).observe(timeline.total_seconds)
         underrun.labels(*values).observe(playback.underrun)
         if timeline.rtf is not None:
             rtf.labels(*values).observe(timeline.rtf)

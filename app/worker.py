@@ -180,6 +180,7 @@ class ModelWorker:
         def begin() -> Iterator[Translation | None]:
             return model.translate(batch, timeline, cancelled)
 
+        metrics.translation_batch.labels(name).observe(len(batch))
         # Text is small: the whole batch may wait for its reader.
         return self._queue(name, begin, lambda _: None, len(batch) + 1, timeline, cancelled, priority)
 

@@ -7,17 +7,16 @@ a complete reply.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app import metrics
+from app.api.life import ClientGoneError, until_gone
 from app.api.reply import Reply, Shape
 from app.api.respond import error_response
 from app.api.services import Services, services
@@ -38,10 +37,6 @@ from models.timeline import Timeline
 log = logging.getLogger(__name__)
 
 router = APIRouter()
-
-
-class ClientGoneError(Exception):
-    """The client closed its connection."""
 
 
 @router.post("/v1/audio/speech", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
@@ -81,7 +76,7 @@ async def model(request: Request, name: str) -> ModelEntry:
 
 
 def _models(app: Services) -> list[ModelEntry]:
-    default = app.speech.default_model
+    defaults = (app.speech.default_model, app.catalog.default_translator())
     entries = []
     for info in app.catalog.models():
         state = app.worker.state(info.name).status
@@ -94,7 +89,8 @@ def _models(app: Services) -> list[ModelEntry]:
                 id=info.name,
                 name=info.name,
                 status=status,
-                default=info.name == default,
+                kind=info.kind,
+                default=info.name in defaults,
                 description=info.description,
                 license=info.license,
                 aliases=list(info.aliases),
@@ -128,7 +124,7 @@ class SpeechResponse(Response):
             await self._reject(error, scope, receive, send)
             return
         try:
-            await self._until_gone(receive, self._serve(name, scope, receive, send))
+            await until_gone(receive, self._app.speech.aborted(), self._serve(name, scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
@@ -195,24 +191,3 @@ class SpeechResponse(Response):
     async def _reject(self, error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:
         metrics.record(self._timeline, self._labels, "rejected", metrics.Playback())
         await error_response(error)(scope, receive, send)
-
-    async def _until_gone(self, receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError on abort."""
-        task = asyncio.create_task(work)
-        gone = asyncio.create_task(_disconnected(receive))
-        aborted = asyncio.create_task(self._app.speech.aborted())
-        try:
-            await asyncio.wait({task, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-                raise ClientGoneError if gone.done() else DrainingError("The server is shutting down.")
-            task.result()
-        finally:
-            for each in (task, gone, aborted):
-                each.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape on every path, request ids, and the limit on bodies."""
+"""Errors in the shape that each path's clients expect, request ids, and the limit on bodies."""
 
 from __future__ import annotations
 
@@ -29,9 +29,17 @@ log = logging.getLogger(__name__)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
 
 
-def error_response(error: ServiceError, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Render `error` as OpenAI does."""
-    return JSONResponse({"error": error.body()}, error.status, headers={**error.headers(), **(headers or {})})
+# Paths of LibreTranslate's surface: its clients expect the message alone.
+PLAIN_PATHS = frozenset({"/translate", "/detect", "/languages", "/frontend/settings"})
+
+
+def error_response(
+    error: ServiceError, headers: Mapping[str, str] | None = None, *, path: str | None = None
+) -> JSONResponse:
+    """Render `error` as OpenAI does, or as LibreTranslate does on its paths."""
+    body = error.body()
+    shape = body["message"] if path in PLAIN_PATHS else body
+    return JSONResponse({"error": shape}, error.status, headers={**error.headers(), **(headers or {})})
 
 
 def explain(error: RequestValidationError) -> InvalidRequestError:
@@ -57,14 +65,14 @@ def install(app: FastAPI, max_body_bytes: int) -> None:
     """Give every path of `app` these errors and limits."""
 
     async def on_service_error(request: Request, error: Exception) -> Response:
-        return error_response(error) if isinstance(error, ServiceError) else await on_crash(request, error)
+        if not isinstance(error, ServiceError):
+            return await on_crash(request, error)
+        return error_response(error, path=request.url.path)
 
     async def on_validation_error(request: Request, error: Exception) -> Response:
-        return (
-            error_response(explain(error))
-            if isinstance(error, RequestValidationError)
-            else await on_crash(request, error)
-        )
+        if not isinstance(error, RequestValidationError):
+            return await on_crash(request, error)
+        return error_response(explain(error), path=request.url.path)
 
     async def on_http_exception(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -72,17 +80,19 @@ def install(app: FastAPI, max_body_bytes: int) -> None:
         path = f"{request.method} {request.url.path[:200]}"
         headers = dict(error.headers or {})
         if error.status_code == 404:
-            return error_response(NotFoundError(f"No such path: {path}."), headers)
+            return error_response(NotFoundError(f"No such path: {path}."), headers, path=request.url.path)
         if error.status_code == 405:
             allowed = headers.get("Allow") or headers.get("allow", "")
-            return error_response(MethodNotAllowedError(f"{path} is not allowed; accepted: {allowed}."), headers)
+            refusal = MethodNotAllowedError(f"{path} is not allowed; accepted: {allowed}.")
+            return error_response(refusal, headers, path=request.url.path)
         if error.status_code < 500:
-            return error_response(InvalidRequestError(f"{error.detail}."), headers)
+            return error_response(InvalidRequestError(f"{error.detail}."), headers, path=request.url.path)
         return await on_crash(request, error)
 
     async def on_crash(request: Request, error: Exception) -> Response:
         # ServerErrorMiddleware raises the error again afterwards, so the server's log has it in full.
-        return error_response(ServiceError("An internal error occurred; the server's log has its cause."))
+        refusal = ServiceError("An internal error occurred; the server's log has its cause.")
+        return error_response(refusal, path=request.url.path)
 
     app.add_exception_handler(ServiceError, on_service_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
@@ -156,7 +166,7 @@ class BodyLimit:
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = BodyTooLargeError(f"The body is too large; at most {self._limit} bytes are accepted.")
         # The rest of the body is not read, so the connection cannot be used again.
-        await error_response(error, {"connection": "close"})(scope, receive, send)
+        await error_response(error, {"connection": "close"}, path=scope["path"])(scope, receive, send)
 
 
 def sse_error(error: ServiceError) -> bytes:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from app.messages import Seed, Speed, UnicodeText
+from models.contract import Kind
 
 
 class VoiceReference(BaseModel):
@@ -65,13 +66,17 @@ class VoiceList(BaseModel):
 
 
 class ModelEntry(BaseModel):
-    """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed."""
+    """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
+
+    `default` models answer requests that name none: one speaks, one translates.
+    """
 
     id: str
     name: str
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "nightingale"
+    kind: Kind
     status: str
     default: bool
     description: str

@@ -1,13 +1,13 @@
-"""A small, deterministic synthesizer and a server around it, on a real socket in a thread of its own.
+"""A small, deterministic synthesizer and translator, and a server around them, on a real socket in a thread of its own.
 
-The tone model exists for what a real model does not do on demand: be slow, fail, be counted, be absent.
+These models exist for what a real one does not do on demand: be slow, fail, be counted, be absent.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -21,7 +21,13 @@ from app.main import create_app, serve
 from models.contract import (
     AudioChunk,
     Cancelled,
+    Hypothesis,
+    InputTooLongError,
+    OutsideCoverageError,
     SpeechRequest,
+    Translation,
+    TranslationRequest,
+    UnknownLanguageError,
     UnknownVoiceError,
     Voice,
     WarmupStep,
@@ -101,6 +107,73 @@ class Tone:
             yield AudioChunk(part, ends if last else (), last)
 
 
+@dataclass
+class Shout:
+    """Translates by writing capitals, a word a step, all sentences of a batch together. Words decide how it behaves."""
+
+    languages: tuple[str, ...] = (
+        "eng_Latn", "fra_Latn", "spa_Latn", "deu_Latn", "zho_Hans", "zho_Hant", "jpn_Jpan", "arb_Arab", "heb_Hebr",
+        "tha_Thai", "hin_Deva", "kor_Hang", "rus_Cyrl",
+    )  # fmt: skip
+    max_batch: int = 32
+    gate: threading.Event = field(default_factory=threading.Event)
+    batches: list[list[TranslationRequest]] = field(default_factory=list)
+    closed: int = 0
+
+    @property
+    def begun(self) -> list[str]:
+        return [request.text for batch in self.batches for request in batch]
+
+    def check(self, request: TranslationRequest) -> None:
+        if "quark" in request.text:
+            raise OutsideCoverageError("'quark' is not in the phrase book")
+        if len(request.text) > 5_000:
+            raise InputTooLongError("a sentence of more than 5000 characters")
+        if request.source == "kor_Hang" and request.target != "eng_Latn":
+            raise UnknownLanguageError("Korean is translated to English only")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("batch 1", 1, 1, 0.0))
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        assert 0 < len(batch) <= self.max_batch
+        self.batches.append(list(batch))
+        with timeline.measure(Stage.TRANSLATE_ENCODE):
+            left = {index: request.text.split() for index, request in enumerate(batch)}
+        step = 0
+        try:
+            while left:
+                step += 1
+                with timeline.measure(Stage.TRANSLATE_DECODE):
+                    while any("gated" in words for words in left.values()) and not self.gate.wait(0.005):
+                        if cancelled():
+                            raise Cancelled
+                    if any("broken" in words for words in left.values()):
+                        raise RuntimeError("a failure inside the model")
+                    time.sleep(0.01 * any("slow" in words for words in left.values()))
+                for index in [index for index, words in left.items() if len(words) <= step]:
+                    yield self._translation(index, batch[index], len(left.pop(index)))
+                if cancelled():
+                    raise Cancelled
+                yield None
+        finally:
+            self.closed += 1
+
+    @staticmethod
+    def _translation(index: int, request: TranslationRequest, words: int) -> Translation:
+        text = request.text.upper()
+        if "forgetful" in request.text:
+            text = "FORGOTTEN."
+        others = tuple(
+            Hypothesis(f"{text[:-1]} {rank}{text[-1:]}", -1.0 - rank, (1,) * words)
+            for rank in range(1, request.alternatives + 1)
+        )
+        score = -0.5 if request.beams > 1 else float("nan")
+        return Translation(index, Hypothesis(text, score, (1,) * words), others, words + 2)
+
+
 @dataclass(frozen=True)
 class Info:
     name: str
@@ -115,10 +188,15 @@ class Info:
 
 @dataclass
 class ToneCatalog:
-    """Models: tone (default), tone-two (loads on demand), absent, corrupt."""
+    """Models: tone (default), tone-two (loads on demand), absent, corrupt; shout and absent-translator translate.
+
+    `translator` is the one of requests that name none.
+    """
 
     tone: Tone = field(default_factory=Tone)
     second: Tone = field(default_factory=Tone)
+    shout: Shout = field(default_factory=Shout)
+    translator: str = "absent-translator"
 
     def models(self) -> list[Info]:
         return [
@@ -131,30 +209,41 @@ class ToneCatalog:
                 install_hint="Install them with: nightingale models pull absent",
             ),
             Info("corrupt"),
+            Info("shout", kind="translation"),
+            Info(
+                "absent-translator",
+                "absent",
+                kind="translation",
+                install_command="nightingale models pull absent-translator",
+                install_hint="Install them with: nightingale models pull absent-translator",
+            ),
         ]
 
     def default(self) -> str:
         return "tone"
 
     def default_translator(self) -> str:
-        return "absent"
+        return self.translator
 
     def resolve(self, name: str | None) -> str:
         if name in (None, "t"):
             return "tone"
         if name not in {info.name for info in self.models()}:
-            raise UnknownModelError(f"Unknown model '{name}'; accepted are: tone, tone-two, absent, corrupt.")
+            accepted = ", ".join(info.name for info in self.models())
+            raise UnknownModelError(f"Unknown model '{name}'; accepted are: {accepted}.")
         return name
 
     def kind(self, name: str) -> str:
         return next(info.kind for info in self.models() if info.name == name)
 
     def present(self, name: str) -> bool:
-        return name != "absent"
+        return not name.startswith("absent")
 
-    def load(self, name: str) -> Tone:
-        if name == "absent":
-            raise WeightsMissingError("The weights of model 'absent' are not on this machine.")
+    def load(self, name: str) -> Tone | Shout:
+        if name == "shout":
+            return self.shout
+        if name.startswith("absent"):
+            raise WeightsMissingError(f"The weights of model '{name}' are not on this machine.")
         if name == "corrupt":
             raise WeightsError("array 'a' has shape (1,), expected (2,)")
         return self.tone if name == "tone" else self.second
@@ -162,11 +251,12 @@ class ToneCatalog:
 
 @dataclass
 class Running:
-    """A server on a real socket, and the model inside."""
+    """A server on a real socket, and the models inside."""
 
     url: str
     tone: Tone
     second: Tone
+    shout: Shout
     server: uvicorn.Server
     thread: threading.Thread
 
@@ -193,7 +283,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     thread.start()
     assert wait_until(lambda: server.started), "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
-    running = Running(f"http://127.0.0.1:{port}", catalog.tone, catalog.second, server, thread)
+    running = Running(f"http://127.0.0.1:{port}", catalog.tone, catalog.second, catalog.shout, server, thread)
     deadline = time.monotonic() + 30
     answer = ""
     while time.monotonic() < deadline:
@@ -212,6 +302,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
 
 def stop(running: Running) -> None:
     running.tone.gate.set()
+    running.shout.gate.set()
     running.server.should_exit = True
     running.thread.join(20)
     assert not running.thread.is_alive(), "the server did not stop"
@@ -226,8 +317,10 @@ def start_server() -> Iterator[StartServer]:
     """Start servers with settings of their own; all are stopped in the end."""
     started: list[Running] = []
 
-    def begin(*, tone: Tone | None = None, ready: bool = True, **settings: object) -> Running:
-        catalog = ToneCatalog(tone or Tone())
+    def begin(
+        *, tone: Tone | None = None, translator: str = "absent-translator", ready: bool = True, **settings: object
+    ) -> Running:
+        catalog = ToneCatalog(tone or Tone(), translator=translator)
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running
@@ -252,6 +345,23 @@ def server(shared_server: Running) -> Running:
     shared_server.tone.computed.clear()
     shared_server.tone.gate.clear()
     return shared_server
+
+
+@pytest.fixture(scope="session")
+def shared_translating_server() -> Iterator[Running]:
+    """One server whose default translator is `shout`, for tests that leave no trace in it."""
+    limits = {"max_translate_characters": 400_000, "max_translate_texts": 10_000, "max_body_bytes": 1 << 20}
+    running = start(Settings.model_validate(limits), ToneCatalog(translator="shout"))
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def translating(shared_translating_server: Running) -> Running:
+    """The shared translating server, its counters cleared."""
+    shared_translating_server.shout.batches.clear()
+    shared_translating_server.shout.gate.clear()
+    return shared_translating_server
 
 
 @pytest.fixture(name="wait_until")

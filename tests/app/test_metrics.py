@@ -46,6 +46,27 @@ def test_record_feeds_every_histogram_from_one_timeline() -> None:
     assert sample("tts_requests_total", outcome="ok", **named) == 1
 
 
+def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
+    labels = metrics.Labels("test-translator", "translate", False)
+    named = {"model": "test-translator", "surface": "translate", "streaming": "false"}
+    timeline = Timeline()
+    timeline.add(Stage.TRANSLATE_DECODE, 0.25)
+    volume = metrics.Volume(100, 3, 20, 30, timeline.started + 0.5)
+    metrics.record_translation(timeline, labels, "ok", volume)
+    assert sample("tts_stage_duration_seconds_sum", stage="translate_decode", **named) == 0.25
+    assert sample("tts_request_duration_seconds_sum", **named) == timeline.total_seconds
+    assert sample("tts_requests_total", outcome="ok", **named) == 1
+    assert sample("tts_translation_first_sentence_seconds_sum", **named) == pytest.approx(0.5)
+    assert sample("tts_translation_characters_total", **named) == 100
+    assert sample("tts_translation_sentences_total", **named) == 3
+    assert sample("tts_translation_tokens_total", direction="source", **named) == 20
+    assert sample("tts_translation_tokens_total", direction="target", **named) == 30
+    assert sample("tts_audio_seconds_total", **named) == 0
+    metrics.record_translation(Timeline(), labels, "rejected", metrics.Volume(7))
+    assert sample("tts_translation_characters_total", **named) == 100
+    assert sample("tts_requests_total", outcome="rejected", **named) == 1
+
+
 def test_what_was_refused_is_counted_and_times_nothing() -> None:
     labels = metrics.Labels("refused-model", "openai", False)
     named = {"model": "refused-model", "surface": "openai", "streaming": "false"}

@@ -154,6 +154,7 @@ def test_voice_names(server: Any, voice: object) -> None:
         ({"input": "Hi", "lang": "tlh"}, (400, "unsupported_language", "lang", "en-us")),
         ({"input": "Hi [pause:soon]"}, (400, "invalid_markup", "input", "pause")),
         ({"input": "Hi", "model": "hal"}, (404, "model_not_found", "model", "accepted are")),
+        ({"input": "Hi", "model": "shout"}, (400, "wrong_model_kind", "model", "'shout' translates")),
         ({"input": "Hi", "model": "absent"}, (503, "model_not_installed", "model", "nightingale models pull absent")),
         ({"input": "Hi", "speed": 5}, (400, "invalid_request", "speed", "4")),
         ({"input": "Hi", "speed": "fast"}, (400, "invalid_request", "speed", "number")),
@@ -416,7 +417,9 @@ def test_lists(server: Any) -> None:
         assert models["models"] == models["data"]
         statuses = {entry["id"]: entry["status"] for entry in models["data"]}
         assert (statuses["tone"], statuses["absent"]) == ("ready", "absent")
-        assert [entry["id"] for entry in models["data"] if entry["default"]] == ["tone"]
+        assert [entry["id"] for entry in models["data"] if entry["default"]] == ["tone", "absent-translator"]
+        kinds = {entry["id"]: entry["kind"] for entry in models["data"]}
+        assert (kinds["tone"], kinds["shout"]) == ("text-to-speech", "translation")
     assert httpx.get(server.url + "/v1/models/t").json()["id"] == "tone"
 
 
