@@ -1,0 +1,337 @@
+"""Sentences to translations: grouping, search, and second tries where a translation shows that it went wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.backend import mx, on_cpu
+from models.checkpoint import read_arrays
+from models.contract import (
+    Hypothesis,
+    InputTooLongError,
+    IsCancelled,
+    ModelRequestError,
+    ModelSpec,
+    Progress,
+    Translation,
+    TranslationRequest,
+    WarmupStep,
+    WeightsError,
+)
+from models.nllb import guard, search, stages
+from models.nllb.config import NllbConfig, load_config
+from models.nllb.network import Nllb
+from models.nllb.search import Finished, Found, Sentence
+from models.nllb.stages import BATCH_BUCKETS, MAX_TOKENS, PROMPT_BUCKETS, SOURCE_BUCKETS, Group, Stages, length_cap
+from models.nllb.text import NllbTokenizer
+from models.nllb.vocabulary import Head
+from models.nllb.weights import load_weights
+from models.timeline import Stage, Timeline
+
+if TYPE_CHECKING:
+    from models.nllb.coverage import Coverage
+
+MAX_BATCH = 32
+MAX_BEAMS = 8
+
+_DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+
+
+def load(spec: ModelSpec) -> NllbTranslator:
+    """Load a checkpoint: spec.files has "config", "weights", "tokenizer" and, for a demonstrator, "coverage".
+
+    The CPU computes in float32 whatever `spec.dtype`. Raises WeightsError.
+    """
+    config = load_config(spec.files["config"])
+    tokenizer = NllbTokenizer(spec.files["tokenizer"], config)
+    coverage = None
+    if "coverage" in spec.files:
+        from models.nllb.coverage import Coverage
+
+        coverage = Coverage.read(Path(spec.files["coverage"]))
+    if spec.bits not in (0, 4, 8):
+        raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
+    if spec.bits and config.d_model % 64:
+        raise WeightsError(f"{spec.name}: only widths that are multiples of 64 can be quantised, not {config.d_model}")
+    network = Nllb(config)
+    dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
+    load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
+    network.lower(spec.bits)
+    return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=spec.shortlist)
+
+
+@dataclass(slots=True)
+class _Work:
+    """One text to translate. `capitals`: it was in capitals, and its translation shall be."""
+
+    index: int
+    request: TranslationRequest
+    text: str
+    source: list[int]
+    capitals: bool = False
+    guarded: bool = True
+    first: list[Found] = field(default_factory=list)
+
+
+class NllbTranslator:
+    """A loaded NLLB. Implements `models.contract.Translator`.
+
+    On a GPU shapes are padded to buckets, since each new shape is compiled there; translations equal the unpadded
+    ones. On the CPU a new shape costs nothing, so nothing is padded, unless `padded` says so.
+    """
+
+    max_batch = MAX_BATCH
+
+    def __init__(
+        self,
+        config: NllbConfig,
+        network: Nllb,
+        tokenizer: NllbTokenizer,
+        *,
+        coverage: Coverage | None = None,
+        shortlist: int = 0,
+        padded: bool | None = None,
+    ) -> None:
+        self.config, self.network, self.tokenizer = config, network, tokenizer
+        self.languages: list[str] = list(tokenizer.languages)
+        self._coverage, self._shortlist = coverage, shortlist
+        self._padded = not on_cpu() if padded is None else padded
+        self.stages = Stages(network, padded=self._padded)
+        self._heads: dict[str, Head] = {}
+
+    def check(self, request: TranslationRequest) -> None:
+        """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
+        self.tokenizer.language(request.source)
+        self.tokenizer.language(request.target)
+        if not 1 <= request.beams <= MAX_BEAMS:
+            raise ModelRequestError(f"beams must be between 1 and {MAX_BEAMS}, not {request.beams}")
+        if not 0 <= request.alternatives < request.beams:
+            raise ModelRequestError(
+                f"alternatives must be fewer than the {request.beams} beams, not {request.alternatives}"
+            )
+        if request.draft and request.beams > 1:
+            raise ModelRequestError("a draft is verified by greedy search: it takes beams=1")
+        count = len(self.tokenizer.encode(request.text, request.source))
+        if count > self.config.max_position_embeddings:
+            raise InputTooLongError(
+                f"{count} tokens in one sentence; at most {self.config.max_position_embeddings} are accepted"
+            )
+        if self._coverage is not None and request.text.strip():
+            self._coverage.check(request.text, request.source, request.target)
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[Translation | None]:
+        """Yield each translation as soon as it is whole, None every few steps.
+
+        A translation that loops is tried once more without repeated n-grams, one that is much too short once more
+        clause by clause; text in capitals is translated in ordinary letters. Raises ModelRequestError before the first
+        item, Cancelled between steps.
+        """
+        if len(batch) > self.max_batch:
+            raise ModelRequestError(f"{len(batch)} sentences in one batch; at most {self.max_batch} are accepted")
+        for request in batch:
+            self.check(request)
+        works = []
+        for index, request in enumerate(batch):
+            if request.text.strip():
+                works.append(self._prepare(index, request, request.text))
+            else:
+                yield Translation(index, Hypothesis(request.text, float("nan")))
+        again: list[_Work] = []
+        short: list[_Work] = []
+        for item in self._search(works, 0, timeline, cancelled):
+            if item is None:
+                yield None
+                continue
+            work, found = item
+            looped = found[0].halted or guard.loops(found[0].tokens)
+            if looped and not guard.has_loop(work.source):
+                work.first = found
+                again.append(work)
+            elif self._is_short(work, found[0]):
+                work.first = found
+                short.append(work)
+            else:
+                yield self._translation(work, found)
+        for item in self._search(again, guard.NO_REPEAT, timeline, cancelled):
+            yield None if item is None else self._translation(item[0], self._unlooped(*item))
+        yield from self._by_clauses(short, timeline, cancelled)
+
+    def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _Work:
+        capitals = guarded and self._coverage is None and guard.is_capitals(text)
+        if capitals:
+            text = guard.sentence_case(text, request.source)
+        source = self.tokenizer.encode(text, request.source)
+        if len(source) > self.config.max_position_embeddings:  # ordinary letters may be more tokens than capitals
+            capitals, text = False, request.text
+            source = self.tokenizer.encode(text, request.source)
+        return _Work(index, request, text, source, capitals, guarded)
+
+    def _sentence(self, work: _Work, ngram: int) -> Sentence:
+        limit = length_cap(len(work.source), self.config.max_position_embeddings)
+        draft = []
+        for token in work.request.draft if not ngram and work.guarded else ():
+            if not 0 <= token < self.config.vocab_size:
+                break
+            draft.append(token)
+        watch = guard.loops if not guard.has_loop(work.source) else (lambda _tokens: False)
+        return Sentence(work.source, self.tokenizer.language(work.request.target), limit, draft, watch)
+
+    def _search(
+        self, works: Sequence[_Work], ngram: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[tuple[_Work, list[Found]] | None]:
+        """Search for all of `works`, in groups of one pass each: short ones first."""
+        for members in self._groups(works, ngram):
+            sentences = [self._sentence(work, ngram) for work in members]
+            beams = members[0].request.beams
+            longest = max(sentence.limit for sentence in sentences)
+            with timeline.measure(Stage.TRANSLATE_ENCODE):
+                sources = [work.source for work in members]
+                group = self.stages.encode(sources, self._head(members[0].request.target), longest, beams)
+            found: Iterator[Finished | None]
+            if beams > 1:
+                found = search.beam(self.stages, group, sentences, beams, cancelled, ngram=ngram)
+            elif ngram:
+                found = search.careful(self.stages, group, sentences, ngram, cancelled)
+            else:
+                found = search.greedy(self.stages, group, sentences, cancelled)
+            while True:
+                with timeline.measure(Stage.TRANSLATE_DECODE):
+                    try:
+                        item = next(found)
+                    except StopIteration:
+                        break
+                yield None if item is None else (members[item[0]], item[1])
+
+    def _groups(self, works: Sequence[_Work], ngram: int) -> list[list[_Work]]:
+        """Sentences that are decoded together: of like length, as many beams, one shortlist; drafts alone."""
+        groups: list[list[_Work]] = []
+        open_: dict[tuple[int, str], list[_Work]] = {}
+        for work in sorted(works, key=lambda work: len(work.source)):
+            beams = work.request.beams
+            alone = bool(work.request.draft) and not ngram and work.guarded
+            key = (beams, self._script(work.request.target))
+            group = open_.get(key)
+            size = len(work.source)
+            if self._padded:
+                size = stages.bucket(size, SOURCE_BUCKETS)
+            if (
+                group is None
+                or alone
+                or (len(group) + 1) * beams > max(MAX_BATCH, beams)
+                or (len(group) + 1) * beams * size > max(MAX_TOKENS, beams * size)
+                or size > 4 * len(group[0].source) + 16
+            ):
+                group = []
+                groups.append(group)
+                if not alone:
+                    open_[key] = group
+            group.append(work)
+        return groups
+
+    def _script(self, target: str) -> str:
+        return target[4:] if self._shortlist else ""
+
+    def _head(self, target: str) -> Head:
+        """What may come out in the language `target`: its script's shortlist, or everything."""
+        script = self._script(target)
+        if script not in self._heads:
+            ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
+            self._heads[script] = self.network.vocabulary.head(ids, self._shortlist)
+        return self._heads[script]
+
+    def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:
+        """The second try, unless that loops too: then the first, its repetition cut to once."""
+        if not guard.loops(found[0].tokens) and found[0].ended:
+            for kept, first in zip(found, work.first, strict=False):
+                kept.accepted = first.accepted
+            return found
+        best = work.first[0]
+        return [Found(guard.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
+
+    def _is_short(self, work: _Work, best: Found) -> bool:
+        return guard.too_short(len(best.tokens), len(work.source) - 2) and len(guard.clauses(work.text)) > 1
+
+    def _by_clauses(
+        self, works: Sequence[_Work], timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[Translation | None]:
+        """Translate each clause of `works` for itself; what came out at first stays where that gives no more."""
+        clauses = {work.index: guard.clauses(work.text) for work in works}
+        parts = {work.index: [""] * len(clauses[work.index]) for work in works}
+        tokens = dict.fromkeys(parts, 0)
+        pieces = [(work, k) for work in works for k in range(len(clauses[work.index]))]
+        queue = [
+            self._prepare(n, work.request, clauses[work.index][k], guarded=False) for n, (work, k) in enumerate(pieces)
+        ]
+        for item in self._search(queue, 0, timeline, cancelled):
+            if item is None:
+                yield None
+                continue
+            piece, found = item
+            work, k = pieces[piece.index]
+            best = guard.cut_loop(found[0].tokens)
+            parts[work.index][k] = self.tokenizer.decode(best)
+            tokens[work.index] += len(best)
+        for work in works:
+            whole = self._translation(work, work.first)
+            if tokens[work.index] > len(work.first[0].tokens):
+                text = guard.rejoin(parts[work.index], clauses[work.index], work.request.target)
+                text = guard.capitals(text, work.request.target) if work.capitals else text
+                whole = Translation(work.index, Hypothesis(text, float("nan")), (), len(work.source))
+            yield whole
+
+    def _translation(self, work: _Work, found: Sequence[Found]) -> Translation:
+        """The contract's form of a search's outcome; alternatives whose text is the same are left out."""
+        shown: list[Hypothesis] = []
+        for one in found:
+            text = self.tokenizer.decode(one.tokens)
+            text = guard.capitals(text, work.request.target) if work.capitals else text
+            if all(text != other.text for other in shown):
+                shown.append(Hypothesis(text, one.score, tuple(one.tokens)))
+        others = tuple(shown[1 : 1 + work.request.alternatives])
+        return Translation(work.index, shown[0], others, len(work.source), found[0].accepted)
+
+    def warm(self, progress: Progress) -> None:
+        """Run every shape that will be served; on the CPU, where shapes cost nothing, one of each kind."""
+        limit = self.config.max_position_embeddings
+        sizes = [size for size in SOURCE_BUCKETS if size < limit] + [limit]
+        shapes = [(batch, size) for size in sizes for batch in BATCH_BUCKETS if batch * size <= max(MAX_TOKENS, size)]
+        if not self._padded:
+            shapes = [(2, min(16, limit))]
+        head = self._head(self.languages[0])
+        for done, (batch, size) in enumerate(shapes, 1):
+            start = time.perf_counter()
+            self._warm(batch, size, head)
+            progress(WarmupStep(f"batch={batch} source={size}", done, len(shapes), time.perf_counter() - start))
+
+    def _warm(self, batch: int, size: int, head: Head) -> None:
+        """Encoder, prompt, step and candidates of one shape; a batch of one also verifies drafts of every length."""
+
+        longest = length_cap(size, self.config.max_position_embeddings)
+
+        def group() -> Group:
+            return self.stages.encode([[stages.PAD] * size] * batch, head, longest)
+
+        prompt, token = np.full((batch, 2), stages.END, np.int32), np.full((batch, 1), stages.END, np.int32)
+        order = mx.arange(batch)
+        run = group()
+        following, place = self.stages.step(mx.array(prompt), mx.array([0]), run)
+        mx.eval(self.stages.step(following[:, None], place, run), run.past)
+        run = group()
+        mx.eval(self.stages.best(mx.array(prompt), mx.array([0]), order, run))
+        mx.eval(self.stages.best(mx.array(token), mx.array([2]), order, run))
+        if batch > 1:
+            run.select(list(range(batch // 2)))
+            mx.eval(run.past, run.memory)
+        if batch == 1 or not self._padded:
+            run = group()
+            room = run.past[0].shape[2]
+            for length in [n for n in PROMPT_BUCKETS[1:] if n < room] + [room]:
+                mx.eval(self.stages.verify(mx.full((run.rows, length), stages.PAD, dtype=mx.int32), mx.array([0]), run))

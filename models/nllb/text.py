@@ -1,0 +1,152 @@
+"""Text to token ids and back, by a checkpoint's tokenizer.json; and the vocabulary of one script."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from models.contract import UnknownLanguageError, WeightsError, WeightsMissingError
+from models.nllb.config import NllbConfig
+
+_LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+_SPECIAL = ("bos", "pad", "eos", "unk")
+
+
+class NllbTokenizer:
+    """Sources are `[source language] pieces </s>`; translations begin with `</s> [target language]`.
+
+    Text that spells a special token ("</s>", "eng_Latn") is text like any other. Methods are safe on any thread.
+    """
+
+    def __init__(self, path: str | Path, config: NllbConfig) -> None:
+        """Read `path`. Raises WeightsError unless it is a tokenizer of `config`'s layout."""
+        if not Path(path).is_file():
+            raise WeightsMissingError(f"{path} does not exist")
+        try:
+            self._tokenizer: Tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises Exception itself
+            raise WeightsError(f"{path}: not a tokenizer: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+        self.size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        if self.size > config.vocab_size:
+            raise WeightsError(f"{path}: {self.size} tokens, but the checkpoint has {config.vocab_size}")
+        for kind, token in zip(_SPECIAL, ("<s>", "<pad>", "</s>", "<unk>"), strict=True):
+            wanted = getattr(config, f"{kind}_token_id")
+            if self._tokenizer.token_to_id(token) != wanted:
+                raise WeightsError(f"{path}: {token} must have id {wanted}")
+        added = self._tokenizer.get_added_tokens_decoder()
+        codes = {token.content: id_ for id_, token in added.items() if _LANGUAGE.fullmatch(token.content)}
+        if not codes:
+            raise WeightsError(f"{path}: no language codes among its added tokens")
+        self.languages: dict[str, int] = dict(sorted(codes.items(), key=lambda item: item[1]))
+        self._special = frozenset(added)
+        self._end = config.eos_token_id
+
+    def language(self, code: str) -> int:
+        """Id of a FLORES-200 code. Raises UnknownLanguageError, with the nearest codes."""
+        found = self.languages.get(code)
+        if found is None:
+            near = difflib.get_close_matches(code, self.languages, 3, 0.5) or list(self.languages)[:3]
+            raise UnknownLanguageError(
+                f"{code!r} is not among this model's {len(self.languages)} FLORES-200 codes; nearest: {', '.join(near)}"
+            )
+        return found
+
+    def encode(self, text: str, source: str) -> list[int]:
+        """Ids of `text` in the language `source`, with what stands around them."""
+        pieces: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return [self.language(source), *pieces, self._end]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids`; special tokens and ids that have no token are left out."""
+        kept = [id_ for id_ in ids if id_ not in self._special and id_ < self.size]
+        text: str = self._tokenizer.decode(kept, skip_special_tokens=False)
+        return text.strip()
+
+    def shortlist(self, script: str, size: int) -> npt.NDArray[np.int32]:
+        """Ids, ascending, of the `size` tokens or so that a translation into a language of `script` most likely needs.
+
+        In it are, whatever their number: special tokens, single characters (with which every word can be spelled) and
+        tokens without letters. Then come the tokens of the script, by id, which is the order in which the tokenizer's
+        training found them: most frequent first. For scripts other than Latin an eighth is kept for Latin tokens, for
+        names and addresses. What is translated with it differs from the whole vocabulary's translation where that has
+        a rarer token: it is then spelled in smaller pieces.
+        """
+        wanted = scripts(script)
+        kept: set[int] = set(self._special)
+        own: list[int] = []
+        latin: list[int] = []
+        for id_ in range(self.size):
+            if id_ in self._special:
+                continue
+            piece = self._tokenizer.id_to_token(id_) or ""  # an id may have no token
+            letters = [c for c in piece if _is_letter(c)]
+            found = {_script_of(c) for c in letters}
+            if not letters or (len(letters) == 1 and found <= wanted | {"LATIN"}):
+                kept.add(id_)
+            elif found <= wanted:
+                own.append(id_)
+            elif found <= {"LATIN"}:
+                latin.append(id_)
+        room = max(size - len(kept), 0)
+        rare = latin[: room // 8]
+        kept.update(rare, own[: room - len(rare)])
+        return np.array(sorted(kept), np.int32)
+
+
+def _is_letter(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LM"
+
+
+@cache
+def _script_of(character: str) -> str:
+    """First word of the character's Unicode name, which is its script's for letters and marks."""
+    return unicodedata.name(character, "UNKNOWN").split(" ")[0].split("-")[0]
+
+
+# ISO 15924 codes of FLORES-200 -> how the Unicode names of their letters begin.
+_SCRIPTS: dict[str, tuple[str, ...]] = {
+    "Arab": ("ARABIC",),
+    "Armn": ("ARMENIAN",),
+    "Beng": ("BENGALI", "OL"),  # FLORES writes Santali as sat_Beng; it is in Ol Chiki
+    "Cyrl": ("CYRILLIC",),
+    "Deva": ("DEVANAGARI",),
+    "Ethi": ("ETHIOPIC",),
+    "Geor": ("GEORGIAN",),
+    "Grek": ("GREEK",),
+    "Gujr": ("GUJARATI",),
+    "Guru": ("GURMUKHI",),
+    "Hang": ("HANGUL", "CJK"),
+    "Hans": ("CJK",),
+    "Hant": ("CJK", "BOPOMOFO"),
+    "Hebr": ("HEBREW",),
+    "Jpan": ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH"),
+    "Khmr": ("KHMER",),
+    "Knda": ("KANNADA",),
+    "Laoo": ("LAO",),
+    "Latn": ("LATIN",),
+    "Mlym": ("MALAYALAM",),
+    "Mymr": ("MYANMAR",),
+    "Orya": ("ORIYA",),
+    "Sinh": ("SINHALA",),
+    "Taml": ("TAMIL",),
+    "Telu": ("TELUGU",),
+    "Tfng": ("TIFINAGH",),
+    "Thai": ("THAI",),
+    "Tibt": ("TIBETAN",),
+}
+
+
+def scripts(script: str) -> frozenset[str]:
+    """How the Unicode names of a script's letters begin; marks that combine with any letter belong to all."""
+    return frozenset((*_SCRIPTS.get(script, ("LATIN",)), "COMBINING", "ZERO", "VARIATION"))
