@@ -1,0 +1,43 @@
+"""Characters and names that mean something to the eye only, or that stand for another character."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PICTOGRAPHS: Final = re.compile(
+    "[\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
+    "\ue000-\uf8ff\U0001f000-\U0001faff\U000e0020-\U000e007f]"
+)
+# Square brackets, which would be markup of speech; variation selectors and the keycap; direction marks, soft hyphens,
+# spaces of no width.
+_INVISIBLE: Final = re.compile(
+    r"[\[\]\ufe00-\ufe0f\u20e3\u200b\u200e\u200f\u00ad\u2060\ufeff\u202a-\u202e\u2066-\u2069\r]"
+)
+JOINER: Final = "\u200d"
+
+_TEX: Final = {
+    "times": "×", "cdot": "·", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
+    "ne": "≠", "approx": "≈", "infty": "∞", "sum": "∑", "int": "∫", "sqrt": "√", "alpha": "α", "beta": "β",
+    "gamma": "γ", "delta": "δ", "Delta": "Δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ", "pi": "π",
+    "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Omega": "Ω", "degree": "°", "circ": "°",
+}  # fmt: skip
+
+
+def is_silent(character: str, after_pictograph: bool) -> bool:
+    """Whether a character is a pictograph, or one that nobody hears; a joiner is, `after_pictograph`."""
+    return (
+        is_pictograph(character)
+        or _INVISIBLE.match(character) is not None
+        or (after_pictograph and character == JOINER)
+    )
+
+
+def is_pictograph(character: str) -> bool:
+    """Whether a character is an emoji, arrow, box, dingbat or of private use."""
+    return _PICTOGRAPHS.match(character) is not None
+
+
+def tex_symbol(command: str) -> str:
+    """The sign of a LaTeX command (without its backslash), or nothing."""
+    return _TEX.get(command, "")
