@@ -4,6 +4,7 @@
     ├── UnsupportedLanguageError   no such language; the message lists those there are
     │   └── MissingExtraError      the language needs packages that are not installed
     ├── UnknownTranslationLanguage no such language to translate; the message suggests others
+    ├── GlossaryError              a term that is empty or too long, or too many of them
     ├── MarkupError                `[pause:...]` or `[word](/.../)` that cannot be obeyed
     ├── NothingToSpeakError        no letter, digit or spoken symbol in the text
     └── PhonemizerUnavailableError a part that the language needs is missing or does not run here
@@ -32,6 +33,10 @@ class MissingExtraError(UnsupportedLanguageError):
 
 class UnknownTranslationLanguage(TextError):  # noqa: N818  (named as its siblings in `models.contract` are read)
     """The language is not one that the translation model knows. The message gives the nearest names."""
+
+
+class GlossaryError(TextError):
+    """A glossary that cannot be used."""
 
 
 class MarkupError(TextError):

@@ -68,15 +68,20 @@ _JAPANESE: Final = frozenset("気駅働込円図売広戻沢浜験対県様関�
 _CANTONESE: Final = frozenset("嘅咗喺嚟冇佢啲咁唔嗰哋乜嘢睇嘥攞")
 
 
+def script_of(character: str) -> str:
+    """Return the ISO 15924 script whose block the character is in (Hani for Chinese, Kana for both kana), or ""."""
+    block = bisect_right(_STARTS, ord(character)) - 1
+    return _BLOCKS[block][2] if block >= 0 and ord(character) <= _BLOCKS[block][1] else ""
+
+
 def count_scripts(text: str) -> Counter[str]:
     """Return how much of the text each script writes, in letters (a Chinese character counts for three)."""
     counts: Counter[str] = Counter()
     for character, times in Counter(text).items():
         if not (character.isalpha() or "\u0900" <= character <= "\u109f"):  # vowel signs are letters here
             continue
-        block = bisect_right(_STARTS, ord(character)) - 1
-        if block >= 0 and ord(character) <= _BLOCKS[block][1]:
-            script = _BLOCKS[block][2]
+        script = script_of(character)
+        if script:
             counts[script] += times * _WEIGHTS.get(script, 1)
     return counts
 

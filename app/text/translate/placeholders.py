@@ -1,0 +1,71 @@
+"""Stand-ins for what must come through a translation unchanged.
+
+A placeholder is capital letters and a number, `ZX1`. Translation models copy what looks like the name of a product or
+a room, because their training text holds many that are the same on both sides; letters and digits are in every
+sentencepiece vocabulary, while brackets such as ⟦1⟧ are not and would come out as unknown tokens. Nothing guarantees
+the copy, so `Placeholders.find` reports a loss and the caller translates in another way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_PREFIXES: Final = ("ZX", "QJ", "XQ", "ZQ", "JX", "QZ")
+_DIGITS: Final = 6
+
+ADDRESS: Final = re.compile(
+    r"(?:https?://|ftp://|www\.)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{1,2000}"
+    r"(?:\([^\s<>()]{1,200}\)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{0,2000})?(?<![.,;:!?*_~])"
+    r"|(?<![\w.+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
+    r"(?<!-)"
+)
+"""A web or e-mail address, without the punctuation of the sentence that it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Placeholder number `index` at [start, end) of a text."""
+
+    index: int
+    start: int
+    end: int
+
+
+class Placeholders:
+    """Placeholders that cannot be mistaken for anything in `text`."""
+
+    def __init__(self, text: str) -> None:
+        for prefix in self._prefixes():
+            pattern = self._compile(prefix)
+            if not pattern.search(text):
+                self._prefix, self._pattern = prefix, pattern
+                return
+
+    @staticmethod
+    def _prefixes() -> itertools.chain[str]:
+        # A text can hold all of the short ones, never all of the long ones.
+        return itertools.chain(_PREFIXES, (f"ZX{'QJ' * length}" for length in itertools.count(1)))
+
+    @staticmethod
+    def _compile(prefix: str) -> re.Pattern[str]:
+        # Models change case, set a space, or write the digits of the other script.
+        return re.compile(rf"(?<![A-Za-z0-9]){prefix}[ \u00a0-]?(\d{{1,{_DIGITS}}})(?![A-Za-z0-9])", re.IGNORECASE)
+
+    def __getitem__(self, index: int) -> str:
+        return f"{self._prefix}{index + 1}"
+
+    def find(self, translation: str, count: int) -> list[Place] | None:
+        """Return where the `count` placeholders stand, in the order of the text; None unless each is there once."""
+        places = [
+            Place(int(match.group(1)) - 1, match.start(), match.end()) for match in self._pattern.finditer(translation)
+        ]
+        if sorted(place.index for place in places) != list(range(count)):
+            return None
+        return places
+
+    def remove(self, translation: str) -> str:
+        """Return the translation without the placeholders that are in it."""
+        return self._pattern.sub(" ", translation)
