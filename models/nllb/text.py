@@ -90,8 +90,8 @@ class NllbTokenizer:
             if id_ in self._special:
                 continue
             piece = self._tokenizer.id_to_token(id_) or ""  # an id may have no token
-            letters = [c for c in piece if _is_letter(c)]
-            found = {_script_of(c) for c in letters}
+            letters = [found for c in piece if (found := _script_of(c))]
+            found = set(letters)
             if not letters or (len(letters) == 1 and found <= wanted | {"LATIN"}):
                 kept.add(id_)
             elif found <= wanted:
@@ -102,16 +102,6 @@ class NllbTokenizer:
         rare = latin[: room // 8]
         kept.update(rare, own[: room - len(rare)])
         return np.array(sorted(kept), np.int32)
-
-
-def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LM"
-
-
-@cache
-def _script_of(character: str) -> str:
-    """First word of the character's Unicode name, which is its script's for letters and marks."""
-    return unicodedata.name(character, "UNKNOWN").split(" ")[0].split("-")[0]
 
 
 # ISO 15924 codes of FLORES-200 -> how the Unicode names of their letters begin.
@@ -127,10 +117,10 @@ _SCRIPTS: dict[str, tuple[str, ...]] = {
     "Gujr": ("GUJARATI",),
     "Guru": ("GURMUKHI",),
     "Hang": ("HANGUL", "CJK"),
-    "Hans": ("CJK",),
-    "Hant": ("CJK", "BOPOMOFO"),
+    "Hans": ("CJK", "IDEOGRAPHIC"),
+    "Hant": ("CJK", "IDEOGRAPHIC", "BOPOMOFO"),
     "Hebr": ("HEBREW",),
-    "Jpan": ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH"),
+    "Jpan": ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH"),
     "Khmr": ("KHMER",),
     "Knda": ("KANNADA",),
     "Laoo": ("LAO",),
@@ -147,6 +137,18 @@ _SCRIPTS: dict[str, tuple[str, ...]] = {
 }
 
 
+_KNOWN = frozenset(name for names in _SCRIPTS.values() for name in names)
+
+
 def scripts(script: str) -> frozenset[str]:
-    """How the Unicode names of a script's letters begin; marks that combine with any letter belong to all."""
-    return frozenset((*_SCRIPTS.get(script, ("LATIN",)), "COMBINING", "ZERO", "VARIATION"))
+    """How the Unicode names of a script's letters begin."""
+    return frozenset(_SCRIPTS.get(script, ("LATIN",)))
+
+
+@cache
+def _script_of(character: str) -> str:
+    """How the Unicode name of a letter or mark begins; "" for all that belongs to no script in particular."""
+    if unicodedata.category(character)[0] not in "LM":
+        return ""
+    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return name if name in _KNOWN else ""
