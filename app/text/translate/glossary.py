@@ -45,6 +45,18 @@ class Protected:
             position = place.end
         return "".join((*pieces, translation[position:]))
 
+    def runs(self) -> tuple[str, ...]:
+        """Return the text before, between and after the placeholders: one run more than there are `targets`.
+
+        To be translated one by one, and joined around the targets, when a placeholder was lost.
+        """
+        runs: list[str] = []
+        position = 0
+        for place in (self._placeholders.find(self.text, len(self.targets)) or []) if self._placeholders else []:
+            runs.append(self.text[position : place.start])
+            position = place.end
+        return (*runs, self.text[position:])
+
 
 class Glossary:
     """Source terms and the target terms that they must become.
