@@ -332,4 +332,8 @@ def _loader(family: str) -> Callable[[ModelSpec], Model]:
         from models.kokoro.pipeline import load
 
         return load
+    if family == "nllb":
+        from models.nllb.pipeline import load as load_nllb
+
+        return load_nllb
     raise AssertionError(f"catalog.toml names the unknown family {family!r}")

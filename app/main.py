@@ -16,12 +16,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import __version__, metrics
-from app.api import openai, ops, respond, websocket
+from app.api import libretranslate, openai, ops, respond, translate, websocket
 from app.api.services import Services
 from app.config import Settings, SettingsError
 from app.errors import UnknownModelError
 from app.library import Catalogue
 from app.speech import SpeechService
+from app.translation import TranslationService
 from app.worker import ModelWorker
 
 log = logging.getLogger(__name__)
@@ -42,32 +43,39 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         worker = ModelWorker(known.load, warmup=settings.warmup != "none", queue_size=settings.queue_size)
-        services = Services(settings, known, worker, SpeechService(settings, known, worker), preload)
+        speech = SpeechService(settings, known, worker)
+        translation = TranslationService(settings, known, worker)
+        services = Services(settings, known, worker, speech, translation, preload)
         app.state.services = services
         services.worker.start()
         for name in services.preload:
             services.worker.request_load(name)
         lag = asyncio.create_task(metrics.watch_event_loop())
         lexicons = asyncio.create_task(services.speech.warm())
+        languages = asyncio.create_task(services.translation.warm())
         try:
             yield
         finally:
             services.speech.drain()
             lag.cancel()
             lexicons.cancel()
+            languages.cancel()
             services.speech.close()
+            services.translation.close()
             # The thread finishes the chunk it computes; the event loop must not wait with it.
             await asyncio.to_thread(services.worker.stop)
 
     app = FastAPI(
         title="Nightingale",
         version=__version__,
-        description="Low-latency local speech.",
+        description="Low-latency local speech and translation.",
         lifespan=lifespan,
     )
     respond.install(app, settings.max_body_bytes)
     app.include_router(openai.router)
     app.include_router(websocket.router)
+    app.include_router(translate.router)
+    app.include_router(libretranslate.router)
     app.include_router(ops.router)
     return app
 

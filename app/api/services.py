@@ -10,6 +10,7 @@ from app.config import Settings
 from app.jobs import ModelState, ModelStatus
 from app.library import Catalogue
 from app.speech import SpeechService
+from app.translation import TranslationService
 from app.worker import ModelWorker
 
 
@@ -21,6 +22,7 @@ class Services:
     catalog: Catalogue
     worker: ModelWorker
     speech: SpeechService
+    translation: TranslationService
     preload: tuple[str, ...]
 
     def states(self) -> list[ModelState]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from app.messages import Seed, Speed, UnicodeText
 from models.contract import Kind
@@ -90,6 +90,95 @@ class ModelList(BaseModel):
     object: Literal["list"] = "list"
     models: list[ModelEntry]
     data: list[ModelEntry]
+
+
+class TranslateBody(BaseModel):
+    """`POST /v1/translate`. Unknown parameters are refused, as in SpeechBody."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[UnicodeText | list[UnicodeText], Field(description="one text, or several")]
+    target: Annotated[UnicodeText, Field(description="FLORES-200 code, ISO 639 code, BCP-47 tag or English name")]
+    source: Annotated[UnicodeText | None, Field(description="likewise; absent or 'auto': detected")] = None
+    model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
+    num_beams: Annotated[StrictInt, Field(ge=1, le=8, description="hypotheses that the search keeps")] = 1
+    alternatives: Annotated[StrictInt, Field(ge=0, le=7, description="further translations to return")] = 0
+    glossary: Annotated[dict[UnicodeText, UnicodeText], Field(description="source term to what must stand for it")] = (
+        Field(default_factory=dict)
+    )
+    format: Literal["text", "markdown", "html"] = "text"
+    stream: Annotated[StrictBool, Field(description="server-sent events, sentence by sentence")] = False
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, whether one or several."""
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class AlternativeEntry(BaseModel):
+    """Another translation; `score` is its mean log-probability per token, null where it was not computed."""
+
+    text: str
+    score: float | None
+
+
+class Detected(BaseModel):
+    """The language a text was found to be in; `confidence` in [0, 1]."""
+
+    language: str
+    code: str
+    confidence: float
+
+
+class TranslationEntry(BaseModel):
+    """One text, translated. `source` and `target` are BCP-47 tags; `source` is null where no language was needed."""
+
+    text: str
+    source: str | None
+    target: str
+    detected: Detected | None = None
+    alternatives: list[AlternativeEntry] = Field(default_factory=list)
+
+
+class TranslationUsage(BaseModel):
+    """Tokens read and written, and characters of the texts sent."""
+
+    source_tokens: int
+    target_tokens: int
+    total_tokens: int
+    characters: int
+
+
+class TranslationReply(BaseModel):
+    """Answer to `POST /v1/translate`: the texts in the order in which they were sent."""
+
+    object: Literal["translation"] = "translation"
+    model: str
+    translations: list[TranslationEntry]
+    usage: TranslationUsage
+
+
+class SentenceEvent(BaseModel):
+    """Sentence `sentence` of text `text`. `seconds` after the request arrived it was translated."""
+
+    type: Literal["translation.sentence"] = "translation.sentence"
+    text: int
+    sentence: int
+    source_text: str
+    translated_text: str
+    alternatives: list[AlternativeEntry]
+    seconds: float
+
+
+class DoneEvent(BaseModel):
+    """The end of a stream: what TranslationReply has, and the seconds of each stage."""
+
+    type: Literal["translation.done"] = "translation.done"
+    model: str
+    translations: list[TranslationEntry]
+    usage: TranslationUsage
+    stages: dict[str, float]
+    total: float
 
 
 class Readiness(BaseModel):
