@@ -226,7 +226,8 @@ class Cleaner:
     def _newline(self, at: int) -> int:
         if self._heading or self._table:
             self._heading = self._table = False
-            self._break_block(at)
+            self._out.newline(at)
+            self._out.break_block(at + 1)
         else:
             self._out.newline(at)
         self._line_start = True

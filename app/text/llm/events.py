@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from io import FileIO
 from typing import Any, BinaryIO, Final
 
 MAX_LINE: Final = 1_000_000
 """The longest line that is read, in bytes."""
 
+_CHUNK: Final = 65_536
 # Messages whose partial text is remembered, to know it again when the whole message comes.
 _REMEMBERED: Final = 16
 _SSE_FIELDS: Final = ("event:", "id:", "retry:", ":")
@@ -70,12 +72,25 @@ class _Message:
     repeated: int = 0
 
 
-def read_lines(file: BinaryIO) -> Iterator[bytes]:
+def read_lines(file: BinaryIO | FileIO) -> Iterator[bytes]:
     """Yield the lines of `file` as they arrive. Of one longer than MAX_LINE only so much that it shows."""
-    while line := file.readline(MAX_LINE + 2):
-        yield line
-        while len(line) > MAX_LINE and not line.endswith(b"\n"):
-            line = file.readline(MAX_LINE + 2)
+    # Not `readline`: on a raw file it reads byte by byte, and a buffered one cannot be left while it waits.
+    read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
+    held = b""
+    passing = False  # the rest of a line that was too long
+    while chunk := read(_CHUNK):
+        *lines, held = (held + chunk).split(b"\n")
+        for line in lines:
+            if not passing:
+                yield line
+            passing = False
+        if passing:
+            held = b""
+        elif len(held) > MAX_LINE + 1:  # one may be the carriage return
+            yield held[: MAX_LINE + 2]
+            held, passing = b"", True
+    if held:
+        yield held
 
 
 def read_events(lines: Iterable[bytes | str]) -> Iterator[Event]:

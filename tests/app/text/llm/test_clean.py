@@ -97,7 +97,7 @@ _snippets = st.sampled_from(
 
 
 @given(st.lists(_snippets, max_size=40), st.data())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_the_cuts_do_not_matter(snippets: list[str], data: st.DataObject) -> None:
     text = "".join(snippets)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
@@ -115,7 +115,7 @@ def test_the_cuts_do_not_matter_beyond_the_look_ahead(before: str, character: st
 
 @given(st.lists(st.lists(_snippets, max_size=6).map("".join), max_size=12))
 @example(["a 😀 ", "**b**"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_pieces_lie_in_order_on_the_original_and_little_is_held(fragments: list[str]) -> None:
     cleaner, origins, original = Cleaner(), Origins(), ""
     position = taken = 0
@@ -138,7 +138,7 @@ def test_pieces_lie_in_order_on_the_original_and_little_is_held(fragments: list[
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_is_survived_and_leaves_no_marks(text: str) -> None:
     out = clean(text)
     assert clean(*text) == out

@@ -54,7 +54,7 @@ _fragments = st.lists(st.tuples(st.lists(_pieces, max_size=9).map("".join), st.f
     st.sampled_from([None, "fra_Latn", "hi", "deu_Latn", "zz"]),
     st.lists(st.floats(0, 8), max_size=6),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_everything_comes_out_once_unchanged_and_in_order(fragments, language, target, queues) -> None:
     policy = BoundaryPolicy(language, target, limit=60)
     commits: list[Commit] = []
