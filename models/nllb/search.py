@@ -89,13 +89,13 @@ def greedy(
     else:
         tokens, place = stages.step(_prompts(sentences, group.rows), mx.array([0]), group)
     mx.async_eval(tokens)
+    following = tokens
     live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is whole
     steps = 0
     while True:
         _check(cancelled)
-        before = group.past
-        following, after = stages.step(tokens[:, None], place, group)
         if stages.ahead:
+            following, place = stages.step(tokens[:, None], place, group)
             mx.async_eval(following)
         for row, token in enumerate(np.array(tokens)[: len(live)].tolist()):
             which = live[row]
@@ -108,16 +108,12 @@ def greedy(
         size = stages.smaller(len(rows), group.rows)
         if size < group.rows:
             live, chosen = [live[row] for row in rows], rows + rows[:1] * (size - len(rows))
-            if stages.ahead:
-                group.select(chosen)
-                following = following[mx.array(chosen)]
-            else:  # the step that was prepared has not run: prepare it again, without the finished rows
-                group.past = before
-                group.select(chosen)
-                following, after = stages.step(tokens[mx.array(chosen)][:, None], place, group)
-        del before
-        tokens, place = following, after
-        mx.async_eval(tokens)
+            group.select(chosen)
+            tokens = tokens[mx.array(chosen)]
+            following = following[mx.array(chosen)] if stages.ahead else tokens
+        if not stages.ahead:
+            following, place = stages.step(tokens[:, None], place, group)
+        tokens = following
         steps += 1
         if steps % _STEPS_A_TURN == 0:
             yield None

@@ -90,7 +90,7 @@ class NllbTokenizer:
             if id_ in self._special:
                 continue
             piece = self._tokenizer.id_to_token(id_) or ""  # an id may have no token
-            letters = [found for c in piece if (found := _script_of(c))]
+            letters = [name for c in piece if (name := _script_of(c))]
             found = set(letters)
             if not letters or (len(letters) == 1 and found <= wanted | {"LATIN"}):
                 kept.add(id_)

@@ -1,0 +1,129 @@
+"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (screen.c).
+
+Where there is no C compiler everything works without it, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from models import backend
+from models.backend import cpu_count, on_cpu
+
+logger = logging.getLogger(__name__)
+
+MOST_INPUTS = 64  # of `Screen.largest` in one call
+# Sums may be reordered, or their loops would not become vector code; infinities stay what they are.
+_REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
+_FLAGS = ("-O3", "-fPIC", "-shared", "-pthread", "-march=native", *_REORDER)
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled routine; None on a GPU, or where it cannot be compiled."""
+    if not on_cpu():
+        return None
+    try:
+        return ctypes.CDLL(str(_compile(Path(__file__).with_name("screen.c"))))
+    except OSError as error:
+        logger.info("no native routine for the CPU, translation is slower: %s", error)
+        return None
+
+
+def _compile(source: Path) -> Path:
+    """Compile `source` into the user's cache folder, once per processor. Raises OSError if it cannot be."""
+    compiler = next((found for name in ("gcc", "cc", "clang") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise OSError("no C compiler (gcc, cc or clang) on PATH")
+    # Folders of caches travel between machines (images, network homes): what one processor runs another may not.
+    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
+    flags = next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
+    text = f"{source.read_text()}\0{_FLAGS}\0{platform.machine()}\0{flags}"
+    folder = backend._cache_folder()
+    target = folder / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            built = Path(scratch) / target.name
+            command = [compiler, *_FLAGS, str(source), "-o", str(built), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            if done.returncode:
+                raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
+            built.replace(target)
+    return target
+
+
+class _Task(ctypes.Structure):
+    """screen.c's `task`, in its order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
+        *((name, ctypes.c_void_p) for name in ("input", "coarse", "step", "rest", "norm", "middle")),
+        *((name, ctypes.c_long) for name in ("m", "n", "k")),
+    )
+
+
+class Screen:
+    """Finds the largest of weight [N, K] x + banned [N] exactly, reading a copy of 8 bits and few rows of `weight`.
+
+    Not safe on two threads at once.
+    """
+
+    def __init__(self, weight: Floats, banned: Floats) -> None:
+        found = library()
+        if found is None:
+            raise OSError("the native routine is not compiled on this machine")
+        self._run = found.nightingale_screen
+        self._run.restype = ctypes.c_long
+        self._weight = np.ascontiguousarray(weight, np.float32)
+        rows, width = self._weight.shape
+        self._copy = np.empty((rows, width), np.int8)
+        self._scale, self._length, self._error = (np.empty(rows, np.float32) for _ in range(3))
+        self._sums = np.empty(rows, np.int32)
+        for start in range(0, rows, 4096):  # in pieces: the temporaries would be larger than the weights
+            part = slice(start, start + 4096)
+            self._quantise(part)
+        self._banned = np.ascontiguousarray(banned, np.float32)
+        self._scratch = np.empty(0, np.float32)
+        self.full = 0
+
+    def _quantise(self, part: slice) -> None:
+        w = self._weight[part]
+        scale = np.maximum(np.abs(w).max(axis=1), 1e-30) / 127
+        copy = np.rint(w / scale[:, None])
+        self._copy[part], self._scale[part], self._sums[part] = copy, scale, copy.sum(axis=1)
+        near = copy * scale[:, None]
+        self._length[part] = np.linalg.norm(near, axis=1)
+        self._error[part] = np.linalg.norm(w - near, axis=1)
+
+    def largest(self, x: Floats) -> Ints:
+        """x [M, K], M at most 64 -> the row of each one's largest product, int32 [M]; `full` counts those computed."""
+        x = np.ascontiguousarray(x, np.float32)
+        count, rows = len(x), len(self._weight)
+        step = np.maximum(np.abs(x).max(axis=1), 1e-30) / np.float32(127)
+        coarse = np.rint(x / step[:, None])
+        rest = np.linalg.norm(x - coarse * step[:, None], axis=1).astype(np.float32)
+        norm = np.linalg.norm(x, axis=1).astype(np.float32)
+        shifted = (coarse + 128).astype(np.uint8)
+        if self._scratch.size < count * rows:
+            self._scratch = np.empty(count * rows, np.float32)
+        best = np.empty(count, np.int32)
+        given = (self._weight, self._copy, self._scale, self._length, self._error, self._sums, self._banned)
+        made = (x, shifted, step.astype(np.float32), rest, norm, self._scratch)
+        task = _Task(*(array.ctypes.data for array in (*given, *made)), count, rows, x.shape[1])
+        self.full = self._run(ctypes.byref(task), ctypes.c_long(cpu_count()), best.ctypes.data_as(ctypes.c_void_p))
+        return best

@@ -1,0 +1,164 @@
+"""What a demonstrator can translate: sentences of a phrase grammar, and nothing else.
+
+coverage.json holds `model` (what to call it), `pairs` of FLORES-200 codes, `phrases` such as ``where is the {place}``,
+the `slots` they name, each with its words, `contractions` with what they stand for, and `examples`. Case, the mark at
+the end, contractions, and a for an make no difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from models.contract import OutsideCoverageError, UnknownLanguageError, WeightsError
+
+MAX_CHARACTERS = 300
+
+_TOKEN = re.compile(r"\{[^}]*\}|[\w'-]+|[^\w\s]")
+_MARKS = " .!?…"
+_APOSTROPHES = str.maketrans("’ʼ`´", "''''")
+_QUOTED = 40
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place in the automaton: what may follow, word by word or as a slot, and whether a phrase may end here."""
+
+    words: dict[str, _Node] = field(default_factory=dict)
+    slots: dict[str, _Node] = field(default_factory=dict)
+    last: bool = False
+
+    def add(self, tokens: Iterable[str]) -> None:
+        node = self
+        for token in tokens:
+            follow = node.slots if token.startswith("{") else node.words
+            node = follow.setdefault(token.strip("{}"), _Node())
+        node.last = True
+
+
+class Coverage:
+    """The phrases a model knows, compiled to an automaton. Methods are safe on any thread."""
+
+    def __init__(
+        self,
+        model: str,
+        pairs: Iterable[tuple[str, str]],
+        phrases: Iterable[str],
+        slots: Mapping[str, Iterable[str]],
+        contractions: Mapping[str, str],
+        examples: Iterable[str],
+    ) -> None:
+        """Raises ValueError for a phrase with a slot that has no words."""
+        self.model, self.pairs, self.examples = model, tuple(pairs), tuple(examples)
+        self._contractions = dict(contractions)
+        self._start = _Node()
+        self._slots: dict[str, _Node] = {}
+        self._known: set[str] = set()
+        for name, entries in slots.items():
+            self._slots[name] = _Node()
+            for entry in entries:
+                self._slots[name].add(self._learn(entry))
+        for phrase in phrases:
+            tokens = self._learn(phrase)
+            missing = [token for token in tokens if token.startswith("{") and token.strip("{}") not in self._slots]
+            if missing or not tokens:
+                raise ValueError(f"phrase {phrase!r}: no words for {', '.join(missing) or 'it'}")
+            self._start.add(tokens)
+
+    @classmethod
+    def read(cls, path: Path) -> Coverage:
+        """From coverage.json. Raises WeightsError where it cannot be read."""
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            pairs = [(str(source), str(target)) for source, target in found["pairs"]]
+            parts = [found[key] for key in ("phrases", "slots", "contractions", "examples")]
+            return cls(str(found["model"]), pairs, *parts)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise WeightsError(f"{path}: not a coverage: {error!r}") from error
+
+    def check(self, text: str, source: str, target: str) -> None:
+        """Raise UnknownLanguageError for another direction, OutsideCoverageError for text that no phrase makes.
+
+        Takes time in proportion to the words of `text` (at most 300 characters) times the phrases that begin alike.
+        """
+        if (source, target) not in self.pairs:
+            known = ", ".join(f"{one} to {other}" for one, other in self.pairs)
+            raise UnknownLanguageError(f"{self.model} does not translate {source} to {target}; it translates {known}")
+        if len(text) > MAX_CHARACTERS:
+            raise self._outside(f"its phrases are shorter than the {len(text)} characters given", text)
+        tokens = self.tokens(text)
+        reached = self._match(tokens)
+        if reached is None:
+            return
+        if reached == len(tokens):
+            raise self._outside("no phrase of it ends there" if tokens else "there is no phrase in it", text)
+        if tokens[reached] not in self._known:
+            raise self._outside(f"it does not know {_quoted(tokens[reached])}", text)
+        before = " ".join(tokens[:reached])
+        after = f" after {_quoted(before, end=True)}" if before else " at the beginning"
+        raise self._outside(f"no phrase of it has {_quoted(tokens[reached])}{after}", text)
+
+    def tokens(self, text: str) -> list[str]:
+        """Words and marks as phrases have them: lower case, contractions written out, no mark at the end."""
+        plain = unicodedata.normalize("NFC", text).lower().translate(_APOSTROPHES).strip().rstrip(_MARKS)
+        found: list[str] = []
+        for token in _TOKEN.findall(plain):
+            found += self._contractions.get(token, token).split()
+        return ["a" if token == "an" else token for token in found]
+
+    def _learn(self, phrase: str) -> list[str]:
+        """The tokens of a phrase or slot entry; its words are known from now on."""
+        tokens = ["a" if token == "an" else token for token in _TOKEN.findall(phrase)]
+        tokens = [token if token.startswith("{") else token.lower() for token in tokens]
+        self._known.update(token for token in tokens if not token.startswith("{"))
+        return tokens
+
+    def _match(self, tokens: list[str]) -> int | None:
+        """None where a phrase makes all of `tokens`, else the index of the first token that none can have there."""
+        active: list[list[_Node]] = [[] for _ in range(len(tokens) + 1)]
+        active[0] = [self._start]
+        ends: dict[tuple[str, int], list[int]] = {}
+        reached = 0
+        for place, nodes in enumerate(active[:-1]):
+            for node in nodes:
+                following = node.words.get(tokens[place])
+                if following is not None:
+                    active[place + 1].append(following)
+                    reached = max(reached, place + 1)
+                for slot, after in node.slots.items():
+                    if (slot, place) not in ends:
+                        ends[slot, place], deepest = self._entries(slot, tokens, place)
+                        reached = max(reached, deepest)
+                    for end in ends[slot, place]:
+                        active[end].append(after)
+        return None if any(node.last for node in active[-1]) else reached
+
+    def _entries(self, slot: str, tokens: list[str], place: int) -> tuple[list[int], int]:
+        """(where entries of `slot` that begin at `place` end, how far any of them went)."""
+        node, ends = self._slots[slot], []
+        while place < len(tokens) and tokens[place] in node.words:
+            node = node.words[tokens[place]]
+            place += 1
+            if node.last:
+                ends.append(place)
+        return ends, place
+
+    def _outside(self, why: str, text: str) -> OutsideCoverageError:
+        can = " ".join(f'"{example}"' for example in self.examples)
+        return OutsideCoverageError(
+            f"{self.model} is a phrase-book demonstrator, not a general translator, and {_quoted(text)} is not in it: "
+            f"{why}. It can translate, for example: {can}"
+        )
+
+
+def _quoted(text: str, *, end: bool = False) -> str:
+    """In quotes, cut to a readable length: its beginning, or its `end`."""
+    text = " ".join(text.split())
+    if len(text) > _QUOTED:
+        text = f"…{text[-_QUOTED:]}" if end else f"{text[:_QUOTED]}…"
+    return f'"{text}"'
