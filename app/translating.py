@@ -143,7 +143,7 @@ class _Work:
 
 
 class TranslationStream:
-    """Translated sentences in their order (`async for`), then whole texts. `close` must be called in the end.
+    """Translated sentences in their order (`async for`, if `in_order`), then whole texts. `close` it in the end.
 
     One batch is with the model at a time: others have their turn between its steps, and two of one request would only
     slow each other down.
@@ -220,7 +220,9 @@ class TranslationStream:
                     elif phrase.best is not None:
                         self._advance(phrase)
                     while position < len(self._sentences) and self._sentences[position].result is not None:
-                        yield self._finished(self._sentences[position])
+                        self.volume.sentences += 1
+                        if self._in_order:
+                            yield self._finished(self._sentences[position])
                         position += 1
             size, priority = min(2 * size, route.translator.max_batch), Priority.LATER
 
@@ -239,7 +241,6 @@ class TranslationStream:
         self.volume.target_tokens += len(translation.best.tokens)
 
     def _finished(self, sentence: _Sentence) -> TranslatedSentence:
-        self.volume.sentences += 1
         segment = sentence.segment
 
         def shown(translation: str | tuple[str, ...]) -> str:

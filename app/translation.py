@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AUTO = "auto"
+# Characters of a request that is taken apart in no time.
+SHORT = 10_000
 
 
 class TranslationService:
@@ -36,12 +38,13 @@ class TranslationService:
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
-        # One thread: splitting a long text must hold up neither the event loop nor G2P.
-        self._text = ThreadPoolExecutor(1, thread_name_prefix="split")
+        # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
+        self._short = ThreadPoolExecutor(1, thread_name_prefix="split")
+        self._long = ThreadPoolExecutor(1, thread_name_prefix="split-long")
 
     async def warm(self) -> None:
         """Load the language identifier and the splitter; without the first, requests that name their source work."""
-        await self._in_thread(lambda: Document.parse("Warm.", "eng_Latn"))
+        await self._in_thread(self._short, lambda: Document.parse("Warm.", "eng_Latn"))
         try:
             # Not in the thread of the splitter: this takes a second, and requests that name their source need it not.
             await asyncio.to_thread(identify.warm)
@@ -49,8 +52,9 @@ class TranslationService:
             log.exception("languages cannot be detected")
 
     def close(self) -> None:
-        """End the thread that splits texts."""
-        self._text.shutdown(wait=False, cancel_futures=True)
+        """End the threads that split texts."""
+        for threads in (self._short, self._long):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def model(self, name: str | None) -> tuple[str, Translator]:
         """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
@@ -82,7 +86,7 @@ class TranslationService:
             with timeline.measure(Stage.DETECT):
                 return identify.identify(text, limit)
 
-        return await self._in_thread(work)
+        return await self._in_thread(self._short, work)
 
     async def prepare(self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline) -> Plan:
         """Check a request and take its texts apart.
@@ -95,12 +99,16 @@ class TranslationService:
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")
-        return await self._in_thread(lambda: make_plan(texts, route, source, options, timeline))
+        threads = self._short if sum(map(len, texts)) <= SHORT else self._long
+        return await self._in_thread(threads, lambda: make_plan(texts, route, source, options, timeline))
 
     def stream(
         self, plan: Plan, timeline: Timeline, labels: metrics.Labels, *, in_order: bool = False
     ) -> TranslationStream:
-        """Open a stream; call on the event loop. `in_order`: the first sentence soon, not all of them soonest."""
+        """Open a stream; call on the event loop.
+
+        `in_order`: sentences can be iterated over, and the first is there soon; otherwise all texts are, soonest.
+        """
         return TranslationStream(self.worker, plan, timeline, labels, in_order=in_order)
 
     def _check_size(self, texts: Sequence[str]) -> None:
@@ -119,5 +127,6 @@ class TranslationService:
                 param="text",
             )
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._text, work)
+    @staticmethod
+    async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(threads, work)

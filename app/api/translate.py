@@ -103,7 +103,7 @@ class TranslationExchange(Response, ABC):
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
         except ServiceError as error:
-            outcome = "rejected" if error.status < 500 else "failed"
+            outcome = "rejected" if error.status < 500 and not self.started else "failed"
             if self.started:
                 # Returning without the last message makes the server break the connection.
                 log.error("a translation broke off: %s", error)

@@ -127,8 +127,8 @@ class Shout:
     def check(self, request: TranslationRequest) -> None:
         if "quark" in request.text:
             raise OutsideCoverageError("'quark' is not in the phrase book")
-        if len(request.text) > 5_000:
-            raise InputTooLongError("a sentence of more than 5000 characters")
+        if len(request.text) > 550:
+            raise InputTooLongError("a sentence of more than 550 characters")
         if request.source == "kor_Hang" and request.target != "eng_Latn":
             raise UnknownLanguageError("Korean is translated to English only")
 
