@@ -132,34 +132,33 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
     if not has_letters(view):
         return
     touches = 0
-    rest = iter(block)
-    token = next(rest, None)
-    position = 0
-    for cut in _cuts(view, language):
+    position = 0  # in the view, of what is not yet in a sentence: character `offset` of token `index`
+    index = offset = 0
+    for cut in [*_cuts(view, language), len(view)]:
         sentence: Block = []
-        while token is not None:
-            length = 1 if token.kind is Kind.VOID else len(token.view)
-            if not length:
-                if position == cut and token.kind is Kind.OPEN:
-                    break  # opens in the next sentence
-                sentence.append(token)
-            elif position + length <= cut:
-                sentence.append(token)
-                position += length
-            elif position < cut and token.kind is Kind.TEXT and length == token.end - token.start:
-                middle = token.start + cut - position
-                sentence.append(Token(token.start, middle, Kind.TEXT, token.view[: cut - position]))
-                token = Token(middle, token.end, Kind.TEXT, token.view[cut - position :])
-                position = cut
-                continue
-            else:
+        while index < len(block):
+            token = block[index]
+            rest = (1 if token.kind is Kind.VOID else len(token.view)) - offset
+            if position + rest > cut:
+                # Text is cut where it is; a token that stands for other characters goes to the next sentence.
+                if position < cut and len(token.view) == token.end - token.start:
+                    sentence.append(_slice(token, offset, offset + cut - position))
+                    offset += cut - position
+                    position = cut
                 break
-            token = next(rest, None)
+            if not rest and position == cut and token.kind is Kind.OPEN and cut < len(view):
+                break  # opens in the next sentence
+            sentence.append(_slice(token, offset, len(token.view)) if offset else token)
+            position += rest
+            index, offset = index + 1, 0
         if sentence:
             yield sentence, touches
-            touches = 0 if view[:cut][-1:].isspace() or view[cut : cut + 1].isspace() else sentence[-1].end
-    if token is not None:
-        yield [token, *rest], touches
+            around = view[cut - 1 : cut + 1]
+            touches = sentence[-1].end if around.strip() == around else 0
+
+
+def _slice(token: Token, start: int, end: int) -> Token:
+    return Token(token.start + start, token.start + end, Kind.TEXT, token.view[start:end])
 
 
 def _cuts(view: str, language: str) -> Iterator[int]:

@@ -92,7 +92,8 @@ class Glossary:
         pieces: list[str] = []
         position = 0
         for index, (start, end, _) in enumerate(found):
-            pieces += (text[position:start], placeholders[index])
+            between = text[position:start] or ("Z" if index else "")  # two placeholders do not touch either
+            pieces += (text[position:start], placeholders.insert(index, between, text[end : end + 1]))
             position = end
         protected = "".join((*pieces, text[position:]))
         return Protected(protected, tuple(target for _, _, target in found), placeholders)

@@ -87,7 +87,7 @@ class _Reader:
             if tag == len(source):
                 break
             position, ended = self._markup(tag)
-            if ended or len(self._block) > MOST_TOKENS:
+            if self._block and (ended or len(self._block) > MOST_TOKENS):
                 yield self._take()
         yield self._take()
 
@@ -110,7 +110,9 @@ class _Reader:
             return self._closing(tag, start, end)
         if tag in _RAW:
             return _raw_end(source, tag, end), tag in {"textarea", "xmp", "iframe"}
-        kept = tag in _KEPT or tag in WORDS or _UNTRANSLATED.search(source, start, min(end, start + 2000))
+        kept = tag in _KEPT or tag in WORDS
+        if not kept and end - start > len(tag) + 2:
+            kept = _UNTRANSLATED.search(source, start, min(end, start + 2000)) is not None
         if kept and tag not in _EMPTY and not source.endswith("/>", start, end):
             end = self._element_end(tag, end)
             if tag in WORDS or tag in INLINE:

@@ -25,6 +25,10 @@ ADDRESS: Final = re.compile(
 """A web or e-mail address, without the punctuation of the sentence that it ends."""
 
 
+def _would_join(character: str) -> bool:
+    return character.isascii() and character.isalnum()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Placeholder number `index` at [start, end) of a text."""
@@ -52,10 +56,14 @@ class Placeholders:
     @staticmethod
     def _compile(prefix: str) -> re.Pattern[str]:
         # Models change case, set a space, or write the digits of the other script.
-        return re.compile(rf"(?<![A-Za-z0-9]){prefix}[ \u00a0-]?(\d{{1,{_DIGITS}}})(?![A-Za-z0-9])", re.IGNORECASE)
+        return re.compile(rf"(?<![A-Za-z0-9])(?i:{prefix})[ \u00a0-]?(\d{{1,{_DIGITS}}})(?![A-Za-z0-9])")
 
     def __getitem__(self, index: int) -> str:
         return f"{self._prefix}{index + 1}"
+
+    def insert(self, index: int, before: str, after: str) -> str:
+        """Return placeholder `index` as it can stand between two texts: a space apart from Latin letters and digits."""
+        return " " * _would_join(before[-1:]) + self[index] + " " * _would_join(after[:1])
 
     def find(self, translation: str, count: int) -> list[Place] | None:
         """Return where the `count` placeholders stand, in the order of the text; None unless each is there once."""

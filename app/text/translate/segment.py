@@ -66,7 +66,8 @@ class Segment:
         for group in self._groups:
             if _is_text(group[0]):
                 text = _one_line(group)
-                pieces.append(" " * (bool(pieces) and text[:1].isalnum()) + text + " " * text[-1:].isalnum())
+                before = " " * (bool(pieces) and (not text or text[0].isalnum()))
+                pieces.append(before + text + " " * text[-1:].isalnum())
             else:
                 pieces.append(self._placeholders[number])
                 number += 1
