@@ -22,6 +22,7 @@ MAX_CHARACTERS = 300
 _TOKEN = re.compile(r"\{[^}]*\}|[\w'-]+|[^\w\s]")
 _MARKS = " .!?…"
 _APOSTROPHES = str.maketrans("’ʼ`´", "''''")
+_ARTICLES = {"an": "a"}
 _QUOTED = 40
 
 
@@ -109,12 +110,12 @@ class Coverage:
         found: list[str] = []
         for token in _TOKEN.findall(plain):
             found += self._contractions.get(token, token).split()
-        return ["a" if token == "an" else token for token in found]
+        return [_ARTICLES.get(word, word) for word in found]
 
     def _learn(self, phrase: str) -> list[str]:
         """The tokens of a phrase or slot entry; its words are known from now on."""
-        tokens = ["a" if token == "an" else token for token in _TOKEN.findall(phrase)]
-        tokens = [token if token.startswith("{") else token.lower() for token in tokens]
+        words = [word if word.startswith("{") else word.lower() for word in _TOKEN.findall(phrase)]
+        tokens = [_ARTICLES.get(word, word) for word in words]
         self._known.update(token for token in tokens if not token.startswith("{"))
         return tokens
 

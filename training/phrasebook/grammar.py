@@ -8,6 +8,7 @@ in the English: they are words that only the other languages inflect.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import random
 import tomllib
@@ -174,11 +175,11 @@ def sentences(seed: int, *, held_out: bool, openers: float = 0.2) -> Iterator[Pa
     rng = random.Random(seed)
     lexicon = load()
     able = [template for template in templates() if not held_out or template.combinations >= ENOUGH]
-    weights = [min(template.combinations, 200_000) ** 0.35 for template in able]
-    if held_out:
-        weights = [1.0] * len(able)
+    # Held out, every template counts alike; in training rare sentences are seen a few times, too.
+    weights = [1.0 if held_out else max(4.0, min(t.combinations, 200_000) ** 0.35) for t in able]
+    sums = list(itertools.accumulate(weights))
     while True:
-        (template,) = rng.choices(able, weights)
+        (template,) = rng.choices(able, cum_weights=sums)
         choice = template.choose(rng)
         opener = rng.choice(lexicon[OPENER]) if template.openable and rng.random() < openers else None
         if template.is_held_out(choice) == held_out:

@@ -81,9 +81,11 @@ def expanded(entry: Entry, lexicon: Lexicon) -> Iterator[Entry]:
         by_name = dict(zip(variables, chosen, strict=True))
 
         def fill(language: str, text: str, by_name: dict[str, Entry] = by_name) -> str:
-            return SLOT.sub(
-                lambda m: str(by_name[m[1]].name if language == "en" else by_name[m[1]].words[language]), text
-            )
+            def word(match: re.Match[str]) -> str:
+                entry = by_name[match[1]]
+                return entry.name if language == "en" else str(entry.words[language])
+
+            return SLOT.sub(word, text)
 
         words = {language: fill(language, str(text)) for language, text in entry.words.items()}
         yield Entry(fill("en", entry.name), "phrase", dict(words))

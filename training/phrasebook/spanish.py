@@ -35,9 +35,8 @@ def adjective(text: str) -> Adjective:
     words, named = options(text)
     masculine = words[0]
     feminine = words[1] if len(words) > 1 else re.sub("o$", "a", masculine)
-    return Adjective(
-        masculine, feminine, named.get("pl") or plural_of(masculine), named.get("pl") or plural_of(feminine)
-    )
+    plurals = [named.get("pl") or plural_of(word) for word in (masculine, feminine)]
+    return Adjective(masculine, feminine, *plurals)
 
 
 def respell(stem: str, ending: str) -> str:
