@@ -2,51 +2,74 @@
 
     python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--json FILE]
 
-Random weights at full size, four frames a token, so that every peer computes the same shapes. Rounds alternate between
-the peers, so that a noisy machine troubles all of them; medians are printed, and the ratio to PyTorch.
+Random weights at full size, four frames a token, so that every peer computes the same shapes. Each peer is a process of
+its own, so that neither its threads nor its allocator trouble another; rounds alternate between them, so that a noisy
+machine troubles all. Medians are printed, the ratio to PyTorch, and each process's peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models.backend import device_name, limit_cache, memory, on_cpu  # before torch: BLAS order
-from models.contract import ModelSpec
-from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.timeline import Timeline
-
-import torch  # isort: skip
-
-from loadtest.kokoro_reference import Reference, random_ids  # isort: skip
+# Peers import what they measure inside their own processes: MLX and PyTorch do not meet.
 
 Run = Callable[[list[int]], int]
+Stages = Callable[[list[int], int], dict[str, float]]
+
+OURS = "nightingale fp32"
+BASE = "pytorch fp32"
 
 
-def ours(files: dict[str, str], *, profile: bool, dtype: str = "float32") -> tuple[KokoroSynthesizer, Run]:
-    """This project's synthesizer, and a function from ids to the number of samples."""
-    model = load(ModelSpec("random", "kokoro", files, profile=profile, dtype=dtype))
+def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
+    """This project's synthesizer as a function from ids to the number of samples, and its stages' milliseconds."""
+    from models.backend import limit_cache
+    from models.contract import ModelSpec
+    from models.kokoro.pipeline import load
+    from models.timeline import Timeline
+
+    limit_cache(1 << 30)
+    model = load(ModelSpec("random", "kokoro", files, dtype=dtype))
     row = next(iter(model._packs.values()))
 
     def run(ids: list[int]) -> int:
         pcm, _ = model.synthesise(ids, row, 1.0, 0, Timeline(), lambda: False)
         return len(pcm)
 
-    return model, run
+    def stages(ids: list[int], runs: int) -> dict[str, float]:
+        model._profile = True
+        seen: dict[str, list[float]] = {}
+        for _ in range(runs):
+            timeline = Timeline()
+            model.synthesise(ids, row, 1.0, 0, timeline, lambda: False)
+            for stage, seconds in timeline.stages.items():
+                seen.setdefault(stage.value, []).append(seconds * 1e3)
+        model._profile = False
+        return {name: statistics.median(values) for name, values in seen.items()}
+
+    return run, stages
 
 
-def pytorch(reference: Reference, device: str, *, autocast: bool) -> Run:
+def pytorch(device: str, *, autocast: bool) -> Run:
     """The reference on `device`, optionally under bfloat16 autocast."""
+    import torch
+
+    from loadtest.kokoro_reference import Reference
+
+    reference = Reference().to(device)
     style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
     style = style.to(device)
 
@@ -57,14 +80,18 @@ def pytorch(reference: Reference, device: str, *, autocast: bool) -> Run:
     return run
 
 
-def onnx(reference: Reference, folder: Path, threads: int) -> Run:
+def onnx(folder: Path) -> Run:
     """ONNX Runtime on the CPU, the decoder (nine tenths of the work) exported at each length it is given.
 
     The reference's text side does not export with dynamic lengths without changes, so it stays in PyTorch here, which
     favours this peer where its own runtime would be slower and costs it nothing where it would be faster by little.
     """
     import onnxruntime
+    import torch
 
+    from loadtest.kokoro_reference import Reference
+
+    reference = Reference()
     sessions: dict[int, Any] = {}
     exportable = reference.without_complex()
     style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
@@ -81,7 +108,7 @@ def onnx(reference: Reference, folder: Path, threads: int) -> Run:
                 dynamo=False,
             )
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = threads
+            options.intra_op_num_threads = torch.get_num_threads()
             sessions[frames] = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         return sessions[frames]
 
@@ -111,16 +138,61 @@ def onnx(reference: Reference, folder: Path, threads: int) -> Run:
     return run
 
 
-def measure(peers: dict[str, Run], ids: list[int], runs: int) -> dict[str, dict[str, float]]:
+def serve_peer(name: str, folder: str, device: str, pipe: Connection) -> None:
+    """The life of one peer's process: answer requests of ids until None comes."""
+    files = json.loads((Path(folder) / "files.json").read_text())
+    stages: Stages | None = None
+    if name.startswith("nightingale"):
+        run, stages = ours(files, "bfloat16" if name.endswith("bf16") else "float32")
+    elif name.startswith("pytorch"):
+        run = pytorch(device, autocast=name.endswith("bf16"))
+    else:
+        run = onnx(Path(folder))
+    pipe.send("ready")
+    while (asked := pipe.recv()) is not None:
+        kind, ids, runs = asked
+        if kind == "stages":
+            pipe.send({} if stages is None else stages(ids, runs))
+        elif kind == "memory":
+            pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+        else:
+            start = time.perf_counter()
+            samples = run(ids)
+            pipe.send(((time.perf_counter() - start) * 1e3, samples))
+
+
+class Peer:
+    """A peer's process, seen from here."""
+
+    def __init__(self, name: str, folder: Path, device: str) -> None:
+        self.name = name
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=serve_peer, args=(name, str(folder), device, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe.recv()
+
+    def ask(self, kind: str, ids: list[int] | None = None, runs: int = 0) -> Any:
+        """One answer of the peer; raises EOFError if it died."""
+        self._pipe.send((kind, ids, runs))
+        return self._pipe.recv()
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.send(None)
+        self._process.join(30)
+
+
+def measure(peers: list[Peer], ids: list[int], runs: int) -> dict[str, dict[str, float]]:
     """Median, least and most milliseconds of each peer over alternating rounds, after two warm ones."""
-    times: dict[str, list[float]] = {name: [] for name in peers}
+    times: dict[str, list[float]] = {peer.name: [] for peer in peers}
     samples: dict[str, int] = {}
     for round_number in range(runs + 2):
-        for name, run in peers.items():
-            start = time.perf_counter()
-            samples[name] = run(ids)
+        for peer in peers:
+            milliseconds, samples[peer.name] = peer.ask("run", ids)
             if round_number >= 2:
-                times[name].append((time.perf_counter() - start) * 1e3)
+                times[peer.name].append(milliseconds)
     if len(set(samples.values())) != 1:
         raise SystemExit(f"peers disagree on the number of samples: {samples}")
     seconds = next(iter(samples.values())) / 24_000
@@ -136,18 +208,11 @@ def measure(peers: dict[str, Run], ids: list[int], runs: int) -> dict[str, dict[
     }
 
 
-def stages(model: KokoroSynthesizer, ids: list[int], runs: int) -> dict[str, float]:
-    """Median milliseconds of each stage with profiling on."""
-    model._profile = True
-    row = next(iter(model._packs.values()))
-    seen: dict[str, list[float]] = {}
-    for _ in range(runs):
-        timeline = Timeline()
-        model.synthesise(ids, row, 1.0, 0, timeline, lambda: False)
-        for stage, seconds in timeline.stages.items():
-            seen.setdefault(stage.value, []).append(seconds * 1e3)
-    model._profile = False
-    return {name: statistics.median(values) for name, values in seen.items()}
+def names(*, bfloat16: bool, onnx: bool, device: str) -> list[str]:
+    """The peers to start."""
+    more = ["pytorch bf16"] if bfloat16 else []
+    more += ["nightingale bf16"] if bfloat16 and device == "cuda" else []
+    return [OURS, BASE, *more, *(["onnxruntime fp32"] if onnx else [])]
 
 
 def main() -> None:
@@ -159,37 +224,36 @@ def main() -> None:
     parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, ours on a GPU")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    limit_cache(2 << 30)
+
+    from models.backend import device_name, on_cpu  # before torch: BLAS order
+
+    from loadtest.kokoro_reference import Reference, random_ids  # isort: skip
+
     device = "cpu" if on_cpu() else "cuda"
-    reference = Reference()
-    report: dict[str, Any] = {"machine": f"{platform.machine()}, {device_name()}", "torch": torch.__version__}
+    machine = f"{platform.machine()}, {device_name()}"
+    report: dict[str, Any] = {"machine": machine, "torch": version("torch")}
+    print(f"{machine}; torch {report['torch']}")
     with tempfile.TemporaryDirectory() as scratch:
-        files = reference.save(Path(scratch) / "checkpoint")
-        reference.to(device)
-        model, run = ours(files, profile=False)
-        peers: dict[str, Run] = {"nightingale fp32": run, "pytorch fp32": pytorch(reference, device, autocast=False)}
-        if options.bfloat16:
-            peers["pytorch bf16"] = pytorch(reference, device, autocast=True)
-            if device == "cuda":
-                peers["nightingale bf16"] = ours(files, profile=False, dtype="bfloat16")[1]
-        if options.onnx:
-            peers["onnxruntime fp32"] = onnx(reference, Path(scratch), torch.get_num_threads())
-        print(f"{report['machine']}; torch {torch.__version__}, {torch.get_num_threads()} threads")
+        folder = Path(scratch)
+        files = Reference().save(folder / "checkpoint")
+        (folder / "files.json").write_text(json.dumps(files))
+        asked = names(bfloat16=options.bfloat16, onnx=options.onnx, device=device)
+        peers = [Peer(name, folder, device) for name in asked]
         for phonemes in map(int, options.phonemes.split(",")):
             ids = random_ids(phonemes)
             rows = measure(peers, ids, options.runs)
-            base = rows["pytorch fp32"]["median_ms"]
-            print(f"\n{phonemes} phonemes, {next(iter(rows.values()))['audio_s']:.2f} s of audio")
+            base = rows[BASE]["median_ms"]
+            print(f"\n{phonemes} phonemes, {rows[BASE]['audio_s']:.2f} s of audio")
             for name, row in rows.items():
                 spread = f"{row['min_ms']:8.1f} {row['median_ms']:8.1f} {row['max_ms']:8.1f} ms (min, median, max)"
                 print(f"  {name:18s} {spread}  RTF {row['rtf']:.3f}  {base / row['median_ms']:.2f}x PyTorch fp32")
-            shown = stages(model, ids, options.runs)
+            shown = peers[0].ask("stages", ids, options.runs)
             print("  stages:", ", ".join(f"{k} {v:.1f}" for k, v in shown.items()), "ms")
             report[str(phonemes)] = {"peers": rows, "stages_ms": shown}
-    use = memory()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    report["memory"] = {"mlx_active_mb": use.active >> 20, "mlx_peak_mb": use.peak >> 20, "process_peak_mb": peak}
-    print(f"\nmemory: {report['memory']}")
+        report["peak_memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
+        for peer in peers:
+            peer.close()
+    print("\npeak memory of the processes, MB:", report["peak_memory_mb"])
     if options.json:
         options.json.write_text(json.dumps(report, indent=1))
 

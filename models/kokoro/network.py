@@ -24,11 +24,6 @@ from models.layers.style import StyleAffine, StyleBank
 from models.layers.valid import Valid
 
 
-@cache
-def _gelu():  # type: ignore[no-untyped-def]
-    return mx.compile(gelu_tanh)
-
-
 class Albert(nn.Module):
     """PL-BERT: token ids [B, T] -> [B, T, hidden]. One layer, applied `layers` times (ALBERT, arXiv:1909.11942)."""
 
@@ -55,7 +50,7 @@ class Albert(nn.Module):
             bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
         for _ in range(self.layers):
             x = self.attention_norm(x + self.attention(x, bias))
-            x = self.ffn_norm(x + self.ffn_output(_gelu()(self.ffn(x))))
+            x = self.ffn_norm(x + self.ffn_output(gelu_tanh(self.ffn(x))))
         result: mx.array = x
         return result
 

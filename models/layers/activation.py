@@ -58,6 +58,37 @@ def leaky_relu(x: mx.array, slope: float) -> mx.array:
     return mx.maximum(x, x * slope)
 
 
+# tanh(x) / x as a rational function of x^2 on [-8, 8], least squares, absolute error of tanh 5e-7; beyond, tanh is 1.
+_TANH = (0.999999071, 0.126999868, 0.00268469327, 7.08478296e-06, -6.02206429e-09)
+_TANH_BELOW = (0.460329813, 0.0227982626, 0.000195323313)
+
+
+@cache
+def _gelu():  # type: ignore[no-untyped-def]
+    def argument(x: mx.array) -> mx.array:
+        return math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+
+    def exact(x: mx.array) -> mx.array:
+        return 0.5 * x * (1 + mx.tanh(argument(x)))
+
+    def clipped(x: mx.array) -> mx.array:
+        return mx.minimum(mx.maximum(argument(x), -8.0), 8.0)
+
+    def rational(x: mx.array, u: mx.array) -> mx.array:
+        z = u * u
+        z2 = z * z
+        c0, c1, c2, c3, c4 = _TANH
+        d1, d2, d3 = _TANH_BELOW
+        above = u * ((c0 + z * c1) + z2 * ((c2 + z * c3) + z2 * c4))
+        return (0.5 * x) * (1 + above / ((1 + z * d1) + z2 * (d2 + z * d3)))
+
+    if not on_cpu():
+        return mx.compile(exact)
+    first, second = mx.compile(clipped), mx.compile(rational)
+    return lambda x: second(x, first(x))
+
+
 def gelu_tanh(x: mx.array) -> mx.array:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-    return 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), on the CPU in vector code (tanh's absolute error 5e-7)."""
+    result: mx.array = _gelu()(x)
+    return result

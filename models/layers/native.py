@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from models import backend
+from models import native
 from models.backend import cpu_count, on_cpu
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _compile(source: Path) -> Path:
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
     flags = next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
     text = f"{source.read_text()}\0{_FLAGS}\0{platform.machine()}\0{flags}"
-    folder = backend._cache_folder()
+    folder = native.cache_folder()
     target = folder / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,215 @@
+"""What is put in place on a Linux machine before MLX is loaded: BLAS, compiler flags, memory kept for reuse.
+
+MLX's Linux CPU wheel links the reference BLAS and calls `cblas_sgemm` as a dynamic symbol that an earlier library may
+provide; it compiles its fused kernels with whatever g++ is on PATH; and it takes every array from malloc.
+
+`scipy-openblas32` carries OpenBLAS under prefixed names; a forwarding shared object, compiled once per machine into the
+user's cache folder, gives it the plain ones (about 60 times faster products).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_GEMM_TYPES = {"sgemm": ("float", "float"), "dgemm": ("double", "double"), "cgemm": ("const void *", "void")}
+# CBLAS's enumerations: row-major 101, not transposed 111, transposed 112.
+_VECTOR_SOURCE = """
+extern void scipy_cblas_sgemv(int order, int trans, int m, int n, float alpha, const float *a, int lda, const float *x,
+                              int incx, float beta, float *y, int incy);
+static int vector_rows(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                       const float *b, int ldb, float beta, float *c, int ldc) {
+  if (order != 101 || m > 2) return 0;
+  for (int row = 0; row < m; ++row) {
+    const float *x = ta == 111 ? a + (long)row * lda : a + row;
+    int incx = ta == 111 ? 1 : lda;
+    if (tb == 111) scipy_cblas_sgemv(order, 112, k, n, alpha, b, ldb, x, incx, beta, c + (long)row * ldc, 1);
+    else scipy_cblas_sgemv(order, 111, n, k, alpha, b, ldb, x, incx, beta, c + (long)row * ldc, 1);
+  }
+  return 1;
+}"""
+# glibc's mallopt parameters (malloc.h), and what its int values can hold.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_MALLOC_MOST = 2**31 - 1
+
+
+def _shim_source() -> str:
+    """C source of the forwarding object: CBLAS's gemm prototypes, and a count of calls for the tests.
+
+    A product of one or two rows goes to sgemv: OpenBLAS's sgemm copies the whole matrix first, which takes it two to
+    four times as long (1 x 1024 by 1024 x 4096: 2.1 against 0.6 ms).
+    """
+    lines = [_VECTOR_SOURCE, "static volatile long calls;", "long nightingale_blas_calls(void) { return calls; }"]
+    for name, (scalar, element) in _GEMM_TYPES.items():
+        head = "int order, int ta, int tb, int m, int n, int k"
+        typed = (
+            f"{head}, {scalar} alpha, const {element} *a, int lda, const {element} *b, int ldb, "
+            f"{scalar} beta, {element} *c, int ldc"
+        )
+        passed = "order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc"
+        lines.append(f"extern void scipy_cblas_{name}({typed});")
+        vector = f"if (vector_rows({passed})) return; " if name == "sgemm" else ""
+        lines.append(f"void cblas_{name}({typed}) {{ ++calls; {vector}scipy_cblas_{name}({passed}); }}")
+    return "\n".join(lines) + "\n"
+
+
+def cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(root) / "nightingale"
+
+
+def _build_shim(library: Path) -> Path:
+    """Compile the forwarding object beside `library`'s name and version, once. Raises OSError if it cannot be."""
+    source = _shim_source()
+    key = hashlib.sha256(f"{source}\0{library}\0{library.stat().st_size}\0{platform.machine()}".encode()).hexdigest()
+    target = cache_folder() / f"blas-{key[:16]}.so"
+    if target.exists():
+        return target
+    compiler = next((found for name in ("cc", "gcc", "clang", "g++") if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise OSError("no C compiler (cc, gcc or clang) on PATH")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        code, built = Path(folder) / "shim.c", Path(folder) / "shim.so"
+        code.write_text(source)
+        link = [str(library), f"-Wl,-rpath,{library.parent}"]
+        command = [compiler, "-O2", "-fPIC", "-shared", "-x", "c", str(code), "-x", "none", "-o", str(built), *link]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
+        built.replace(target)
+    return target
+
+
+blas_problem: str | None = None
+
+
+@cache
+def preload_blas() -> ctypes.CDLL | None:
+    """Put OpenBLAS in front of MLX's reference BLAS (Linux); return the forwarding object.
+
+    Returns None on other systems, and where it could not be done: then, if MLX computes on the CPU, importing this
+    module warns what that costs.
+    """
+    global blas_problem  # noqa: PLW0603  (read once, below, when the device is known)
+    if sys.platform != "linux":
+        return None
+    if "mlx.core" in sys.modules:
+        blas_problem = "MLX was imported before models.backend"
+        return None
+    try:
+        import scipy_openblas32
+
+        library = Path(scipy_openblas32.get_lib_dir()) / "libscipy_openblas.so"
+        wanted = os.environ.get("OPENBLAS_NUM_THREADS")
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when the library loads: none of its threads is even started
+        try:
+            openblas = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        finally:
+            if wanted is None:
+                del os.environ["OPENBLAS_NUM_THREADS"]
+            else:
+                os.environ["OPENBLAS_NUM_THREADS"] = wanted
+        # Lanes are the parallelism here. OpenBLAS's own threads spin while they wait for each other: beside anything
+        # else that wants the cores (an event loop, an encoder) they were measured to make synthesis 12 times slower.
+        openblas.scipy_openblas_set_num_threads(1)
+        return ctypes.CDLL(str(_build_shim(library)), mode=ctypes.RTLD_GLOBAL)
+    except (ImportError, OSError) as error:
+        blas_problem = str(error)
+        return None
+
+
+# Kernels of MLX's CPU compiler step through every input by a stride that is known only at run time, which keeps them
+# scalar. This gives each loop nest a twin for inner strides of one; source that looks otherwise passes unchanged.
+_UNIT_STRIDES = r"""
+match($0, /_strided_[0-9]+\(/) { inner = substr($0, RSTART + 9, RLENGTH - 10) - 1 }
+!inside && /^  for \(int i0/ { inside = 1; names = ""; nest = ""; unit = "" }
+inside && /^}/ {
+  if (names != "") printf "  if (%s) {\n%s  } else {\n%s  }\n", names, unit, nest
+  else printf "%s", nest
+  inside = 0
+}
+inside {
+  line = $0
+  stride = "[A-Z]+_strides\\[" inner "\\]"
+  if (line ~ ("^  [A-Z]+ \\+= " stride ";$")) {
+    name = line; sub(/^  [A-Z]+ \+= /, "", name); sub(/;$/, "", name)
+    names = names (names == "" ? "" : " && ") name " == 1"
+  }
+  gsub(stride, "1", line)
+  nest = nest $0 "\n"; unit = unit line "\n"
+  next
+}
+{ print }
+"""
+
+
+def _compiler_script(compiler: str) -> str:
+    """A shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels."""
+    return f"""#!/bin/sh
+for last; do case $last in *.cpp) source=$last; esac; done
+if [ -n "$source" ]; then
+  rewritten=${{source%.cpp}}.$$.cpp
+  if awk '{_UNIT_STRIDES}' "$source" > "$rewritten"; then
+    for argument; do
+      shift
+      [ "$argument" = "$source" ] && argument=$rewritten
+      set -- "$@" "$argument"
+    done
+  fi
+fi
+"{compiler}" -march=native "$@"
+status=$?
+[ -n "$rewritten" ] && rm -f "$rewritten"
+exit $status
+"""
+
+
+@cache
+def vectorise_jit() -> bool:
+    """Have MLX's CPU kernels, which it compiles with g++ at run time, use this processor's vector instructions.
+
+    MLX passes no machine flags, so that on x86-64 its kernels are held to SSE2. It finds g++ on PATH: a script of that
+    name, put in front for this process, adds `-march=native` and makes unit strides known to the compiler (fused
+    elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything works, slower.
+    """
+    compiler = shutil.which("g++")
+    if sys.platform != "linux" or platform.machine() != "x86_64" or compiler is None:
+        return False
+    folder = cache_folder() / "bin"
+    if Path(compiler).parent != folder:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+                file.write(_compiler_script(compiler))
+            Path(file.name).chmod(0o700)
+            Path(file.name).replace(folder / "g++")
+        except OSError as error:
+            logger.info("MLX's kernels stay with SSE2: %s", error)
+            return False
+        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+    return True
+
+
+def keep_pages() -> None:
+    """Have glibc keep the pages of freed arrays instead of returning each array to the system.
+
+    MLX's CPU allocator has no cache of its own: every large array would be mapped, zeroed by the kernel and unmapped
+    again (a tenth of Kokoro's time). Arenas of other threads cannot hold large arrays, so there is one. In return the
+    process stays near its peak (Kokoro-82M, 36 utterances of up to 7.5 s: 851 MB, of which the weights are 400).
+    """
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        for parameter, value in ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MALLOC_MOST)):
+            libc.mallopt(parameter, value)  # refused, it costs time and nothing else
