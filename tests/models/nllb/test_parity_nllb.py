@@ -1,0 +1,163 @@
+"""NLLB-200-distilled-600M at full size against transformers, on shared random weights (`make parity`).
+
+Weights go through the file that transformers writes. Where a translation ended, and which hypotheses came in which
+order, must be equal; scores to 1e-4. Inputs are short, so that two processors need minutes and no more; the end of a
+sentence is made likely enough that some end by themselves.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.checkpoint import read_arrays
+from models.nllb import search
+from models.nllb.config import load_config
+from models.nllb.network import Nllb
+from models.nllb.search import Found, Sentence
+from models.nllb.stages import Stages
+from models.nllb.vocabulary import Head, logits
+from models.nllb.weights import load_weights
+
+if TYPE_CHECKING:
+    from tests.models.nllb.reference import Reference
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(2400)]
+
+RELATIVE = 1e-4
+
+# What the official config.json says of the network.
+OFFICIAL: dict[str, Any] = {
+    "vocab_size": 256206,
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "max_position_embeddings": 1024,
+    "scale_embedding": True,
+}
+PAIRS = [(256047, 256057), (256057, 256042), (256200, 256047), (256161, 256079), (256011, 256068)]
+LIMIT, BEAMS = 9, 4
+
+
+def _inputs() -> list[tuple[list[int], int]]:
+    rng = random.Random(0)
+    found = []
+    for k in range(50):
+        source, target = PAIRS[k % len(PAIRS)]
+        found.append(([source, *(rng.randrange(4, 256000) for _ in range(3 + k % 21)), 2], target))
+    return found
+
+
+INPUTS = _inputs()
+
+
+class Ours:
+    """This project's network, loaded from what the reference saved."""
+
+    def __init__(self, folder: Any) -> None:
+        config = load_config(folder / "config.json")
+        self.network = Nllb(config)
+        load_weights(self.network, read_arrays(folder / "model.safetensors"), "reference")
+        self.network.lower()
+        self.head: Head = self.network.vocabulary.head()
+
+    def search(self, inputs: Sequence[tuple[list[int], int]], beams: int, *, padded: bool = False) -> list[list[Found]]:
+        """All of `inputs` in one group."""
+        stages = Stages(self.network, padded=padded)
+        sentences = [Sentence(source, target, LIMIT) for source, target in inputs]
+        group = stages.encode([source for source, _ in inputs], self.head, LIMIT, beams)
+        if beams == 1:
+            items = search.greedy(stages, group, sentences, lambda: False)
+        else:
+            items = search.beam(stages, group, sentences, beams, lambda: False)
+        found = dict(item for item in items if item is not None)
+        return [found[k] for k in range(len(inputs))]
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    from tests.models.nllb.reference import Reference
+
+    return Reference(OFFICIAL, seed=1)
+
+
+@pytest.fixture(scope="module")
+def ours(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Ours:
+    folder = tmp_path_factory.mktemp("nllb")
+    reference.save(folder)
+    assert sum(p.numel() for p in reference.model.parameters()) == 615_073_792
+    found = Ours(folder)
+    (folder / "model.safetensors").unlink()
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(reference: Reference) -> dict[int, list[tuple[list[list[int]], list[float]]]]:
+    """What `generate` says to each input alone: greedy, and with four beams."""
+    return {beams: [reference.generate(s, t, beams, LIMIT) for s, t in INPUTS] for beams in (1, BEAMS)}
+
+
+def distance(found: np.ndarray, wanted: np.ndarray) -> float:
+    return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
+
+
+def test_encoder_and_logits(reference: Reference, ours: Ours) -> None:
+    worst = [0.0, 0.0]
+    for source, target in INPUTS[::5]:
+        hidden, bias = ours.network.encode(mx.array([source]), mx.array([len(source)]))
+        worst[0] = max(worst[0], distance(np.array(hidden)[0], reference.encode([source])[0]))
+        decoded = [2, target, *source[1:4]]
+        memory, past = ours.network.decoder.memories(hidden), ours.network.allocate(1, 8)
+        out, _ = ours.network.advance(mx.array([decoded]), mx.array([0]), past, memory, bias)
+        found = np.array(logits(ours.head.tree, out))[0]
+        worst[1] = max(worst[1], distance(found, reference.logits(source, decoded)))
+    print(f"\nlargest relative difference: encoder {worst[0]:.1e}, logits {worst[1]:.1e}")
+    assert max(worst) < RELATIVE
+
+
+def test_encoder_in_a_padded_batch(reference: Reference, ours: Ours) -> None:
+    sources = [source for source, _ in INPUTS[:16]]
+    length = max(map(len, sources)) + 3
+    ids = np.full((len(sources), length), 1)
+    for row, source in enumerate(sources):
+        ids[row, : len(source)] = source
+    hidden, _ = ours.network.encode(mx.array(ids), mx.array([len(source) for source in sources]))
+    for row, wanted in enumerate(reference.encode(sources)):
+        assert distance(np.array(hidden)[row, : len(wanted)], wanted) < RELATIVE
+
+
+def _compare(found: list[list[Found]], wanted: list[tuple[list[list[int]], list[float]]]) -> None:
+    for mine, (tokens, scores) in zip(found, wanted, strict=True):
+        assert [one.tokens for one in mine] == tokens
+        if len(tokens) > 1:
+            np.testing.assert_allclose([one.score for one in mine], scores, rtol=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, BEAMS])
+def test_alone(ours: Ours, expected: dict[int, Any], beams: int) -> None:
+    found = [ours.search([one], beams)[0] for one in INPUTS]
+    _compare(found, expected[beams])
+    ended = sum(mine[0].ended for mine in found)
+    assert 5 <= ended <= 45, "both ways to end must occur"
+    assert len({tuple(mine[0].tokens) for mine in found}) > 45, "inputs that make no difference would prove little"
+
+
+@pytest.mark.parametrize("beams", [1, BEAMS])
+@pytest.mark.parametrize("padded", [False, True])
+def test_batched_with_mixed_languages(ours: Ours, expected: dict[int, Any], beams: int, padded: bool) -> None:
+    size = 25 if beams == 1 else 5
+    chosen = INPUTS if beams == 1 else INPUTS[::2]
+    wanted = expected[beams] if beams == 1 else expected[beams][::2]
+    found = [
+        one for k in range(0, len(chosen), size) for one in ours.search(chosen[k : k + size], beams, padded=padded)
+    ]
+    _compare(found, wanted)
