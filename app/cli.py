@@ -11,13 +11,19 @@ import json
 import logging
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import __version__
 from app.config import Settings, SettingsError, load_settings
-from app.errors import EmptyInputError, InvalidRequestError, ServiceError
+from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
+
+if TYPE_CHECKING:
+    from app.destinations import Destination
+    from app.speech import SpeechOptions
+    from app.text.llm.events import Broken, Failed
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -88,8 +94,19 @@ def _parser() -> _Parser:
     serve.set_defaults(run=_serve)
 
     say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
-    say.add_argument("text", metavar="TEXT", help="what to say; - reads it from standard input")
-    say.add_argument("-o", "--output", metavar="FILE", type=Path, help="write FILE (.wav .flac .mp3 .opus .aac .pcm)")
+    say.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
+    say.add_argument(
+        "--from",
+        dest="input",
+        choices=("text", "stream-json"),
+        default="text",
+        help="stream-json: TEXT names a file (default -, standard input) of lines as a language model's program or API "
+        "streams them, spoken as they arrive",
+    )
+    say.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="write FILE (.wav .flac .mp3 .opus .aac .pcm); - for stdout"
+    )
+    say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
     say.add_argument("--model", help="model (default: see `nightingale models list`)")
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
@@ -188,11 +205,16 @@ def _log(settings: Settings) -> None:
 
 
 def _say(arguments: argparse.Namespace, settings: Settings) -> int:
-    if arguments.output is not None:
-        from app.local import file_format
+    _check_output(arguments)
+    if arguments.input == "stream-json":
+        from app.text.llm.events import read_lines
 
-        # Before a model is loaded for nothing.
-        file_format(arguments.output)
+        # Raw: a thread that waits in a buffered file holds its lock, and the process could not end.
+        with _open_raw(arguments.text or "-") as file:
+            _log(settings)
+            return asyncio.run(_narrate_to(arguments, settings, read_lines(file)))
+    if arguments.text is None:
+        raise CommandError("the following arguments are required: TEXT (see nightingale say --help)", USAGE_ERROR)
     text = arguments.text if arguments.text != "-" else _read_stdin()
     if not text.strip():
         raise EmptyInputError("there is no text to say")
@@ -201,20 +223,47 @@ def _say(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
-    from app.local import PlaybackError, open_file, open_player, open_speech
-    from app.speech import SpeechOptions
-    from models.timeline import Timeline
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Refuse an output that cannot be written before a model is loaded for nothing."""
+    from app.audio.encoders import check_format
+    from app.destinations import file_format
 
-    options = SpeechOptions(
+    if arguments.format is not None:
+        if arguments.output is None:
+            raise CommandError("--format needs -o FILE, or -o - for standard output", USAGE_ERROR)
+        check_format(arguments.format)
+    elif arguments.output is not None and str(arguments.output) != "-":
+        file_format(arguments.output)
+
+
+def _open_output(arguments: argparse.Namespace, sample_rate: int, *, live: bool = False) -> Destination:
+    from app.destinations import open_file, open_output, open_player
+
+    if arguments.output is None:
+        return open_player(sample_rate, live=live)
+    if str(arguments.output) == "-":
+        return open_output(arguments.format or "wav", sample_rate)
+    return open_file(arguments.output, sample_rate, arguments.format)
+
+
+def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
+    from app.speech import SpeechOptions
+
+    return SpeechOptions(
         model=arguments.model, voice=arguments.voice, lang=arguments.lang, speed=arguments.speed, seed=arguments.seed
     )
+
+
+async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
+    from app.destinations import PlaybackError
+    from app.local import open_speech
+    from models.timeline import Timeline
+
     async with open_speech(settings, arguments.model) as speech:
-        rate = speech.synthesizer.sample_rate
         try:
-            out = open_player(rate) if arguments.output is None else open_file(arguments.output, rate)
+            out = _open_output(arguments, speech.synthesizer.sample_rate)
             try:
-                async for pcm in speech.speak(text, options, Timeline()):
+                async for pcm in speech.speak(text, _speech_options(arguments), Timeline()):
                     # Off the event loop: a sound device makes its writer wait.
                     await asyncio.to_thread(out.write, pcm)
             except BaseException:
@@ -223,6 +272,44 @@ async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) 
             await asyncio.to_thread(out.close)
         except PlaybackError as error:
             raise CommandError(str(error)) from None
+
+
+async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
+    from app.destinations import PlaybackError
+    from app.local import open_speech
+    from app.narration import narrate
+    from models.timeline import Timeline
+
+    async with open_speech(settings, arguments.model) as speech:
+        stream = await speech.open(_speech_options(arguments), Timeline())
+        live = arguments.output is None
+        try:
+            out = _open_output(arguments, speech.synthesizer.sample_rate, live=live)
+            try:
+                whole = await narrate(lines, stream, out, report=_report, live=live)
+            except BaseException:
+                out.abandon()
+                raise
+            await asyncio.to_thread(out.close)
+        except NothingToSpeakError:
+            raise CommandError("the stream held nothing to say") from None
+        except PlaybackError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            stream.close("cancelled")
+    return 0 if whole else 1
+
+
+def _report(event: Broken | Failed) -> None:
+    """Say what was wrong with a line, and go on."""
+    from app.text.llm.events import Broken
+
+    reason = event.reason if isinstance(event, Broken) else f"the model failed: {event.message}"
+    _fail(f"line {event.line}: {reason}")
+
+
+def _open_raw(name: str) -> FileIO:
+    return FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name)
 
 
 def _read_stdin() -> str:

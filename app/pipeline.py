@@ -129,6 +129,11 @@ class SpeechStream:
         """No more text follows."""
         self._pieces.put_nowait(None)
 
+    @property
+    def backlog(self) -> int:
+        """Pieces that were fed and are not planned yet: whoever feeds without end waits while there are many."""
+        return self._pieces.qsize()
+
     def __aiter__(self) -> AsyncIterator[SpokenChunk]:
         return self._chunks
 
