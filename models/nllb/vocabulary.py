@@ -11,9 +11,9 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
-from models.layers import native
-from models.layers.native import Screen
+from models.layers import screen
 from models.layers.projection import GROUP, Part, multiply, row_parts
+from models.layers.screen import Screen
 from models.nllb.config import NllbConfig
 
 _FRIENDLY = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
@@ -99,7 +99,7 @@ class Head:
         mx.eval(self.tree)
         self.table = table
         self.screen: Screen | None = None
-        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and native.library() is not None:
+        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and screen.library() is not None:
             self.screen = Screen(np.array(weight, copy=False), banned)
 
 

@@ -21,7 +21,34 @@ from models.nllb.weights import load_weights
 Arrays = dict[str, np.ndarray]
 
 LANGUAGES = ("arb_Arab", "deu_Latn", "eng_Latn", "fra_Latn", "jpn_Jpan", "rus_Cyrl", "tur_Latn", "zho_Hans")
-WORDS = "the cat dog house runs sees a red big Hello World and then she goes home , now . ! ? ; : 1 2 3".split()
+WORDS = [
+    "the",
+    "cat",
+    "dog",
+    "house",
+    "runs",
+    "sees",
+    "a",
+    "red",
+    "big",
+    "Hello",
+    "World",
+    "and",
+    "then",
+    "she",
+    "goes",
+    "home",
+    ",",
+    "now",
+    ".",
+    "!",
+    "?",
+    ";",
+    ":",
+    "1",
+    "2",
+    "3",
+]
 LETTERS = (
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéüßıİабвгдежзийклмнопрстуфхцчшщыьэюяяاسلامこんにちは猫世界"
 )
@@ -101,7 +128,7 @@ def official_arrays(config: NllbConfig, seed: int, loudness: float = 1.0) -> Arr
         for i in range(layers):
             layer = f"model.{stack}.layers.{i}"
             for attention in ("self_attn", "encoder_attn") if stack == "decoder" else ("self_attn",):
-                for kind in "q k v out".split():
+                for kind in ["q", "k", "v", "out"]:
                     linear(f"{layer}.{attention}.{kind}_proj", width, width)
                 norm(f"{layer}.{attention}_layer_norm")
             linear(f"{layer}.fc1", width, inner)

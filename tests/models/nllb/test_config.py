@@ -1,0 +1,54 @@
+"""config.json: what is read, what is ignored, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.contract import WeightsError
+from models.nllb.config import load_config
+from tests.models.nllb.builder import write_config
+
+
+def test_the_larger_model_by_configuration(tmp_path: Path) -> None:
+    """NLLB-1.3B's numbers; keys that only training reads are ignored."""
+    changes = {"d_model": 1024, "encoder_layers": 24, "decoder_layers": 24, "decoder_ffn_dim": 8192, "dropout": 0.1}
+    config = load_config(write_config(tmp_path, **changes))
+    assert (config.encoder_layers, config.decoder_ffn_dim, config.embedding_scale) == (24, 8192, 32.0)
+
+
+def test_unscaled_embeddings(tmp_path: Path) -> None:
+    assert load_config(write_config(tmp_path, scale_embedding=False)).embedding_scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model_type": "bart"}, "model_type"),
+        ({"activation_function": "gelu"}, "activation_function"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings"),
+        ({"d_model": None}, "d_model"),
+        ({"d_model": "64"}, "d_model"),
+        ({"decoder_layers": -1}, "decoder_layers"),
+        ({"encoder_attention_heads": 5}, "encoder_attention_heads"),
+        ({"decoder_attention_heads": 0}, "decoder_attention_heads"),
+    ],
+)
+def test_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(WeightsError, match=named):
+        load_config(write_config(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
+def test_damaged(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(WeightsError, match=r"config\.json"):
+        load_config(path)
+
+
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="not an NLLB configuration"):
+        load_config(tmp_path / "config.json")

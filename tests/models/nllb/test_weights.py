@@ -1,0 +1,179 @@
+"""Strict loading of the official layout, on tiny random checkpoints."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from models.backend import mx
+from models.checkpoint import read_arrays
+from models.contract import ModelSpec, WeightsError, WeightsMissingError
+from models.nllb.config import NllbConfig, load_config
+from models.nllb.network import Nllb
+from models.nllb.pipeline import load
+from models.nllb.weights import load_weights
+from tests.models.nllb.builder import files, official_arrays, to_mx, write_config
+
+SHARED = "model.shared.weight"
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> NllbConfig:
+    return load_config(write_config(tmp_path_factory.mktemp("config")))
+
+
+@pytest.fixture
+def arrays(config: NllbConfig) -> dict[str, np.ndarray]:
+    return official_arrays(config, 0)
+
+
+def loaded(config: NllbConfig, arrays: dict[str, mx.array]) -> dict[str, np.ndarray]:
+    """The network's parameters after loading."""
+    network = Nllb(config)
+    load_weights(network, arrays, "file")
+    return {name: np.array(array) for name, array in tree_flatten(network.parameters())}
+
+
+def test_every_array_has_one_place(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    """What is loaded is the checkpoint's numbers, each once."""
+    found = loaded(config, to_mx(arrays))
+    assert sum(array.size for array in found.values()) == sum(array.size for array in arrays.values())
+    assert np.isclose(
+        sum(float(np.abs(array).sum()) for array in found.values()),
+        sum(float(np.abs(array).sum()) for array in arrays.values()),
+    )
+
+
+@pytest.mark.parametrize("copies", ["tied", "saved tables"])
+def test_copies_are_accepted(config: NllbConfig, arrays: dict[str, np.ndarray], copies: str) -> None:
+    expected = loaded(config, to_mx(arrays))
+    names = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    if copies == "tied":
+        arrays |= {f"model.{name}": arrays[SHARED] for name in names} | {"lm_head.weight": arrays[SHARED]}
+    else:
+        arrays["model.encoder.embed_positions.weights"] = np.zeros((66, 64), np.float32)
+    found = loaded(config, to_mx(arrays))
+    assert all(np.array_equal(found[name], array) for name, array in expected.items())
+
+
+def test_an_untied_projection_is_refused(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    arrays["lm_head.weight"] = arrays[SHARED].copy()
+    arrays["lm_head.weight"][5, 5] += 1
+    with pytest.raises(WeightsError, match=r"lm_head\.weight differs"):
+        loaded(config, to_mx(arrays))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_float_types(config: NllbConfig, arrays: dict[str, np.ndarray], kind: type) -> None:
+    found = loaded(config, to_mx({name: array.astype(kind) for name, array in arrays.items()}))
+    assert all(array.dtype == np.float32 for array in found.values())
+
+
+def test_bfloat16(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    found = loaded(config, {name: array.astype(mx.bfloat16) for name, array in to_mx(arrays).items()})
+    assert all(array.dtype == np.float32 for array in found.values())
+
+
+def test_whole_numbers_are_refused(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(WeightsError, match=rf"{SHARED} is .*int"):
+        loaded(config, to_mx({**arrays, SHARED: arrays[SHARED].astype(np.int32)}))
+
+
+def test_missing_extra_and_misshapen_are_named(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    del arrays["model.decoder.layers.1.encoder_attn.k_proj.bias"]
+    arrays["model.encoder.layers.7.fc1.bias"] = np.zeros(3, np.float32)
+    arrays["model.encoder.layer_norm.weight"] = np.zeros(63, np.float32)
+    with pytest.raises(WeightsError) as caught:
+        loaded(config, to_mx(arrays))
+    message = str(caught.value)
+    assert message.startswith("file: ")
+    assert "missing model.decoder.layers.1.encoder_attn.k_proj.bias (64,)" in message
+    assert "unexpected model.encoder.layers.7.fc1.bias (3,)" in message
+    assert "model.encoder.layer_norm.weight has shape (63,), not (64,)" in message
+
+
+def test_many_problems_are_counted(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(WeightsError, match=r"and \d+ more"):
+        loaded(config, to_mx({SHARED: arrays[SHARED]}))
+
+
+def write_torch(path: Path, arrays: dict[str, np.ndarray], shared: tuple[str, ...]) -> None:
+    """A pytorch_model.bin as torch.save writes it; the names in `shared` are one storage."""
+    import io
+
+    class Name:
+        def __init__(self, module: str, name: str) -> None:
+            self.module, self.name = module, name
+
+    class Storage:
+        def __init__(self, key: str, size: int) -> None:
+            self.key, self.size = key, size
+
+    class Tensor:
+        def __init__(self, key: str, array: np.ndarray) -> None:
+            self.key, self.array = key, array
+
+    stream = io.BytesIO()
+
+    class Writer(pickle._Pickler):  # the C one cannot write names of modules that are not there
+        def persistent_id(self, value: object) -> object:
+            if isinstance(value, Storage):
+                return ("storage", Name("torch", "FloatStorage"), value.key, "cpu", value.size)
+            return None
+
+        def save(self, value: object, save_persistent_id: bool = True) -> None:
+            if isinstance(value, Name):
+                self.write(pickle.GLOBAL + f"{value.module}\n{value.name}\n".encode())
+            elif isinstance(value, Tensor):
+                shape = value.array.shape
+                stride = tuple(s // 4 for s in value.array.strides)
+                self.save(Name("torch._utils", "_rebuild_tensor_v2"))
+                self.save((Storage(value.key, value.array.size), 0, shape, stride, False, OrderedDict()))
+                self.write(pickle.REDUCE)
+            else:
+                super().save(value, save_persistent_id)
+
+    keys = {name: "0" if name in shared else str(k + 1) for k, name in enumerate(arrays)}
+    Writer(stream, protocol=2).dump({name: Tensor(keys[name], array) for name, array in arrays.items()})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", stream.getvalue())
+        for name, key in keys.items():
+            if f"archive/data/{key}" not in archive.namelist():
+                archive.writestr(f"archive/data/{key}", arrays[name].tobytes())
+        archive.writestr("archive/version", "3\n")
+
+
+def test_pytorch_model_bin(tmp_path: Path, config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
+    """Through the reader that knows tensors only; tied names are one storage, as in the official file."""
+    tied = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+    path = tmp_path / "pytorch_model.bin"
+    write_torch(path, {**arrays, **dict.fromkeys(tied, arrays[SHARED])}, tied)
+    found, expected = loaded(config, read_arrays(path)), loaded(config, to_mx(arrays))
+    assert all(np.array_equal(found[name], array) for name, array in expected.items())
+
+
+def test_load_says_which_file(tmp_path: Path) -> None:
+    given = files(tmp_path)
+    assert load(ModelSpec("tiny", "nllb", given)).languages
+    Path(given["weights"]).unlink()
+    with pytest.raises(WeightsMissingError, match=r"model\.safetensors"):
+        load(ModelSpec("tiny", "nllb", given))
+
+
+@pytest.mark.parametrize("bits", [3, 16])
+def test_bits(tmp_path: Path, bits: int) -> None:
+    with pytest.raises(WeightsError, match="4 or 8 bits"):
+        load(ModelSpec("tiny", "nllb", files(tmp_path), bits=bits))
+
+
+def test_a_width_that_cannot_be_quantised(tmp_path: Path) -> None:
+    given = files(tmp_path, d_model=32)
+    load(ModelSpec("tiny", "nllb", given))
+    with pytest.raises(WeightsError, match="multiples of 64"):
+        load(ModelSpec("tiny", "nllb", given, bits=8))
