@@ -121,23 +121,24 @@ class Coverage:
 
     def _match(self, tokens: list[str]) -> int | None:
         """None where a phrase makes all of `tokens`, else the index of the first token that none can have there."""
-        active: list[list[_Node]] = [[] for _ in range(len(tokens) + 1)]
-        active[0] = [self._start]
+        # By identity: ways that meet in one place are one from there on, or they would double with every word.
+        active: list[dict[int, _Node]] = [{} for _ in range(len(tokens) + 1)]
+        active[0] = {id(self._start): self._start}
         ends: dict[tuple[str, int], list[int]] = {}
         reached = 0
         for place, nodes in enumerate(active[:-1]):
-            for node in nodes:
+            for node in nodes.values():
                 following = node.words.get(tokens[place])
                 if following is not None:
-                    active[place + 1].append(following)
+                    active[place + 1][id(following)] = following
                     reached = max(reached, place + 1)
                 for slot, after in node.slots.items():
                     if (slot, place) not in ends:
                         ends[slot, place], deepest = self._entries(slot, tokens, place)
                         reached = max(reached, deepest)
                     for end in ends[slot, place]:
-                        active[end].append(after)
-        return None if any(node.last for node in active[-1]) else reached
+                        active[end][id(after)] = after
+        return None if any(node.last for node in active[-1].values()) else reached
 
     def _entries(self, slot: str, tokens: list[str], place: int) -> tuple[list[int], int]:
         """(where entries of `slot` that begin at `place` end, how far any of them went)."""

@@ -8,13 +8,13 @@ in the English: they are words that only the other languages inflect.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import random
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate, product
 from pathlib import Path
 
 from training.phrasebook import english, french, german, spanish
@@ -134,22 +134,24 @@ class Template:
             if len({(class_of(variable), entry.name) for variable, entry in choice.items()}) == len(choice):
                 return choice
 
+    def text(self, language: str, choice: Choice, opener: Entry | None = None) -> str:
+        """The sentence in one language, beginning with a capital and ending with its mark."""
+        parts = (self.parts if opener is None else self.opened_parts)[language]
+        words = choice if opener is None else {**choice, OPENER: opener}
+        body = "".join(part if isinstance(part, str) else render(part, language, words) for part in parts)
+        return capitalized(FINISH[language](body.strip() + self.mark))
+
     def is_held_out(self, choice: Choice) -> bool:
-        """Decided by the template and its words alone, so that no opener brings a held-out combination back."""
+        """Decided by the English without opener: neither an opener nor another template brings it back to training."""
         if self.combinations < ENOUGH:
             return False
-        key = "|".join([self.texts[0], *(choice[variable].name for variable in self.variables)])
-        digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") % HELD_OUT == 0
+        english = self.text("en", choice)
+        digest = hashlib.blake2b(english.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % HELD_OUT == 0 and english not in always_trained()
 
     def fill(self, choice: Choice, opener: Entry | None = None) -> Pair:
-        """The sentence in every language, beginning with a capital and ending with its mark."""
-        texts = {}
-        parts = self.parts if opener is None else self.opened_parts
-        words = choice if opener is None else {**choice, OPENER: opener}
-        for language in LANGUAGES:
-            body = "".join(p if isinstance(p, str) else render(p, language, words) for p in parts[language])
-            texts[language] = capitalized(FINISH[language](body.strip() + self.mark))
+        """The sentence in every language."""
+        texts = {language: self.text(language, choice, opener) for language in LANGUAGES}
         return Pair(self.texts[0], texts, self.is_held_out(choice))
 
 
@@ -167,6 +169,18 @@ def templates() -> tuple[Template, ...]:
     return tuple(found.values())
 
 
+@cache
+def always_trained() -> frozenset[str]:
+    """The English of all that templates with few combinations make."""
+    lexicon = load()
+    made = set()
+    for template in templates():
+        if template.combinations < ENOUGH:
+            entries = [lexicon[class_of(variable)] for variable in template.variables]
+            made |= {template.text("en", dict(zip(template.variables, row, strict=True))) for row in product(*entries)}
+    return frozenset(made)
+
+
 def sentences(seed: int, *, held_out: bool, openers: float = 0.2) -> Iterator[Pair]:
     """Endless sentences, of training or held out. Templates with more combinations come more often, by a root.
 
@@ -177,7 +191,7 @@ def sentences(seed: int, *, held_out: bool, openers: float = 0.2) -> Iterator[Pa
     able = [template for template in templates() if not held_out or template.combinations >= ENOUGH]
     # Held out, every template counts alike; in training rare sentences are seen a few times, too.
     weights = [1.0 if held_out else max(4.0, min(t.combinations, 200_000) ** 0.35) for t in able]
-    sums = list(itertools.accumulate(weights))
+    sums = list(accumulate(weights))
     while True:
         (template,) = rng.choices(able, cum_weights=sums)
         choice = template.choose(rng)
