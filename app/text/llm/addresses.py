@@ -18,6 +18,8 @@ _STOPS: Final = ".,;:!?*'"
 
 def scheme_length(text: str, at: int, final: bool) -> int:
     """How many characters before a host begin an address at `at`: 0 if none does, -1 if more text has to tell."""
+    if text[at] not in "hHwWfF":
+        return 0
     start = text[at : at + 8].lower()
     for scheme in _SCHEMES:
         if start.startswith(scheme):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from app.text.llm.signs import is_pictograph, is_silent
+from app.text.llm.signs import has_silent, is_pictograph, is_silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,9 @@ class Output:
     def verbatim(self, text: str, at: int, count: int) -> int:
         """Give out characters as they are, but for pictographs; returns how many they were."""
         start = at
+        if not self._pictograph and not has_silent(text, at, at + count):
+            self.give(text[at : at + count], at, at + count)
+            return count
         for position in range(at, at + count):
             silent = is_silent(text[position], self._pictograph)
             self._pictograph = is_pictograph(text[position]) or (silent and self._pictograph)
