@@ -265,7 +265,7 @@ class Running:
         return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
 
     def metrics(self) -> str:
-        return httpx.get(self.url + "/metrics").text
+        return httpx.get(self.url + "/metrics").raise_for_status().text
 
 
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
