@@ -1,0 +1,252 @@
+"""Translation below the surfaces: plans and streams on the real model thread, with a translator that only answers."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app import metrics
+from app.config import Settings
+from app.errors import LanguageNotDetectedError, ModelAbsentError, UnsupportedLanguageError
+from app.jobs import ModelStatus
+from app.sentences import SURE, TranslationOptions
+from app.translation import SHORT, TranslationService
+from app.worker import ModelWorker
+from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
+from models.timeline import Timeline
+
+LABELS = metrics.Labels("echo", "translate", False)
+
+
+@dataclass
+class Echo:
+    """Answers with `answer(text)`; sentences of a batch are finished last first."""
+
+    answer: Callable[[str], str] = str
+    languages: tuple[str, ...] = ("eng_Latn", "deu_Latn", "zho_Hans", "fra_Latn")
+    max_batch: int = 4
+    batches: list[list[str]] = field(default_factory=list)
+
+    def check(self, request: TranslationRequest) -> None: ...
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None: ...
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        self.batches.append([request.text for request in batch])
+        yield None
+        for index, request in reversed(list(enumerate(batch))):
+            others = tuple(Hypothesis(f"{request.text} {n}", -float(n)) for n in range(request.alternatives))
+            yield Translation(index, Hypothesis(self.answer(request.text), float("nan")), others)
+
+
+@dataclass
+class EchoCatalog:
+    echo: Echo
+
+    def models(self) -> list[Any]:
+        return [type("Info", (), {"name": "gone", "install_hint": "Install them with: magic"})]
+
+    def default(self) -> str:
+        return "echo"
+
+    def default_translator(self) -> str:
+        return "echo"
+
+    def resolve(self, name: str | None) -> str:
+        return name or "echo"
+
+    def kind(self, name: str) -> str:
+        return "translation"
+
+    def present(self, name: str) -> bool:
+        return name == "echo"
+
+    def load(self, name: str) -> Echo:
+        return self.echo
+
+
+@asynccontextmanager
+async def service(echo: Echo) -> AsyncIterator[TranslationService]:
+    catalog = EchoCatalog(echo)
+    worker = ModelWorker(catalog.load)
+    worker.start()
+    worker.request_load("echo")
+    found = TranslationService(Settings(), catalog, worker)
+    try:
+        while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
+            await asyncio.sleep(0.001)
+        yield found
+    finally:
+        found.close()
+        await asyncio.to_thread(worker.stop)
+
+
+def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -> list[Any]:
+    """What a stream gives: its sentences where it is asked for them, then the texts."""
+
+    async def run() -> list[Any]:
+        async with service(echo) as subject:
+            timeline = Timeline()
+            chosen = TranslationOptions(**{"source": "en", "target": "de"} | options)
+            stream = subject.stream(await subject.prepare(texts, chosen, timeline), timeline, LABELS, in_order=in_order)
+            found: list[Any] = [sentence async for sentence in stream]
+            found += await stream.texts()
+            stream.close("ok")
+            return found
+
+    return asyncio.run(run())
+
+
+PIECES = st.sampled_from(
+    [
+        "Hello there. ", "It is late! ", "tea", " ", "\n", "\n\n- ", "1. ", "<b>", "</b>", "<p>", "&amp;", "`code`",
+        "**", "https://example.com/a?b=c ", "you@example.com", "你好。", "مرحبا. ", "ZX1 ", "QJ2", "😀", "#", "|", "\t",
+        "\r\n",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.lists(PIECES, max_size=12).map("".join), min_size=1, max_size=4),
+    st.sampled_from(["text", "markdown", "html"]),
+)
+def test_a_translator_that_changes_nothing_gives_the_texts_back(given_texts: list[str], text_format: str) -> None:
+    if not any(text.strip() for text in given_texts):
+        return
+    found = translate(Echo(), *given_texts, format=text_format, glossary={"tea": "tea"}, target="fr")
+    assert [text.text for text in found] == given_texts
+
+
+def test_sentences_in_order_come_in_growing_batches() -> None:
+    echo = Echo(str.upper)
+    found = translate(
+        echo, "One here. Two here. Three here.", "Four here. Five here. Six here. Seven here.", in_order=True
+    )
+    *sentences, first, second = found
+    assert [len(batch) for batch in echo.batches] == [1, 2, 4]
+    assert [(each.text_index, each.index) for each in sentences] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+    ]
+    assert [each.translation.text for each in sentences][2:4] == ["THREE HERE.", "FOUR HERE."]
+    assert (first.text, second.text[:10]) == ("ONE HERE. TWO HERE. THREE HERE.", "FOUR HERE.")
+
+
+def test_without_an_order_batches_are_full_and_of_like_lengths() -> None:
+    echo = Echo()
+    translate(echo, *(f"{'word ' * count}end." for count in (1, 9, 2, 8, 3, 7)))
+    assert [[len(text.split()) for text in batch] for batch in echo.batches] == [[10, 9, 8, 4], [3, 2]]
+
+
+def test_what_is_lost_is_translated_around() -> None:
+    def forget(text: str) -> str:
+        return text.replace("ZX1", "something").upper()
+
+    echo = Echo(forget)
+    (found,) = translate(echo, "Green tea, please.", glossary={"tea": "Grüntee", "green": "grün"})
+    assert found.text == "grün Grüntee, PLEASE."
+    (found,) = translate(Echo(forget), "Read <a href='#'>this page</a> now.", format="html")
+    assert found.text == "READ <a href='#'>THIS PAGE</a> NOW."
+    # A term inside a part of a sentence whose markup was lost as well.
+    (found,) = translate(Echo(forget), "Drink <b>more tea</b> now.", format="html", glossary={"tea": "Tee"})
+    assert found.text == "DRINK <b>MORE Tee</b> NOW."
+    assert found.alternatives == ()
+
+
+def test_a_part_that_is_known_already_is_not_translated_again() -> None:
+    echo = Echo(lambda text: "Lost." if "ZX1" in text else text.upper())
+    found = translate(echo, "Stop", "Now <b>stop</b>", "Stop <i>now</i>", format="html")
+    assert [text.text for text in found] == ["STOP", "NOW <b>STOP</b>", "STOP <i>NOW</i>"]
+    sent = [text for batch in echo.batches for text in batch]
+    assert len(sent) == len(set(sent))
+
+
+def test_alternatives_of_a_text_are_those_of_its_sentences() -> None:
+    (found,) = translate(Echo(), "One here. Two here.", alternatives=2)
+    assert [(each.text, each.score) for each in found.alternatives] == [
+        ("One here. 0 Two here. 0", 0.0),
+        ("One here. 1 Two here. 1", -1.0),
+    ]
+
+
+def test_who_is_unsure_says_what_was_considered() -> None:
+    with pytest.raises(LanguageNotDetectedError, match=r"considered were .*German \(0\.") as caught:
+        translate(Echo(), "Kaffee", source="auto")
+    assert caught.value.body()["param"] == "source"
+    (found,) = translate(Echo(), "Kaffee", source=None, target="fr", best_guess=True)
+    assert 0 < found.confidence < SURE
+    with pytest.raises(UnsupportedLanguageError, match="Japanese"):
+        translate(Echo(), "駅はどこですか。", source="auto")
+
+
+def test_a_model_that_is_absent_says_how_it_is_installed() -> None:
+    with pytest.raises(ModelAbsentError, match="Install them with: magic"):
+        translate(Echo(), "Hello.", model="gone")
+
+
+def test_a_short_text_does_not_wait_out_the_splitting_of_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app import translation
+
+    gate = threading.Event()
+    plain = translation.make_plan
+
+    def held(texts: Sequence[str], *rest: Any) -> Any:
+        if len(texts[0]) > SHORT:
+            assert gate.wait(10)
+        return plain(texts, *rest)
+
+    monkeypatch.setattr(translation, "make_plan", held)
+
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            options = TranslationOptions(source="en", target="de")
+            long = asyncio.create_task(subject.prepare(["Word. " * SHORT], options, Timeline()))
+            await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                await subject.prepare(["Word."], options, Timeline())
+            assert not long.done()
+            gate.set()
+            assert len((await long).texts) == 1
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_is_closed_stops_the_model() -> None:
+    closed = threading.Event()
+
+    class Endless(Echo):
+        def translate(self, batch: Any, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[None]:
+            try:
+                while True:
+                    yield None
+            finally:
+                closed.set()
+
+    async def run() -> None:
+        async with service(Endless()) as subject:
+            timeline = Timeline()
+            plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
+            stream = subject.stream(plan, timeline, LABELS)
+            reading = asyncio.create_task(stream.texts())
+            await asyncio.sleep(0.05)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            stream.close("cancelled")
+            assert await asyncio.to_thread(closed.wait, 5)
+
+    asyncio.run(run())
