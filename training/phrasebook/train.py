@@ -41,6 +41,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("run", type=Path, help="folder of the run's log, curves, checkpoint and weights")
     parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--stop", type=int, help="end at this step of the schedule, to go on later")
     parser.add_argument("--batch", type=int, default=64, help="English sentences a step, each into three languages")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=1)
@@ -216,7 +217,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             rows.writerow(["step", "seconds", "rate", "loss", *TARGETS])
         started, losses = time.monotonic(), []
         blocks = math.ceil(options.steps / BLOCK)
-        for index in range(first, blocks):
+        stop = blocks if options.stop is None else min(blocks, options.stop // BLOCK)
+        for index in range(first, stop):
             for place, (source, target) in enumerate(block(encoder, options.seed, index, options.batch)):
                 step = index * BLOCK + place
                 rate = learning_rate(options.rate, step / (blocks * BLOCK), step)
@@ -231,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                         f"step {step + 1} at {time.monotonic() - started:.0f} s, rate {rate:.1e}: {np.mean(losses):.4f}"
                     )
                     losses.clear()
-            if (index + 1) % options.save_every == 0 or index + 1 == blocks:
+            if (index + 1) % options.save_every == 0 or index + 1 == stop:
                 save(options.run, network, optimizer, index + 1)
                 shares = exactly_right(network, encoder, checked)
                 seconds = time.monotonic() - started
