@@ -82,6 +82,19 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
     assert 0.8 < soundfile.info(path).duration < 2.0
 
 
+@pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
+def test_say_writes_to_standard_output(run, tmp_path, recognise, given):
+    done = run("say", SENTENCE, "-o", "-", *given)
+    assert (done.returncode, done.stderr) == (0, b"")
+    pcm, rate = done.stdout, 24_000
+    if given[1:] == ["pcm"]:
+        pcm = np.frombuffer(done.stdout, "<i2")
+    else:
+        assert given or done.stdout.startswith(b"RIFF")
+        rate = None
+    assert "window" in recognise(pcm, rate).split()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
