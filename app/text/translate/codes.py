@@ -41,8 +41,8 @@ def _accepted() -> dict[str, tuple[str, ...]]:
     for row in ROWS:
         for name in (row.code, row.tag, row.name, *row.others):
             accepted.setdefault(_key(name), []).append(row.code)
-    # A bare ISO 639-3 language means the member whose tag carries no script; then the others.
-    for row in sorted(ROWS, key=lambda row: ("-" in row.tag, row.code)):
+    # A bare language means the member whose tag it is, else (zho, kas) the first; then the others.
+    for row in ROWS:
         language = row.code.partition("_")[0]
         for name in (language, row.tag.partition("-")[0]):
             codes = accepted.setdefault(_key(name), [])

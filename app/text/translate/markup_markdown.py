@@ -281,7 +281,7 @@ class _Inline:
             return self._close_bracket(start, end, line_end)
         if group == "run":
             return self._run(start, end)
-        return self._add(start, end, Kind.VOID)  # auto, note, math, template
+        return self._add(start, end, Kind.MARK if group == "note" else Kind.VOID)  # auto, math, template
 
     def _tag(self, start: int, end: int, line_end: int) -> int:
         source = self._source

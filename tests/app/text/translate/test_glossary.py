@@ -27,6 +27,8 @@ from app.text.translate.glossary import Glossary
         ({"שלום": "Peace"}, "שלום! השלום", "ZX1! השלום", "ZX1!", "Peace!"),
         ({"नमस्ते": "Hi", "नमस": "no"}, "नमस्ते दुनिया", "ZX1 दुनिया", "ZX1 world", "Hi world"),
         ({"कि": "that"}, "किताब कि की", "किताब ZX1 की", "ZX१", "that"),
+        ({"ก": "k"}, "กิน ก", "กิน ZX1", "ZX1", "k"),
+        ({"ab": "1", "ab c": "2", "ab cd": "3"}, "ab c, ab", "ZX1, ZX2", "ZX1 ZX2", "2 1"),
         ({"I": "Je"}, "I think, İstanbul I", "ZX1 think, İstanbul ZX2", "ZX2 ZX1", "Je Je"),
         ({}, "See https://a.b/c?d=e. Or a.b@c.de!", "See ZX1. Or ZX2!", "ZX1 ou ZX2", "https://a.b/c?d=e ou a.b@c.de"),
         ({"a": "x"}, "at a https://a.b/a", "at ZX1 ZX2", "ZX2 ZX1", "https://a.b/a x"),
