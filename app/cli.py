@@ -1,4 +1,4 @@
-"""The command `nightingale`: serve, say, models (list, pull, verify), bench.
+"""The command `nightingale`: serve, say, translate, models (list, pull, verify), bench.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -113,6 +113,15 @@ def _parser() -> _Parser:
     say.add_argument("--lang", help="language (default: the voice's)")
     say.add_argument("--seed", type=_integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
     say.set_defaults(run=_say)
+
+    translate = commands.add_parser("translate", parents=[common], help="translate a text")
+    translate.add_argument("text", metavar="TEXT", help="what to translate; - reads it from standard input")
+    translate.add_argument("--target", metavar="LANG", required=True, help="language: fr, fra_Latn, French, ...")
+    translate.add_argument("--source", metavar="LANG", default="auto", help="language of TEXT (default: detected)")
+    translate.add_argument("--model", help="model (default: nllb-200-distilled-600m)")
+    translate.add_argument("--format", choices=("text", "markdown", "html"), default="text", help="what TEXT is")
+    translate.add_argument("--beams", type=_integer(1, 8), default=1, help="hypotheses to keep, 1 to 8 (default 1)")
+    translate.set_defaults(run=_translate)
 
     models = commands.add_parser("models", help="list, pull and verify models")
     actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -317,6 +326,26 @@ def _read_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandError(f"standard input is not UTF-8 (byte {error.start})", USAGE_ERROR) from None
+
+
+def _translate(arguments: argparse.Namespace, settings: Settings) -> int:
+    text = arguments.text if arguments.text != "-" else _read_stdin()
+    if not text.strip():
+        raise EmptyInputError("there is no text to translate")
+    _log(settings)
+    from app.local import translate
+    from app.sentences import TranslationOptions
+
+    options = TranslationOptions(
+        target=arguments.target,
+        source=arguments.source,
+        model=arguments.model,
+        beams=arguments.beams,
+        format=arguments.format,
+    )
+    translated = asyncio.run(translate(settings, text, options)).text
+    sys.stdout.write(translated if translated.endswith("\n") else translated + "\n")
+    return 0
 
 
 def _list(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""Speech in this process, without a server: what `nightingale say` and `nightingale bench` run.
+"""Speech and translation in this process, without a server: what `nightingale say`, `translate` and `bench` run.
 
 The parts are the server's own, so that what is heard and measured here is what the server does.
 """
@@ -14,8 +14,11 @@ from app import metrics
 from app.catalog import Catalog
 from app.config import Settings
 from app.jobs import ModelState, ModelStatus
+from app.library import require
 from app.pipeline import SpeechStream
+from app.sentences import TranslatedText, TranslationOptions
 from app.speech import SpeechOptions, SpeechService
+from app.translation import TranslationService
 from app.worker import ModelWorker
 from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
@@ -52,7 +55,10 @@ class LocalSpeech:
 
 @asynccontextmanager
 async def open_speech(settings: Settings, model: str | None) -> AsyncIterator[LocalSpeech]:
-    """Load a model on a thread of its own. Raises UnknownModelError, ModelAbsentError, ModelFailedError."""
+    """Load a model on a thread of its own.
+
+    Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelFailedError.
+    """
     catalog = Catalog(settings)
     # Only the shapes of this text are needed, and the first call of each compiles them.
     worker = ModelWorker(catalog.load, warmup=False)
@@ -60,9 +66,35 @@ async def open_speech(settings: Settings, model: str | None) -> AsyncIterator[Lo
     name = service.model_name(model)
     worker.start()
     try:
-        await asyncio.to_thread(_wait_until_loaded, worker.request_load(name))
+        require(catalog, worker, name, "text-to-speech")
+        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
         _, synthesizer = service.model(name)
         yield LocalSpeech(service, name, synthesizer)
+    finally:
+        service.close()
+        await asyncio.to_thread(worker.stop)
+
+
+async def translate(settings: Settings, text: str, options: TranslationOptions) -> TranslatedText:
+    """Load the model of `options` on a thread of its own and translate `text`. Raises ServiceError."""
+    catalog = Catalog(settings)
+    worker = ModelWorker(catalog.load, warmup=False)
+    service = TranslationService(settings, catalog, worker)
+    name = service.default_model if options.model is None else catalog.resolve(options.model)
+    worker.start()
+    try:
+        require(catalog, worker, name, "translation")
+        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
+        timeline = Timeline()
+        plan = await service.prepare([text], options, timeline)
+        stream = service.stream(plan, timeline, metrics.Labels(name, "translate", False))
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            (translated,) = await stream.texts()
+            outcome = "ok"
+        finally:
+            stream.close(outcome)
+        return translated
     finally:
         service.close()
         await asyncio.to_thread(worker.stop)
