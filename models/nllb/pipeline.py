@@ -24,6 +24,7 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
+from models.layers.projection import GROUP
 from models.nllb import guard, search, stages
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
@@ -57,8 +58,8 @@ def load(spec: ModelSpec) -> NllbTranslator:
         coverage = Coverage.read(Path(spec.files["coverage"]))
     if spec.bits not in (0, 4, 8):
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
-    if spec.bits and config.d_model % 64:
-        raise WeightsError(f"{spec.name}: only widths that are multiples of 64 can be quantised, not {config.d_model}")
+    if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
+        raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantised")
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)

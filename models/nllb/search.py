@@ -125,7 +125,7 @@ def _verify(stages: Stages, group: Group, sentence: Sentence, found: Found) -> t
     Returns the first token that is not the draft's, and its place; None if the translation is whole. Keys and values
     of draft tokens that did not stand lie at later places: they are masked until they are written over.
     """
-    draft = list(sentence.draft[: sentence.limit - 1])
+    draft = list(sentence.draft[: sentence.limit])
     size = len(draft) + 2
     if stages.padded:
         size = min(bucket(size, PROMPT_BUCKETS), group.past[0].shape[2])
@@ -133,11 +133,13 @@ def _verify(stages: Stages, group: Group, sentence: Sentence, found: Found) -> t
     ids = [END, sentence.target, *draft]
     said = stages.verify(mx.array([ids + [PAD] * (size - len(ids))], dtype=mx.int32), mx.array([0]), group)
     for at, token in enumerate(np.array(said)[0].tolist()[1 : len(ids)]):
-        if found.append(token, sentence):
+        finished = found.append(token, sentence)
+        stands = at < len(draft) and draft[at] == token
+        found.accepted += stands
+        if finished:
             return None, 0
-        if at >= len(draft) or draft[at] != token:
+        if not stands:
             return token, at + 2
-        found.accepted += 1
     raise AssertionError("the last position has no draft token after it")
 
 

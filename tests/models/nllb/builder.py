@@ -62,7 +62,7 @@ TINY: dict[str, Any] = {
     "decoder_layers": 3,
     "encoder_attention_heads": 4,
     "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 96,
+    "encoder_ffn_dim": 192,
     "decoder_ffn_dim": 128,
     "max_position_embeddings": 64,
     "scale_embedding": True,
@@ -102,7 +102,11 @@ def write_config(folder: Path, **changes: Any) -> Path:
 
 
 def official_arrays(config: NllbConfig, seed: int, loudness: float = 1.0) -> Arrays:
-    """Random weights by their official names; the end of a sentence is `loudness` times as loud as other tokens."""
+    """Random weights by their official names; the end of a sentence is `loudness` times as loud as other tokens.
+
+    Attention is sharp, so that the source matters, and the last norm's weights have both signs: with ones alone a
+    token would mostly follow itself, as embeddings are tied.
+    """
     rng = np.random.RandomState(seed)
     width, found = config.d_model, dict[str, np.ndarray]()
 
@@ -110,7 +114,8 @@ def official_arrays(config: NllbConfig, seed: int, loudness: float = 1.0) -> Arr
         found[name] = (rng.standard_normal(shape) * scale + around).astype(np.float32)
 
     def linear(name: str, inputs: int, outputs: int) -> None:
-        put(f"{name}.weight", outputs, inputs, scale=1.4 / math.sqrt(inputs))
+        sharp = 2 if name.endswith(("q_proj", "k_proj", "encoder_attn.out_proj")) else 1
+        put(f"{name}.weight", outputs, inputs, scale=1.4 * sharp / math.sqrt(inputs))
         put(f"{name}.bias", outputs, scale=0.05)
 
     def norm(name: str) -> None:
@@ -134,6 +139,7 @@ def official_arrays(config: NllbConfig, seed: int, loudness: float = 1.0) -> Arr
             linear(f"{layer}.fc1", width, inner)
             linear(f"{layer}.fc2", inner, width)
             norm(f"{layer}.final_layer_norm")
+    put("model.decoder.layer_norm.weight", width)
     return found
 
 
@@ -142,7 +148,7 @@ def to_mx(arrays: Mapping[str, np.ndarray]) -> dict[str, mx.array]:
     return {name: mx.array(array) for name, array in arrays.items()}
 
 
-def files(folder: Path, seed: int = 0, loudness: float = 2.0, **changes: Any) -> dict[str, str]:
+def files(folder: Path, seed: int = 0, loudness: float = 1.5, **changes: Any) -> dict[str, str]:
     """A checkpoint in `folder`; ModelSpec.files of it."""
     path = write_config(folder, **changes)
     weights = folder / "model.safetensors"
@@ -150,7 +156,7 @@ def files(folder: Path, seed: int = 0, loudness: float = 2.0, **changes: Any) ->
     return {"config": str(path), "weights": str(weights), "tokenizer": str(tokenizer_file(folder))}
 
 
-def network(config: NllbConfig, seed: int = 0, loudness: float = 2.0, bits: int = 0) -> Nllb:
+def network(config: NllbConfig, seed: int = 0, loudness: float = 1.5, bits: int = 0) -> Nllb:
     """A network with random weights."""
     found = Nllb(config)
     load_weights(found, to_mx(official_arrays(config, seed, loudness)), "arrays")
@@ -158,7 +164,7 @@ def network(config: NllbConfig, seed: int = 0, loudness: float = 2.0, bits: int 
     return found
 
 
-def translator(folder: Path, seed: int = 0, loudness: float = 2.0, **options: Any) -> NllbTranslator:
+def translator(folder: Path, seed: int = 0, loudness: float = 1.5, **options: Any) -> NllbTranslator:
     """A translator of random weights, which says anything."""
     config = load_config(write_config(folder))
     tokenizer = NllbTokenizer(tokenizer_file(folder), config)

@@ -1,0 +1,357 @@
+"""The translator as the service sees it: batches, drafts, beams, second tries, cancellation. Random weights."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.contract import (
+    Cancelled,
+    InputTooLongError,
+    ModelRequestError,
+    ModelSpec,
+    Translation,
+    TranslationRequest,
+    UnknownLanguageError,
+)
+from models.nllb import guard
+from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
+from models.timeline import Stage, Timeline
+from tests.models.nllb.builder import WORDS, files, translator
+
+PAIRS = [("eng_Latn", "fra_Latn"), ("deu_Latn", "eng_Latn"), ("zho_Hans", "rus_Cyrl"), ("fra_Latn", "zho_Hans")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
+    return translator(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def padded(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
+    return translator(tmp_path_factory.mktemp("model"), padded=True)
+
+
+def requests(count: int, seed: int = 0, **options: Any) -> list[TranslationRequest]:
+    """Sentences of 1 to 12 words, in several pairs of languages."""
+    rng = random.Random(seed)
+    return [
+        TranslationRequest(" ".join(rng.choices(WORDS, k=rng.randint(1, 12))), *PAIRS[k % len(PAIRS)], **options)
+        for k in range(count)
+    ]
+
+
+def run(
+    model: NllbTranslator, batch: Sequence[TranslationRequest], timeline: Timeline | None = None
+) -> list[Translation]:
+    """All translations, in the batch's order."""
+    items = model.translate(batch, timeline or Timeline(), lambda: False)
+    found = {item.index: item for item in items if item is not None}
+    assert sorted(found) == list(range(len(batch)))
+    return [found[k] for k in range(len(batch))]
+
+
+def same(found: Translation, wanted: Translation, index: int) -> bool:
+    """Equal but for the index and the last digits of scores."""
+    pairs = list(zip((found.best, *found.alternatives), (wanted.best, *wanted.alternatives), strict=True))
+    return found.index == index and all(
+        a.text == b.text and a.tokens == b.tokens and np.isclose(a.score, b.score, rtol=1e-4, equal_nan=True)
+        for a, b in pairs
+    )
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_batch_says_what_its_sentences_say_alone(model: NllbTranslator, padded: NllbTranslator, beams: int) -> None:
+    """Mixed pairs, mixed lengths, more rows than one group holds; padded to buckets, and not."""
+    batch = requests(MAX_BATCH, beams=beams, alternatives=beams - 1)
+    alone = [run(model, [request])[0] for request in batch]
+    assert len({one.best.text for one in alone}) > 10
+    for each in (model, padded):
+        assert all(
+            same(found, wanted, k) for k, (found, wanted) in enumerate(zip(run(each, batch), alone, strict=True))
+        )
+
+
+def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
+    greedy = run(model, requests(1))[0]
+    assert math.isnan(greedy.best.score)
+    assert greedy.alternatives == ()
+    for found in run(model, requests(6, beams=4, alternatives=3)):
+        scores = [found.best.score, *(other.score for other in found.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+        assert all(score < 0 for score in scores)
+        texts = [found.best.text, *(other.text for other in found.alternatives)]
+        assert len(set(texts)) == len(texts)
+    assert max(len(found.alternatives) for found in run(model, requests(6, beams=4, alternatives=3))) == 3
+    assert all(len(found.alternatives) <= 1 for found in run(model, requests(6, beams=4, alternatives=1)))
+
+
+def test_unknown_never_comes_out(tmp_path: Path) -> None:
+    """Even where it is louder than everything else."""
+    loud = translator(tmp_path)
+    weight = np.array(loud.network.vocabulary.weight)
+    weight[3] = weight.mean(axis=0) + 50 * np.sign(weight[7])
+    from models.backend import mx
+
+    loud.network.vocabulary.weight = mx.array(weight)
+    for beams in (1, 2):
+        for found in run(loud, requests(4, beams=beams)):
+            assert 3 not in found.best.tokens
+            assert found.best.tokens
+
+
+@pytest.mark.parametrize("padding", [False, True])
+def test_drafts_change_nothing(model: NllbTranslator, padded: NllbTranslator, padding: bool) -> None:
+    """Whole, cut short, wrong at every position, longer than the translation, with ids that do not exist."""
+    each = padded if padding else model
+    for request in requests(4, seed=1):
+        wanted = run(model, [request])[0]
+        tokens = wanted.best.tokens
+        drafts = [tokens, tokens[: len(tokens) // 2], (*tokens, *tokens), (*tokens, 10**9), (-1, *tokens)]
+        drafts += [(*tokens[:k], (tokens[k] + 7) % 180 + 4, *tokens[k + 1 :]) for k in range(len(tokens))]
+        for draft in drafts:
+            found = run(each, [TranslationRequest(request.text, request.source, request.target, draft=draft)])[0]
+            assert same(found, wanted, 0)
+            right = next((k for k, (a, b) in enumerate(zip(draft, tokens, strict=False)) if a != b), len(draft))
+            assert found.accepted == min(right, len(tokens))
+
+
+def test_a_verified_draft_saves_steps(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = max(requests(8), key=lambda request: len(run(model, [request])[0].best.tokens))
+    wanted = run(model, [request])[0]
+    steps: list[int] = []
+    original = model.stages.step
+    monkeypatch.setattr(model.stages, "step", lambda *given: steps.append(1) or original(*given))
+    run(model, [request])
+    plain = len(steps)
+    steps.clear()
+    run(model, [TranslationRequest(request.text, request.source, request.target, draft=wanted.best.tokens)])
+    assert plain >= len(wanted.best.tokens) > 5
+    assert len(steps) <= 2
+
+
+def test_drafts_beside_other_sentences(model: NllbTranslator) -> None:
+    batch = requests(6)
+    wanted = run(model, batch)
+    drafted = [
+        TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[: k % 3 * 2])
+        for k, (request, one) in enumerate(zip(batch, wanted, strict=True))
+    ]
+    assert all(same(found, one, k) for k, (found, one) in enumerate(zip(run(model, drafted), wanted, strict=True)))
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_length_cap(tmp_path: Path, beams: int) -> None:
+    """A model that never ends is stopped at 1.5 times its source and ten."""
+    endless = translator(tmp_path, loudness=0.0)
+    found = run(endless, requests(8, beams=beams))
+    assert all(len(one.best.tokens) <= int(1.5 * one.source_tokens) + 10 for one in found)
+    assert any(len(one.best.tokens) == int(1.5 * one.source_tokens) + 10 for one in found)
+
+
+def test_blank_text_stays(model: NllbTranslator) -> None:
+    batch = [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in ("", " \n", "the cat")]
+    found = run(model, batch)
+    assert [one.best.text for one in found[:2]] == ["", " \n"]
+    assert found[2].source_tokens == 4
+
+
+def test_none_comes_between(model: NllbTranslator) -> None:
+    items = list(model.translate(requests(2), Timeline(), lambda: False))
+    assert items.count(None) >= 2
+
+
+def test_stages_are_timed(model: NllbTranslator) -> None:
+    """The time that the caller takes between two items is not the model's."""
+    import time
+
+    timeline = Timeline()
+    start = time.perf_counter()
+    for _ in model.translate(requests(3), timeline, lambda: False):
+        time.sleep(0.05)
+    assert set(timeline.stages) == {Stage.TRANSLATE_ENCODE, Stage.TRANSLATE_DECODE}
+    assert all(seconds > 0 for seconds in timeline.stages.values())
+    assert sum(timeline.stages.values()) < time.perf_counter() - start - 0.1
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("after", [0, 1, 5])
+def test_cancelled_between_steps(model: NllbTranslator, beams: int, after: int) -> None:
+    asked = iter(range(1000))
+    with pytest.raises(Cancelled):
+        list(model.translate(requests(3, beams=beams), Timeline(), lambda: next(asked) >= after))
+    assert next(asked) <= after + 2, "it must stop at once"
+    assert run(model, requests(3)), "and serve the next"
+
+
+def test_abandoned_generator(model: NllbTranslator) -> None:
+    """A caller may stop asking; the next batch is not harmed."""
+    wanted = [one.best.text for one in run(model, requests(3))]
+    items = model.translate(requests(3), Timeline(), lambda: False)
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    assert [one.best.text for one in run(model, requests(3))] == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"source": "eng"}, UnknownLanguageError, "'eng' is not among"),
+        ({"target": "xxx_Yyyy"}, UnknownLanguageError, "'xxx_Yyyy'"),
+        ({"beams": 0}, ModelRequestError, "between 1 and 8"),
+        ({"beams": 9}, ModelRequestError, "between 1 and 8"),
+        ({"beams": 2, "alternatives": 2}, ModelRequestError, "fewer than the 2 beams"),
+        ({"alternatives": -1}, ModelRequestError, "fewer than"),
+        ({"beams": 2, "draft": (5,)}, ModelRequestError, "beams=1"),
+        ({"text": " ".join(["the cat"] * 32)}, InputTooLongError, "66 tokens in one sentence; at most 64"),
+    ],
+)
+def test_refused_before_the_first_item(
+    model: NllbTranslator, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    request = TranslationRequest(**{"text": "the cat", "source": "eng_Latn", "target": "fra_Latn", **changes})
+    with pytest.raises(error, match=message):
+        model.check(request)
+    with pytest.raises(error, match=message):
+        next(iter(model.translate([*requests(2), request], Timeline(), lambda: False)))
+
+
+def test_the_longest_sentence(model: NllbTranslator) -> None:
+    request = TranslationRequest(" ".join(["the cat"] * 31), "eng_Latn", "fra_Latn")
+    assert run(model, [request])[0].source_tokens == 64
+
+
+def test_too_large_a_batch(model: NllbTranslator) -> None:
+    with pytest.raises(ModelRequestError, match="33 sentences in one batch; at most 32"):
+        next(iter(model.translate(requests(33), Timeline(), lambda: False)))
+
+
+def test_groups_bound_memory_and_padding(model: NllbTranslator) -> None:
+    """Rows times padded length, like lengths, one number of beams; nothing lost, nothing twice."""
+    batch = [*requests(20), *requests(12, seed=2, beams=8), TranslationRequest(" ".join(["the"] * 60), *PAIRS[0])]
+    works = [model._prepare(k, request, request.text) for k, request in enumerate(batch)]
+    groups = model._groups(works, 0)
+    assert sorted(work.index for group in groups for work in group) == list(range(len(batch)))
+    for group in groups:
+        assert len({work.request.beams for work in group}) == 1
+        assert len(group) * group[0].request.beams <= MAX_BATCH
+        assert len(group[-1].source) <= 4 * len(group[0].source) + 16
+
+
+class Scripted:
+    """Stands in for a search whose outcome is needed: what the guards are for happens with no random network."""
+
+    def __init__(self, model: NllbTranslator, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, Any]) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+        def search(works: Any, ngram: int, timeline: Timeline, cancelled: Any) -> Iterator[Any]:
+            for work in works:
+                self.asked.append((work.text, ngram))
+                tokens, ended = outcomes[work.text, ngram]
+                yield work, [Found(list(tokens), ended=ended, halted=guard.loops(tokens))]
+
+        from models.nllb.search import Found
+
+        monkeypatch.setattr(model, "_search", search)
+
+
+def ids(model: NllbTranslator, text: str) -> list[int]:
+    return model.tokenizer.encode(text, "eng_Latn")[1:-1]
+
+
+def test_a_loop_is_tried_once_more(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, good = ids(model, "she" + " sees" * 10), ids(model, "she sees")
+    first = Scripted(model, monkeypatch, {("the cat", 0): (loop, False), ("the cat", 3): (good, True)})
+    request = TranslationRequest("the cat", "eng_Latn", "fra_Latn")
+    assert run(model, [request])[0].best.text == "she sees"
+    assert first.asked == [("the cat", 0), ("the cat", 3)]
+    Scripted(model, monkeypatch, {("the cat", 0): (loop, False), ("the cat", 3): (loop, False)})
+    assert run(model, [request])[0].best.text == "she sees", "cut, where the second try loops as well"
+
+
+def test_a_source_that_loops_may(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "the" + " the" * 11
+    Scripted(model, monkeypatch, {(text, 0): (ids(model, "sees" + " sees" * 11), True)})
+    assert run(model, [TranslationRequest(text, "eng_Latn", "fra_Latn")])[0].best.text == "sees" + " sees" * 11
+
+
+def test_a_random_network_halts_where_it_loops(tmp_path: Path) -> None:
+    """The real search: greedy output of an endless network repeats itself, and is stopped long before the cap."""
+    endless = translator(tmp_path, seed=3, loudness=0.0)
+    batch = [TranslationRequest("the cat sees a big dog and then she goes home now", *pair) for pair in PAIRS]
+    found = run(endless, batch)
+    assert all(not guard.loops(one.best.tokens) for one in found)
+
+
+def test_a_lost_clause_is_translated_for_itself(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "the red cat sees the big dog, she goes home now."
+    first, second = "the red cat sees the big dog,", "she goes home now."
+    outcomes = {
+        (text, 0): (ids(model, "dog"), True),
+        (first, 0): (ids(model, "Hello World ."), True),
+        (second, 0): (ids(model, "and then home ."), True),
+    }
+    asked = Scripted(model, monkeypatch, outcomes)
+    found = run(model, [TranslationRequest(text, "eng_Latn", "fra_Latn")])[0]
+    assert found.best.text == "Hello World and then home ."
+    assert found.source_tokens == len(ids(model, text)) + 2
+    assert [one for one, _ in asked.asked] == [text, first, second]
+    outcomes |= {(first, 0): (ids(model, ""), True), (second, 0): (ids(model, ""), True)}
+    assert run(model, [TranslationRequest(text, "eng_Latn", "fra_Latn")])[0].best.text == "dog", "no better in parts"
+
+
+def test_capitals(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Scripted(model, monkeypatch, {("The cat runs", 0): (ids(model, "she sees"), True), ("CAT", 0): ([5], True)})
+    assert run(model, [TranslationRequest("THE CAT RUNS", "eng_Latn", "fra_Latn")])[0].best.text == "SHE SEES"
+    run(model, [TranslationRequest("CAT", "eng_Latn", "fra_Latn")])
+    assert [text for text, _ in asked.asked] == ["The cat runs", "CAT"]
+
+
+def test_shortlist(tmp_path: Path) -> None:
+    """Only tokens of the list come out, through every kind of search; a list of everything changes nothing."""
+    whole = translator(tmp_path)
+    listed = translator(tmp_path, shortlist=1)
+    kinds: list[dict[str, Any]] = [{}, {"beams": 3}]
+    for options in kinds:
+        batch = requests(8, **options)
+        for request, found in zip(batch, run(listed, batch), strict=True):
+            allowed = set(whole.tokenizer.shortlist(request.target[4:], 1).tolist())
+            assert set(found.best.tokens) <= allowed
+    assert [one.best for one in run(listed, requests(8))] != [one.best for one in run(whole, requests(8))]
+
+
+@pytest.mark.parametrize(("bits", "alike"), [(8, 0.99), (4, 0.7)])
+def test_fewer_bits(tmp_path: Path, bits: int, alike: float) -> None:
+    """Quantised weights give nearly the same hidden states, and translations come out."""
+    from models.backend import mx
+
+    given = files(tmp_path)
+    whole, small = load(ModelSpec("tiny", "nllb", given)), load(ModelSpec("tiny", "nllb", given, bits=bits))
+    source = mx.array([whole.tokenizer.encode("the cat sees a dog", "eng_Latn")])
+    a, b = (np.array(each.network.encode(source, mx.array([7]))[0]).ravel() for each in (whole, small))
+    cosine = float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    assert alike < cosine < 1 - 1e-7
+    assert all(one.best.text for one in run(small, requests(4))) == all(
+        one.best.text for one in run(whole, requests(4))
+    )
+
+
+def test_coverage(tmp_path: Path) -> None:
+    """A demonstrator refuses what it was not made for, before anything is computed."""
+    from models.contract import OutsideCoverageError
+
+    class Only:
+        def check(self, text: str, source: str, target: str) -> None:
+            if text != "the cat":
+                raise OutsideCoverageError(text)
+
+    model = translator(tmp_path, coverage=Only())
+    assert run(model, [TranslationRequest("the cat", "eng_Latn", "fra_Latn")])
+    with pytest.raises(OutsideCoverageError, match="the dog"):
+        model.check(TranslationRequest("the dog", "eng_Latn", "fra_Latn"))
