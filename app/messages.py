@@ -30,7 +30,12 @@ class _Message(BaseModel):
 
 
 class Start(_Message):
-    """First message: how to speak. `sample_rate` in Hz; None keeps the model's."""
+    """First message: how to speak. `sample_rate` in Hz; None keeps the model's.
+
+    `input` "llm" says that the text is a language model's, as it writes it: Markdown, code, addresses and emoji are
+    made speakable, and it is cut where that is soonest heard. `translate_to`, `source` and `translate_model` have the
+    text translated first.
+    """
 
     type: Literal["start"]
     model: UnicodeText | None = None
@@ -41,6 +46,10 @@ class Start(_Message):
     lang: UnicodeText | None = None
     seed: Seed = 0
     timestamps: StrictBool = False
+    input: Literal["text", "llm"] = "text"
+    translate_to: UnicodeText | None = None
+    source: UnicodeText | None = None
+    translate_model: UnicodeText | None = None
 
 
 class Text(_Message):
@@ -82,10 +91,14 @@ class Ready(_Message):
     format: str
     sample_rate: int
     channels: Literal[1] = 1
+    translate_to: str | None = None
 
 
 class WordTiming(_Message):
-    """A word, when it is spoken, and which characters of the text (since the last flush) it is."""
+    """A word, when it is spoken, and which characters it is of the text since the last flush.
+
+    Of a text that is translated or cleaned first, they are characters of what is spoken.
+    """
 
     text: str
     start: float
@@ -95,13 +108,17 @@ class WordTiming(_Message):
 
 
 class Chunk(_Message):
-    """What the binary frames that follow hold. `words` only with `timestamps`; a pause has no text."""
+    """What the binary frames that follow hold. `words` only with `timestamps`; a pause has no text.
+
+    `source_text` is what the client sent for this sentence, on its first chunk, where that is not what is spoken.
+    """
 
     type: Literal["chunk"] = "chunk"
     sequence: int
     text: str
     start: float
     duration: float
+    source_text: str | None = None
     words: tuple[WordTiming, ...] | None = None
 
 

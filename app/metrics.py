@@ -192,9 +192,13 @@ def _record_request(timeline: Timeline, values: tuple[str, str, str], outcome: O
 
 def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
     """Feed one finished translation request into the histograms. Call once per request."""
+    if _record_request(timeline, labels.values(), outcome):
+        record_volume(timeline, labels, volume)
+
+
+def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
+    """Feed what was translated for a request, or for a part of one."""
     values = labels.values()
-    if not _record_request(timeline, values, outcome):
-        return
     if volume.first is not None:
         translation_first.labels(*values).observe(volume.first - timeline.started)
     translation_sentences.labels(*values).inc(volume.sentences)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app import errors, metrics
+from app.interpreting import Interpreter
 from app.jobs import CancelToken, Priority
 from app.jobs import Utterance as Spoken
+from app.sentences import TranslationOptions
 from app.text.errors import (
     MarkupError,
     NothingToSpeakError,
@@ -40,7 +42,7 @@ SILENCE_PIECE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Options that were checked against a loaded model."""
+    """Options that were checked against a loaded model. `route` says how to translate first, if at all."""
 
     model: str
     synthesizer: Synthesizer
@@ -49,6 +51,7 @@ class Speaker:
     language: str
     speed: float
     seed: int
+    route: TranslationOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class SpokenChunk:
     """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
 
     `words` are those this piece finishes. A pause has no text. `audible` is the offset of the first sample that can
-    be heard, if there is one.
+    be heard, if there is one. `source` is what the client sent for the sentence, on its first piece, where that is not
+    the text that is spoken; then characters are counted in what is spoken.
     """
 
     pcm: Pcm
@@ -78,6 +82,16 @@ class SpokenChunk:
     char_end: int
     words: tuple[Word, ...]
     audible: float | None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Some text to speak, which begins at character `offset` of the client's. `source`: what was sent for it."""
+
+    text: str
+    offset: int = 0
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,7 @@ class _Sentence:
     utterance: Utterance
     offset: int
     spoken: Spoken
+    source: str | None
 
 
 class SpeechStream:
@@ -97,16 +112,19 @@ class SpeechStream:
         speaker: Speaker,
         timeline: Timeline,
         labels: metrics.Labels,
+        interpreter: Interpreter | None = None,
     ) -> None:
         self.timeline = timeline
         self.speaker = speaker
         self.cancelled = CancelToken()
+        self._interpreter = interpreter
+        self._spoken_characters = 0
         self._worker = worker
         self._g2p = g2p
         self.labels = labels
         self._playback = metrics.Playback()
         # Unbounded by count: callers bound the characters of one stream.
-        self._pieces: asyncio.Queue[tuple[str, int] | None] = asyncio.Queue()
+        self._pieces: asyncio.Queue[Passage | None] = asyncio.Queue()
         # Unbounded by type, bounded by _room.
         self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
@@ -121,9 +139,14 @@ class SpeechStream:
         self._producer = asyncio.create_task(self._produce())
         self._chunks = self._consume()
 
-    def feed(self, text: str, offset: int = 0) -> None:
-        """Speak `text`, which begins at character `offset` of the client's text."""
-        self._pieces.put_nowait((text, offset))
+    def feed(self, text: str, offset: int = 0, source: str | None = None) -> None:
+        """Speak `text`, which begins at character `offset` of the client's; `source` as in Passage."""
+        self._pieces.put_nowait(Passage(text, offset, source))
+
+    def anticipate(self, partial: str) -> None:
+        """The text that will be fed next begins like this: translate it ahead of time, if there is time."""
+        if self._interpreter is not None and partial:
+            self._interpreter.speculate(partial)
 
     def finish(self) -> None:
         """No more text follows."""
@@ -160,6 +183,8 @@ class SpeechStream:
         if outcome != "ok":
             self.cancelled.cancel()
         self._producer.cancel()
+        if self._interpreter is not None:
+            self._interpreter.close()
         for spoken in self._submitted:
             spoken.close()
         metrics.record(self.timeline, self.labels, outcome, self._playback)
@@ -169,9 +194,9 @@ class SpeechStream:
     async def _produce(self) -> None:
         nothing: errors.ServiceError | None = None
         try:
-            while (piece := await self._pieces.get()) is not None:
+            while (passage := await self._pieces.get()) is not None:
                 try:
-                    await self._plan(*piece)
+                    await self._interpret(passage)
                 except errors.NothingToSpeakError as error:
                     nothing = error
             if self._count == 0:
@@ -183,7 +208,24 @@ class SpeechStream:
         finally:
             self._looked_ahead.set()
 
-    async def _plan(self, text: str, offset: int) -> None:
+    async def _interpret(self, passage: Passage) -> None:
+        """Plan a passage, translated sentence by sentence if this stream is to be."""
+        if self._interpreter is None:
+            await self._plan(passage)
+            return
+        source = passage.source
+        async with aclosing(self._interpreter.interpret(passage.text)) as found:
+            async for each in found:
+                if isinstance(each, Pause):
+                    await self._room.acquire()
+                    self._put(each)
+                    continue
+                sent = each.source if passage.source is None else source
+                await self._plan(Passage(each.text, self._spoken_characters, sent))
+                self._spoken_characters += len(each.text) + 1
+                source = None
+
+    async def _plan(self, passage: Passage) -> None:
         loop = asyncio.get_running_loop()
         speaker = self.speaker
         segments: Iterator[Utterance | Pause] | None = None
@@ -194,7 +236,9 @@ class SpeechStream:
                 if segments is None:
                     model = speaker.synthesizer
                     segments = iter(
-                        speaker.phonemizer.segments(text, symbols=model.symbols, max_phonemes=model.max_phonemes)
+                        speaker.phonemizer.segments(
+                            passage.text, symbols=model.symbols, max_phonemes=model.max_phonemes
+                        )
                     )
                 return next(segments, None)
 
@@ -205,21 +249,26 @@ class SpeechStream:
                 self._room.release()
                 return
             if isinstance(segment, Pause):
-                self._pauses = True
-            planned = segment if isinstance(segment, Pause) else self._submit(segment, offset)
-            self._count += 1
-            if self._count > 1:
-                self._looked_ahead.set()
-            self._planned.put_nowait(planned)
+                self._put(segment)
+            else:
+                self._put(self._submit(segment, passage))
+                passage = replace(passage, source=None)
 
-    def _submit(self, utterance: Utterance, offset: int) -> _Sentence:
+    def _put(self, planned: _Sentence | Pause) -> None:
+        self._pauses = self._pauses or isinstance(planned, Pause)
+        self._count += 1
+        if self._count > 1:
+            self._looked_ahead.set()
+        self._planned.put_nowait(planned)
+
+    def _submit(self, utterance: Utterance, passage: Passage) -> _Sentence:
         speaker = self.speaker
         request = SpeechRequest(utterance.text, utterance.phonemes, speaker.voice, speaker.speed, speaker.seed)
         priority, self._priority = self._priority, Priority.LATER
         with as_service_errors():
             spoken = self._worker.submit(speaker.model, request, self.timeline, self.cancelled, priority)
         self._submitted.add(spoken)
-        return _Sentence(utterance, offset, spoken)
+        return _Sentence(utterance, passage.offset, spoken, passage.source)
 
     # From computed chunks to chunks in place.
 
@@ -236,7 +285,7 @@ class SpeechStream:
             self._room.release()
 
     async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
-        utterance, offset = sentence.utterance, sentence.offset
+        utterance, offset, source = sentence.utterance, sentence.offset, sentence.source
         begin = self._position / self._rate
         ends: list[float] = []
         spoken_words = 0
@@ -254,13 +303,15 @@ class SpeechStream:
                     )
                 if chunk.last:
                     self._submitted.discard(sentence.spoken)
-                yield self._place(
+                placed = self._place(
                     chunk.pcm,
                     utterance.text,
                     offset + utterance.char_start,
                     offset + utterance.char_end,
                     tuple(words),
                 )
+                yield replace(placed, source=source)
+                source = None
         self._submitted.discard(sentence.spoken)
 
     def _place(self, pcm: Pcm, text: str, char_start: int, char_end: int, words: tuple[Word, ...]) -> SpokenChunk:

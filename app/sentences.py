@@ -92,13 +92,14 @@ class PlannedText:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that was checked against a loaded model."""
+    """A request that was checked against a loaded model. `draft`: tokens that may begin its first sentence's."""
 
     route: Route
     options: TranslationOptions
     beams: int
     texts: tuple[PlannedText, ...]
     glossary: Glossary
+    draft: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

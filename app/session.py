@@ -1,8 +1,8 @@
 """StreamSession: the protocol of `WS /v1/audio/stream` as a value.
 
-Frames and audio go in, effects come out; there is no I/O and no clock, so every rule of the protocol is tested without
-a socket. Text between two flushes is a *set*: it has one stream of audio, one `Timeline`, and is answered by exactly
-one `done` or one `error`.
+Frames, audio and times go in, effects come out; there is no I/O and no clock, so every rule of the protocol is tested
+without a socket. Text between two flushes is a *set*: it has one stream of audio, one `Timeline`, and is answered by
+exactly one `done` or one `error`.
 
     NEW --start--> OPEN --end--> ENDING --last set answered--> CLOSED
 """
@@ -18,7 +18,9 @@ from pydantic import BaseModel, ValidationError
 from app import messages
 from app.errors import BodyTooLargeError, DrainingError, EmptyInputError, ProtocolError, ServiceError, TextTooLongError
 from app.pipeline import SpokenChunk, as_service_errors
-from app.text.stream import SentenceBuffer
+from app.text.llm.live import LiveText, Speakable
+from app.text.llm.plain import PlainText, TextSource
+from app.text.llm.policy import BoundaryPolicy
 from models.timeline import Timeline
 
 # Sets that may wait to be spoken; a client that flushes more often than that is not listening.
@@ -41,11 +43,25 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Speak:
-    """Speak `text`, which begins at character `offset` of the set's text."""
+    """Speak `text`, which begins at character `offset` of the set's text.
+
+    `source` is what the client sent for it, where that is something else; `waited` the seconds that its beginning had
+    to wait for its end to come.
+    """
 
     set_id: int
     text: str
     offset: int
+    source: str | None = None
+    waited: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anticipate:
+    """The next text of the set will begin with `text`."""
+
+    set_id: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class Close:
     reason: str
 
 
-Effect = Send | Prepare | Speak | Finish | Drop | Close
+Effect = Send | Prepare | Speak | Anticipate | Finish | Drop | Close
 
 
 class State(Enum):
@@ -88,8 +104,9 @@ class StreamSession:
         self._max_characters = max_characters
         self._max_frame_bytes = max_frame_bytes
         self._timestamps = False
-        self._language = "en-us"
-        self._buffer = SentenceBuffer()
+        self._llm = False
+        self._languages: tuple[str, str | None] = ("en-us", None)
+        self._source: TextSource = PlainText("en-us")
         self._set_id = 0
         self._characters = 0
         self._pending = False
@@ -106,21 +123,33 @@ class StreamSession:
         """Whether a set waits for its answer."""
         return bool(self._unanswered)
 
-    def receive(self, frame: str | bytes) -> list[Effect]:
-        """A frame from the client."""
+    def receive(self, frame: str | bytes, now: float = 0.0) -> list[Effect]:
+        """A frame from the client, at `now` seconds."""
         if self.state is State.CLOSED:
             return []
         try:
-            return self._handle(self._parse(frame))
+            return self._handle(self._parse(frame), now)
         except ServiceError as error:
             return self.fail(error)
 
-    def ready(self, ready: messages.Ready) -> list[Effect]:
-        """The options of `start` were found good."""
+    def ready(self, ready: messages.Ready, source: str | None = None) -> list[Effect]:
+        """The options of `start` were found good. `source`: the language of the text, if it is to be translated."""
         self.state = State.OPEN
-        self._language = ready.lang
-        self._buffer = SentenceBuffer(ready.lang)
+        self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
+        self._source = self._new_source()
         return [Send(ready)]
+
+    def next_deadline(self) -> float | None:
+        """When `tick` is to be called unless something is received before; None: not at all."""
+        return self._source.next_deadline() if self.state is State.OPEN else None
+
+    def tick(self, now: float) -> list[Effect]:
+        """Time passed: text that looked unfinished may be finished after all."""
+        return self._speak(self._source.tick(now)) if self.state is State.OPEN else []
+
+    def queued(self, seconds: float, now: float) -> None:
+        """The client has `seconds` of audio that it has not played yet, at `now`."""
+        self._source.queued(seconds, now)
 
     def chunk(self, chunk: SpokenChunk) -> list[Effect]:
         """A piece of audio is about to be sent."""
@@ -141,6 +170,7 @@ class StreamSession:
             text=chunk.text,
             start=round(chunk.start, 6),
             duration=round(chunk.duration, 6),
+            source_text=chunk.source,
             words=words,
         )
         self._sequence += 1
@@ -165,13 +195,13 @@ class StreamSession:
         reason = error.message.encode()[:120].decode(errors="ignore")
         return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, reason)]
 
-    def drain(self) -> list[Effect]:
+    def drain(self, now: float = 0.0) -> list[Effect]:
         """The server is going down: speak what was sent, then close."""
         if self.state is State.CLOSED:
             return []
         error = DrainingError("The server is shutting down.")
         self._farewell = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
-        return self._end() if self.state is not State.ENDING else []
+        return self._end(now) if self.state is not State.ENDING else []
 
     def _parse(self, frame: str | bytes) -> BaseModel:
         size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
@@ -188,11 +218,12 @@ class StreamSession:
         except ValidationError as error:
             raise ProtocolError(*_explain(error)) from None
 
-    def _handle(self, message: BaseModel) -> list[Effect]:
+    def _handle(self, message: BaseModel, now: float) -> list[Effect]:
         if isinstance(message, messages.Start):
             if self.state is not State.NEW:
                 raise ProtocolError("The session has started already; 'start' comes once, first.")
             self._timestamps = message.timestamps
+            self._llm = message.input == "llm"
             return [Prepare(message)]
         if self.state is State.NEW:
             raise ProtocolError("The first message must be 'start'.")
@@ -201,12 +232,12 @@ class StreamSession:
         if self.state is State.ENDING:
             raise ProtocolError("After 'end' only 'cancel' is accepted.")
         if isinstance(message, messages.Text):
-            return self._hear(message.text)
+            return self._hear(message.text, now)
         if isinstance(message, messages.Flush):
-            return self._flush()
-        return self._end()
+            return self._flush(now)
+        return self._end(now)
 
-    def _hear(self, text: str) -> list[Effect]:
+    def _hear(self, text: str, now: float) -> list[Effect]:
         if self._characters + len(text) > self._max_characters:
             raise TextTooLongError(
                 f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
@@ -216,21 +247,26 @@ class StreamSession:
         self._characters += len(text)
         self._pending = self._pending or bool(text.strip())
         with as_service_errors():
-            return self._speak(self._buffer.feed(text))
-
-    def _speak(self, sentences: list[str]) -> list[Effect]:
-        effects: list[Effect] = []
-        for sentence in sentences:
-            # The sentences joined are the fragments joined, so offsets add up.
-            offset, self._cursor = self._cursor, self._cursor + len(sentence)
-            if sentence.strip():
-                self._committed = True
-                effects.append(Speak(self._set_id, sentence, offset))
+            effects = self._speak(self._source.feed(text, now))
+        pending = self._source.pending
+        if pending.strip() and self._languages[1] is not None:
+            effects.append(Anticipate(self._set_id, pending))
         return effects
 
-    def _flush(self) -> list[Effect]:
+    def _speak(self, pieces: list[Speakable]) -> list[Effect]:
+        effects: list[Effect] = []
+        for piece in pieces:
+            # The pieces joined are the fragments joined, so offsets add up.
+            offset, self._cursor = self._cursor, self._cursor + len(piece.text)
+            if piece.text.strip():
+                self._committed = True
+                source = piece.original if self._llm else None
+                effects.append(Speak(self._set_id, piece.text, offset, source, piece.waited))
+        return effects
+
+    def _flush(self, now: float) -> list[Effect]:
         with as_service_errors():
-            effects = self._speak(self._buffer.flush())
+            effects = self._speak(self._source.flush(now))
         if not self._committed:
             self._next_set()
             error = EmptyInputError("There is no text to speak since the last flush.", param="text")
@@ -250,17 +286,21 @@ class StreamSession:
         self._committed = False
 
     def _cancel(self) -> list[Effect]:
-        self._buffer = SentenceBuffer(self._language)
+        self._source = self._new_source()
         self._next_set()
         self._unanswered.clear()
         effects: list[Effect] = [Drop(), Send(messages.Done(cancelled=True, chunks=self._set_chunks))]
         self._set_chunks = 0
         return effects + self._leave()
 
-    def _end(self) -> list[Effect]:
+    def _new_source(self) -> TextSource:
+        language, target = self._languages
+        return LiveText(BoundaryPolicy(language, target)) if self._llm else PlainText(language)
+
+    def _end(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self._pending or (self.state is State.OPEN and not self._heard_text and self._says_goodbye):
-            effects = self._flush()
+            effects = self._flush(now)
         self.state = State.ENDING
         return effects + self._leave()
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app import errors, metrics
 from app.catalog import OPENAI_NAMES
 from app.config import Settings
+from app.interpreting import Interpreter
 from app.library import Catalogue, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
-from app.text.languages import normalize_language
+from app.sentences import TranslationOptions
+from app.text.languages import normalize_language, primary_language
 from app.text.plan import Phonemizer, get_phonemizer
+from app.text.translate import codes
+from app.translation import AUTO, TranslationService
 from app.voices import language_of, resolve_alias
 from app.worker import ModelWorker
 from models.contract import Synthesizer
@@ -25,22 +29,36 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOptions:
-    """How to speak. None means the default. `speed` in [0.25, 4]."""
+    """How to speak. None means the default. `speed` in [0.25, 4].
+
+    With `translate_to` the text is translated from `source` (None or "auto": detected) by `translate_model` first, and
+    `lang` and the voice default to those of that language.
+    """
 
     model: str | None = None
     voice: str | None = None
     lang: str | None = None
     speed: float = 1.0
     seed: int = 0
+    translate_to: str | None = None
+    source: str | None = None
+    translate_model: str | None = None
 
 
 class SpeechService:
     """Checks requests, opens streams and counts them."""
 
-    def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalogue,
+        worker: ModelWorker,
+        translation: TranslationService | None = None,
+    ) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
+        self._translation = translation
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
@@ -133,14 +151,53 @@ class SpeechService:
     async def prepare(self, options: SpeechOptions) -> Speaker:
         """Check `options`. Raises ServiceError: unknown model, voice or language; model absent or loading."""
         model, synthesizer = self.model(options.model)
+        route = self._route(options)
+        lang = options.lang
+        if lang is None and route is not None:
+            lang = codes.tag(route.target)
         default = self.settings.default_voice if model == self.default_model else None
-        voice = options.voice or default or synthesizer.default_voice
+        voice = options.voice or self._voice_for(lang, synthesizer) or default or synthesizer.default_voice
         voice = resolve_alias(voice, synthesizer)
         with as_service_errors():
             synthesizer.check_voice(voice)
-            language = normalize_language(options.lang or language_of(voice, synthesizer.voices))
+            own = language_of(voice, synthesizer.voices)
+            if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
+                lang = own  # the voice's variety of it
+            language = normalize_language(lang or own)
         phonemizer = await self._phonemizer(language)
-        return Speaker(model, synthesizer, phonemizer, voice, language, options.speed, options.seed)
+        return Speaker(model, synthesizer, phonemizer, voice, language, options.speed, options.seed, route)
+
+    def _route(self, options: SpeechOptions) -> TranslationOptions | None:
+        """How to translate, checked; None: not at all."""
+        if options.translate_to is None:
+            for param in ("source", "translate_model"):
+                if getattr(options, param) is not None:
+                    raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
+            return None
+        service = self._translation_service()
+        route = service.route(options.translate_model, options.translate_to, "translate_to")
+        source = options.source
+        if source is not None and source.strip().lower() != AUTO:
+            source = service.language(source, route.translator, "source")
+        else:
+            source = None
+        return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
+
+    def _translation_service(self) -> TranslationService:
+        if self._translation is None:
+            raise errors.InvalidRequestError("Translation is not available here.", param="translate_to")
+        return self._translation
+
+    @staticmethod
+    def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
+        """The first voice of a language that the default voice does not speak; None: the default will do."""
+        if lang is None:
+            return None
+        wanted = primary_language(lang)
+        spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
+        if wanted == spoken:
+            return None
+        return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
 
     async def _phonemizer(self, language: str) -> Phonemizer:
         with as_service_errors():
@@ -148,4 +205,8 @@ class SpeechService:
 
     def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:
         """Open a stream; call on the event loop. It takes no slot: requests and sockets do."""
-        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels)
+        interpreter = None
+        if speaker.route is not None:
+            translating = replace(labels, model=speaker.route.model or "none")
+            interpreter = Interpreter(self._translation_service(), speaker.route, timeline, translating)
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter)

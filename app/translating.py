@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.jobs import CancelToken, Priority, Translations
@@ -150,11 +150,18 @@ class TranslationStream:
     """
 
     def __init__(
-        self, worker: ModelWorker, plan: Plan, timeline: Timeline, labels: metrics.Labels, *, in_order: bool
+        self,
+        worker: ModelWorker,
+        plan: Plan,
+        timeline: Timeline,
+        labels: metrics.Labels,
+        *,
+        in_order: bool,
+        cancelled: CancelToken | None = None,
     ) -> None:
         self.timeline = timeline
         self.labels = labels
-        self.cancelled = CancelToken()
+        self.cancelled = CancelToken() if cancelled is None else cancelled
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
         self._worker = worker
         self._plan = plan
@@ -175,16 +182,22 @@ class TranslationStream:
             pass
         return await asyncio.to_thread(self._join)
 
-    def close(self, outcome: metrics.Outcome) -> None:
-        """Stop what still works for this stream and record it. Later calls change nothing."""
+    def close(self, outcome: metrics.Outcome, *, whole: bool = True) -> None:
+        """Stop what still works for this stream and record it. Later calls change nothing.
+
+        Not `whole`: it is a part of a request that is recorded elsewhere, and of which other parts may go on.
+        """
         if self._recorded:
             return
         self._recorded = True
-        if outcome != "ok":
+        if outcome != "ok" and whole:
             self.cancelled.cancel()
         if self._batch is not None:
             self._batch.close()
-        metrics.record_translation(self.timeline, self.labels, outcome, self.volume)
+        if whole:
+            metrics.record_translation(self.timeline, self.labels, outcome, self.volume)
+        else:
+            metrics.record_volume(self.timeline, self.labels, self.volume)
 
     def _place(self) -> list[_Sentence]:
         sentences = []
@@ -210,6 +223,8 @@ class TranslationStream:
         while self._work.pieces:
             pieces = [self._work.pieces.popleft() for _ in range(min(size, len(self._work.pieces)))]
             requests = [request_for(self._plan, text, phrase.language) for phrase, _, text in pieces]
+            if position == 0 and self._plan.draft and self._in_order:
+                requests[0] = replace(requests[0], draft=self._plan.draft)
             with as_service_errors():
                 self._batch = self._worker.submit_batch(route.model, requests, self.timeline, self.cancelled, priority)
                 async for translation in self._batch:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from app import errors, metrics
 from app.config import Settings
+from app.jobs import CancelToken
 from app.library import Catalogue, require
 from app.sentences import Plan, Route, TranslationOptions, make_plan
 from app.text.errors import UnknownTranslationLanguage
@@ -66,10 +67,10 @@ class TranslationService:
         require(self.catalog, self.worker, canonical, "translation")
         return canonical, self.worker.ready_translator(canonical)
 
-    def route(self, model: str | None, target: str) -> Route:
+    def route(self, model: str | None, target: str, param: str = "target") -> Route:
         """A warm model and a language it translates to. Raises what `model` raises, and UnsupportedLanguageError."""
         name, translator = self.model(model)
-        return Route(name, translator, self.language(target, translator, "target"))
+        return Route(name, translator, self.language(target, translator, param))
 
     @staticmethod
     def language(name: str, translator: Translator, param: str) -> str:
@@ -103,13 +104,20 @@ class TranslationService:
         return await self._in_thread(threads, lambda: make_plan(texts, route, source, options, timeline))
 
     def stream(
-        self, plan: Plan, timeline: Timeline, labels: metrics.Labels, *, in_order: bool = False
+        self,
+        plan: Plan,
+        timeline: Timeline,
+        labels: metrics.Labels,
+        *,
+        in_order: bool = False,
+        cancelled: CancelToken | None = None,
     ) -> TranslationStream:
         """Open a stream; call on the event loop.
 
         `in_order`: sentences can be iterated over, and the first is there soon; otherwise all texts are, soonest.
+        `cancelled` is that of the request it is a part of, if it is one.
         """
-        return TranslationStream(self.worker, plan, timeline, labels, in_order=in_order)
+        return TranslationStream(self.worker, plan, timeline, labels, in_order=in_order, cancelled=cancelled)
 
     def _check_size(self, texts: Sequence[str]) -> None:
         settings = self.settings

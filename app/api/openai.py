@@ -7,7 +7,9 @@ a complete reply.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -21,7 +23,9 @@ from app.api.reply import Reply, Shape
 from app.api.respond import error_response
 from app.api.services import Services, services
 from app.api.wire import ModelEntry, ModelList, SpeechBody, VoiceEntry, VoiceList
+from app.audio import subtitles
 from app.audio.encoders import Format, check_format, check_rate
+from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -29,8 +33,10 @@ from app.errors import (
     ServiceError,
     TextTooLongError,
     UnknownModelError,
+    UnsupportedFormatError,
 )
 from app.jobs import ModelStatus
+from app.pipeline import SpeechStream, SpokenChunk
 from app.speech import SpeechOptions
 from models.timeline import Timeline
 
@@ -117,14 +123,14 @@ class SpeechResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            name = check_format(self._body.response_format)
+            name, subtitle = self._format()
             self._check_input()
             self._app.speech.admit()
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return
         try:
-            await until_gone(receive, self._app.speech.aborted(), self._serve(name, scope, receive, send))
+            await until_gone(receive, self._app.speech.aborted(), self._serve(name, subtitle, scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
@@ -133,7 +139,21 @@ class SpeechResponse(Response):
         finally:
             self._app.speech.release()
 
-    async def _serve(self, name: Format, scope: Scope, receive: Receive, send: Send) -> None:
+    def _format(self) -> tuple[Format, SubtitleFormat | None]:
+        """The encoding of the audio, and what is sent in its place, if anything is."""
+        for kind in SUBTITLE_FORMATS:
+            if kind == self._body.response_format:
+                if self._sse:
+                    raise UnsupportedFormatError(f"'{kind}' is sent whole; it has no 'stream_format' sse.")
+                return "pcm", kind
+        try:
+            return check_format(self._body.response_format), None
+        except UnsupportedFormatError as error:
+            raise UnsupportedFormatError(f"{error.message[:-1]}, and {' or '.join(SUBTITLE_FORMATS)}.") from None
+
+    async def _serve(
+        self, name: Format, subtitle: SubtitleFormat | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         try:
             speaker = await self._app.speech.prepare(
                 SpeechOptions(
@@ -142,6 +162,9 @@ class SpeechResponse(Response):
                     lang=self._body.lang,
                     speed=self._body.speed,
                     seed=self._body.seed,
+                    translate_to=self._body.translate_to,
+                    source=self._body.source,
+                    translate_model=self._body.translate_model,
                 )
             )
             rate = check_rate(name, self._body.sample_rate or speaker.synthesizer.sample_rate)
@@ -161,6 +184,11 @@ class SpeechResponse(Response):
                 outcome = "rejected" if error.status < 500 else "failed"
                 await error_response(error)(scope, receive, send)
                 return
+            if subtitle is not None:
+                pieces = [first, *[chunk async for chunk in chunks]]
+                await self._send_subtitles(subtitle, stream, pieces, (scope, receive, send))
+                outcome = "ok"
+                return
             shape = Shape(name, rate, self._sse, len(self._body.input), self._app.settings.stall_seconds)
             reply = self._reply = Reply(stream, send, shape)
             if await stream.is_whole():
@@ -178,6 +206,20 @@ class SpeechResponse(Response):
             log.error("a reply broke off after %.2f s of audio: %s", self._timeline.audio_seconds, error)
         finally:
             stream.close(outcome)
+
+    async def _send_subtitles(
+        self,
+        kind: SubtitleFormat,
+        stream: SpeechStream,
+        chunks: Sequence[SpokenChunk],
+        exchange: tuple[Scope, Receive, Send],
+    ) -> None:
+        for chunk in chunks:
+            stream.delivered(chunk, sent=False)
+        headers = {"server-timing": self._timeline.server_timing(), "cache-control": "no-store"}
+        text = subtitles.render(subtitles.cues(chunks), kind)
+        async with asyncio.timeout(self._app.settings.stall_seconds):
+            await Response(text, headers=headers, media_type=subtitles.MEDIA_TYPES[kind])(*exchange)
 
     def _check_input(self) -> None:
         text, limit = self._body.input, self._app.settings.max_input_characters

@@ -21,8 +21,9 @@ from app.audio.encoders import Encoder, Format, check_format, check_rate, make_e
 from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
-from app.session import Close, Drop, Effect, Finish, Prepare, Send, Speak, StreamSession
+from app.session import Anticipate, Close, Drop, Effect, Finish, Prepare, Send, Speak, StreamSession
 from app.speech import SpeechOptions
+from app.text.translate import codes
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
 
@@ -42,6 +43,7 @@ class _ClosedError(Exception):
 class _Set:
     id: int
     stream: SpeechStream
+    spoken: bool = False
 
 
 @router.websocket("/v1/audio/stream")
@@ -67,6 +69,7 @@ class _Connection:
         self._turns: asyncio.Queue[_Set] = asyncio.Queue()
         self._speaking: asyncio.Task[None] | None = None
         self._active_at = time.monotonic()
+        self._played_out = 0.0
 
     async def serve(self) -> None:
         """Read until either side closes."""
@@ -97,7 +100,10 @@ class _Connection:
                     waiting.add(draining)
                 if self._speaking is not None:
                     waiting.add(self._speaking)
-                patience = max(0.0, self._active_at + self._app.settings.idle_seconds - time.monotonic())
+                wake = self._active_at + self._app.settings.idle_seconds
+                if (deadline := self._session.next_deadline()) is not None:
+                    wake = min(wake, deadline)
+                patience = max(0.0, wake - time.monotonic())
                 await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
                 if self._speaking is not None and self._speaking.done():
                     self._speaking.result()
@@ -110,14 +116,16 @@ class _Connection:
                         raise _ClosedError
                     self._active_at = time.monotonic()
                     frame = message.get("text")
-                    received = self._session.receive(message.get("bytes") or b"" if frame is None else frame)
-                    await self._carry_out(received)
+                    data = message.get("bytes") or b"" if frame is None else frame
+                    await self._carry_out(self._session.receive(data, self._active_at))
                     receiving = asyncio.create_task(self._socket.receive())
                 elif draining is not None and draining.done():
                     draining = None
-                    await self._carry_out(self._session.drain())
+                    await self._carry_out(self._session.drain(time.monotonic()))
                 elif time.monotonic() - self._active_at >= self._app.settings.idle_seconds:
                     await self._on_silence()
+                else:
+                    await self._carry_out(self._session.tick(time.monotonic()))
         finally:
             receiving.cancel()
             aborted.cancel()
@@ -139,8 +147,10 @@ class _Connection:
                     await self._send_json(message)
                 case Prepare(start):
                     await self._prepare(start)
-                case Speak(set_id, text, offset):
-                    self._set(set_id).stream.feed(text, offset)
+                case Speak(set_id, text, offset, source, waited):
+                    self._feed(self._set(set_id), text, offset, source, waited)
+                case Anticipate(set_id, text):
+                    self._set(set_id).stream.anticipate(text)
                 case Finish(set_id):
                     self._set(set_id).stream.finish()
                 case Drop():
@@ -153,7 +163,16 @@ class _Connection:
         try:
             name = check_format(start.format)
             speaker = await self._app.speech.prepare(
-                SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed, seed=start.seed)
+                SpeechOptions(
+                    model=start.model,
+                    voice=start.voice,
+                    lang=start.lang,
+                    speed=start.speed,
+                    seed=start.seed,
+                    translate_to=start.translate_to,
+                    source=start.source,
+                    translate_model=start.translate_model,
+                )
             )
             own = speaker.synthesizer.sample_rate
             rate = check_rate(name, own if start.sample_rate is None else start.sample_rate)
@@ -163,13 +182,29 @@ class _Connection:
             await self._carry_out(self._session.fail(error))
             return
         self._speaker, self._format, self._rate = speaker, name, rate
+        route = speaker.route
         ready = messages.Ready(
-            model=speaker.model, voice=speaker.voice, lang=speaker.language, format=name, sample_rate=rate
+            model=speaker.model,
+            voice=speaker.voice,
+            lang=speaker.language,
+            format=name,
+            sample_rate=rate,
+            translate_to=None if route is None else codes.tag(route.target),
         )
-        await self._carry_out(self._session.ready(ready))
+        await self._carry_out(self._session.ready(ready, None if route is None else route.source))
+
+    @staticmethod
+    def _feed(turn: _Set, text: str, offset: int, source: str | None, waited: float) -> None:
+        if not turn.spoken:
+            # Its clock starts with its first sentence: what was done for it before was not waited for.
+            turn.stream.timeline.started = time.perf_counter()
+            turn.spoken = True
+        if waited:
+            turn.stream.timeline.add(Stage.BOUNDARY, waited)
+        turn.stream.feed(text, offset, source)
 
     def _set(self, set_id: int) -> _Set:
-        """The set of that id, opened when its first sentence comes: its clock starts then."""
+        """The set of that id, opened when its first text comes."""
         found = self._sets.get(set_id)
         if found is None:
             if self._speaker is None:
@@ -199,6 +234,7 @@ class _Connection:
                 data = await self._encode(encoder, stream.timeline, chunk)
                 await self._carry_out(self._session.chunk(chunk))
                 stream.delivered(chunk, sent=bool(data))
+                self._note_queued(chunk.duration)
                 await self._send_audio(data)
             await self._send_audio(await self._encode(encoder, stream.timeline, None))
             outcome = "ok"
@@ -213,6 +249,12 @@ class _Connection:
             stream.close(outcome)
             self._sets.pop(turn.id, None)
         await self._carry_out(answer)
+
+    def _note_queued(self, seconds: float) -> None:
+        """A client that plays what it gets has so much more to play."""
+        now = time.monotonic()
+        self._played_out = max(self._played_out, now) + seconds
+        self._session.queued(self._played_out - now, now)
 
     async def _encode(self, encoder: Encoder, timeline: Timeline, chunk: SpokenChunk | None) -> bytes:
         with timeline.measure(Stage.AUDIO_ENCODE):

@@ -39,6 +39,9 @@ class SpeechBody(BaseModel):
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
+    translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
+    source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
+    translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
 
     @property
     def voice_name(self) -> str | None:

@@ -150,6 +150,7 @@ def test_ready_says_what_will_be_used(server: Any) -> None:
         "format": "pcm",
         "sample_rate": 16_000,
         "channels": 1,
+        "translate_to": None,
     }
 
 

@@ -1,0 +1,173 @@
+"""Subtitles of what was spoken, as SubRip (.srt) or WebVTT (www.w3.org/TR/webvtt1).
+
+Cues follow the words: one sentence or a part of it, at most two lines of 42 characters and seven seconds, as
+broadcasters' style guides have it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, get_args
+
+SubtitleFormat = Literal["srt", "vtt"]
+SUBTITLE_FORMATS: Final[tuple[SubtitleFormat, ...]] = get_args(SubtitleFormat)
+MEDIA_TYPES: Final[dict[SubtitleFormat, str]] = {"srt": "application/x-subrip", "vtt": "text/vtt"}
+
+LINE: Final = 42
+LINES: Final = 2
+MOST_SECONDS: Final = 7.0
+# Shorter ones cannot be read; they stay as long as nothing else is shown.
+LEAST_SECONDS: Final = 0.8
+
+_CLAUSE_END: Final = re.compile(r"[,;:、，；：—–]\W*$")
+_BLANK: Final = re.compile(r"\s*\n\s*")
+
+
+class TimedWord(Protocol):
+    """A word, when it is spoken (seconds), and where it is in the text."""
+
+    @property
+    def start(self) -> float: ...
+
+    @property
+    def end(self) -> float: ...
+
+    @property
+    def char_start(self) -> int: ...
+
+
+class TimedText(Protocol):
+    """A piece of speech: its sentence, which begins at character `char_start`, and the words that it finishes."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def char_start(self) -> int: ...
+
+    @property
+    def start(self) -> float: ...
+
+    @property
+    def duration(self) -> float: ...
+
+    @property
+    def words(self) -> Sequence[TimedWord]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What is shown from `start` to `end`, in seconds."""
+
+    start: float
+    end: float
+    text: str
+
+
+def cues(pieces: Iterable[TimedText]) -> list[Cue]:
+    """The cues of a whole speech, in order; they do not overlap."""
+    found: list[Cue] = []
+    for text, start, end, words in _sentences(pieces):
+        found += _cut(text, start, end, words)
+    return [
+        Cue(cue.start, _until(cue, found[index + 1] if index + 1 < len(found) else None), cue.text)
+        for index, cue in enumerate(found)
+    ]
+
+
+def render(found: Sequence[Cue], kind: SubtitleFormat) -> str:
+    """The file's text."""
+    if kind == "vtt":
+        blocks = [f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{_vtt_text(cue.text)}\n" for cue in found]
+        return "\n".join(["WEBVTT\n", *blocks])
+    blocks = [
+        f"{number}\n{_time(cue.start, ',')} --> {_time(cue.end, ',')}\n{cue.text}\n"
+        for number, cue in enumerate(found, 1)
+    ]
+    return "\n".join(blocks)
+
+
+_Sentence = tuple[str, float, float, list[tuple[int, TimedWord]]]
+
+
+def _sentences(pieces: Iterable[TimedText]) -> Iterator[_Sentence]:
+    """Text, start, end and the words with their places in the text, of each sentence; pauses left out."""
+    text, position, start, end = "", -1, 0.0, 0.0
+    words: list[tuple[int, TimedWord]] = []
+    for piece in pieces:
+        if not piece.text:
+            continue
+        if piece.char_start != position or piece.text != text:
+            if text:
+                yield text, start, end, words
+            text, position, start, words = piece.text, piece.char_start, piece.start, []
+        end = piece.start + piece.duration
+        words += [(word.char_start - piece.char_start, word) for word in piece.words]
+    if text:
+        yield text, start, end, words
+
+
+def _cut(text: str, start: float, end: float, words: list[tuple[int, TimedWord]]) -> Iterator[Cue]:
+    """The cues of one sentence. Without word times it is shown whole, its lines after each other."""
+    if not words:
+        lines = textwrap.wrap(_one_line(text), LINE * LINES) or [""]
+        share = (end - start) / len(lines)
+        for index, line in enumerate(lines):
+            yield Cue(start + index * share, start + (index + 1) * share, _wrap(line))
+        return
+    first = 0
+    while first < len(words):
+        last = _last_word(text, words, first)
+        begin = words[first][0] if first else 0
+        stop = words[last + 1][0] if last + 1 < len(words) else len(text)
+        yield Cue(words[first][1].start, words[last][1].end, _wrap(_one_line(text[begin:stop])))
+        first = last + 1
+
+
+def _last_word(text: str, words: list[tuple[int, TimedWord]], first: int) -> int:
+    """The last word of the cue that begins with word `first`: the last clause end that fits, else the last word."""
+    best = fits = first
+    for index in range(first, len(words)):
+        stop = words[index + 1][0] if index + 1 < len(words) else len(text)
+        shown = _one_line(text[words[first][0] if first else 0 : stop])
+        if len(textwrap.wrap(shown, LINE)) > LINES or words[index][1].end - words[first][1].start > MOST_SECONDS:
+            # A clause of a word or two is not worth a cue.
+            return best if best > first + 1 else fits
+        fits = index
+        if _CLAUSE_END.search(shown):
+            best = index
+    return fits
+
+
+def _until(cue: Cue, following: Cue | None) -> float:
+    end = max(cue.end, cue.start + LEAST_SECONDS)
+    return end if following is None else max(cue.start, min(end, following.start))
+
+
+def _one_line(text: str) -> str:
+    return _BLANK.sub(" ", text.strip())
+
+
+def _wrap(text: str) -> str:
+    """At most two lines of about the same length."""
+    if len(text) <= LINE:
+        return text
+    for width in range(-(-len(text) // LINES), LINE + 1):
+        lines = textwrap.wrap(text, width)
+        if len(lines) <= LINES:
+            return "\n".join(lines)
+    return "\n".join(textwrap.wrap(text, LINE))
+
+
+def _vtt_text(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _time(seconds: float, point: str) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{point}{rest % 1000:03}"

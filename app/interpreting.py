@@ -1,0 +1,183 @@
+"""Text in one language, sentences in another as they are translated: what stands before a stream that speaks.
+
+While an unfinished sentence of a text that is still being written waits for its end, it is translated already
+(`speculate`). The tokens of that serve as a draft of the whole sentence: the model verifies them in one pass and goes
+on where they stop being right, so that what is said does not depend on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+
+from app import errors, metrics
+from app.jobs import CancelToken, Priority, Translations
+from app.sentences import Plan, TranslationOptions, request_for
+from app.text import markup
+from app.text.errors import MarkupError
+from app.text.spans import Pause
+from app.translation import AUTO, TranslationService
+from app.worker import ModelWorker
+from models.contract import ModelRequestError
+from models.timeline import Timeline
+
+# Seconds of silence where the client's text has an empty line, as app.text.plan makes it within one language.
+PARAGRAPH_PAUSE = 0.35
+# Words that a partial sentence must have, and must have gained, before it is translated ahead of time.
+LEAST_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """A sentence and its translation: both as the client is to see them. `seconds`: when it was there."""
+
+    source: str
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    source: str
+    tokens: tuple[int, ...]
+
+
+class Interpreter:
+    """Translates the passages of one stream in turn. `close` it in the end.
+
+    The language of the text, where it is not given, is that of the first passage.
+    """
+
+    def __init__(
+        self, service: TranslationService, options: TranslationOptions, timeline: Timeline, labels: metrics.Labels
+    ) -> None:
+        self.cancelled = CancelToken()
+        self.timeline = timeline
+        self._service = service
+        self._worker: ModelWorker = service.worker
+        self._options = options
+        self._labels = labels
+        self._draft: _Draft | None = None
+        self._speculated = ""
+        self._speculating: asyncio.Task[None] | None = None
+        self._running: Translations | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The language of the text, FLORES-200 or as the client named it; None until it is known."""
+        named = self._options.source
+        return None if named is None or named.strip().lower() == AUTO else named
+
+    async def interpret(self, passage: str) -> AsyncGenerator[Interpreted | Pause, None]:
+        """The sentences of `passage`, translated, each as soon as it is. Explicit pauses stay in their places.
+
+        Raises ServiceError: what TranslationService.prepare raises, and what the model refuses.
+        """
+        await self._stop_speculating()
+        position = 0
+        for mark in (*_pauses(passage), None):
+            end = len(passage) if mark is None else mark.start
+            async for interpreted in self._translate(_words_alone(passage[position:end])):
+                yield interpreted
+            if mark is not None:
+                position = mark.end
+                yield Pause(mark.seconds)
+
+    async def _translate(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
+        if not any(map(str.isalnum, text)):
+            return
+        plan = await self._service.prepare([text], self._options, self.timeline)
+        planned = plan.texts[0]
+        if self.source is None and planned.language is not None:
+            self._options = replace(self._options, source=planned.language)
+        if planned.document is None:
+            yield Interpreted(text, text, 0.0)  # in the right language already
+            return
+        if self._draft is not None and text.lstrip().startswith(self._draft.source):
+            plan = replace(plan, draft=self._draft.tokens)
+        self._draft = None
+        stream = self._service.stream(plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled)
+        outcome: metrics.Outcome = "cancelled"
+        position = 0
+        try:
+            async for sentence in stream:
+                start = text.find(sentence.source, position)
+                if start >= 0:
+                    if position and "\n\n" in text[position:start].replace(" ", ""):
+                        yield Pause(PARAGRAPH_PAUSE)
+                    position = start + len(sentence.source)
+                yield Interpreted(sentence.source, sentence.translation.text, sentence.seconds)
+            outcome = "ok"
+        finally:
+            stream.close(outcome, whole=False)
+
+    # Ahead of time.
+
+    def speculate(self, partial: str) -> None:
+        """Translate the beginning of a sentence, unless that is being done or would not help. Returns at once."""
+        partial = partial.strip()
+        gained = len(partial.split()) - len(self._speculated.split())
+        if self.source is None or self._options.beams > 1 or self._options.glossary or gained < LEAST_WORDS:
+            return
+        if self._speculating is not None or self._worker.depth()[Priority.FIRST]:
+            return
+        self._speculated = partial
+        self._speculating = asyncio.create_task(self._translate_ahead(partial))
+
+    async def _translate_ahead(self, partial: str) -> None:
+        try:
+            plan = await self._service.prepare([partial], self._options, self.timeline)
+            await self._fetch_draft(plan, partial)
+        except (errors.ServiceError, ModelRequestError):
+            pass  # what is wrong with the text is said when it is whole
+        finally:
+            self._speculating = None
+
+    async def _fetch_draft(self, plan: Plan, partial: str) -> None:
+        planned = plan.texts[0]
+        if planned.document is None or planned.language is None or len(planned.document.segments) != 1:
+            return
+        request = request_for(plan, planned.document.segments[0].text, planned.language)
+        if self._draft is not None and partial.startswith(self._draft.source):
+            request = replace(request, draft=self._draft.tokens)
+        # Its own record of time: these seconds are not waited for.
+        self._running = self._worker.submit_batch(
+            plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER
+        )
+        try:
+            async for translation in self._running:
+                self._draft = _Draft(partial, translation.best.tokens)
+        finally:
+            self._running.close()
+            self._running = None
+
+    async def _stop_speculating(self) -> None:
+        """A whole sentence is there: the model thread must be free for it."""
+        task, self._speculated = self._speculating, ""
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def close(self) -> None:
+        """Stop everything."""
+        self.cancelled.cancel()
+        if self._speculating is not None:
+            self._speculating.cancel()
+
+
+def _pauses(text: str) -> list[markup.PauseMark]:
+    try:
+        return [mark for mark in markup.parse(text, english=False) if isinstance(mark, markup.PauseMark)]
+    except MarkupError as error:
+        raise errors.MarkupError(str(error)) from error
+
+
+def _words_alone(text: str) -> str:
+    """Without pronunciations: they are of another language's word."""
+    parts, position = [], 0
+    for mark in markup.parse(text, english=False):
+        if isinstance(mark, markup.Pronunciation):
+            parts += [text[position : mark.start], text[mark.word_start : mark.word_end]]
+            position = mark.end
+    return "".join([*parts, text[position:]])
