@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers load wheel clean
+.PHONY: help setup dev run test lint types check parity bench peers translationpeers load wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -65,6 +65,9 @@ bench: setup ## time the model in this process, stage by stage
 
 peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same weights, same run
 	$(PARITY_PY) loadtest/kokoro_peers.py --onnx $(ARGS)
+
+translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
+	$(PARITY_PY) loadtest/nllb_peers.py $(ARGS)
 
 load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)

@@ -24,12 +24,10 @@ Names = tuple[str, ...]
 
 def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dtype: mx.Dtype = mx.float32) -> None:
     """Put `arrays` into `network`, as `dtype`. Raises WeightsError naming what is missing, extra or misshapen."""
-    config = network.config
-    shapes = {name: shape for names, shape in _layout(config).values() for name in names}
-    check(arrays, shapes, source)
+    check(arrays, shapes(network.config), source)
     # The checkpoint's arrays are read lazily: each is cast and joined before the next is touched.
     ready = []
-    for ours, (names, _) in _layout(config).items():
+    for ours, (names, _) in _layout(network.config).items():
         parts = [arrays[name].astype(dtype) for name in names]
         joined = parts[0] if len(parts) == 1 else mx.concatenate(parts)
         mx.eval(joined)
@@ -38,14 +36,19 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     network.freeze()
 
 
-def check(arrays: Mapping[str, mx.array], shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Raise WeightsError unless `arrays` has exactly `shapes`, but for copies of the tied embedding."""
+def shapes(config: NllbConfig) -> dict[str, tuple[int, ...]]:
+    """Every array of an official checkpoint, and its shape."""
+    return {name: shape for names, shape in _layout(config).values() for name in names}
+
+
+def check(arrays: Mapping[str, mx.array], wanted: Mapping[str, tuple[int, ...]], source: str) -> None:
+    """Raise WeightsError unless `arrays` has exactly the `wanted` shapes, but for copies of the tied embedding."""
     given = set(arrays) - set(_TIED) - set(_COMPUTED)
-    problems = [f"missing {name} {shapes[name]}" for name in sorted(set(shapes) - given)]
-    problems += [f"unexpected {name} {arrays[name].shape}" for name in sorted(given - set(shapes))]
-    for name in sorted(given & set(shapes)):
-        if arrays[name].shape != shapes[name]:
-            problems.append(f"{name} has shape {arrays[name].shape}, not {shapes[name]}")
+    problems = [f"missing {name} {wanted[name]}" for name in sorted(set(wanted) - given)]
+    problems += [f"unexpected {name} {arrays[name].shape}" for name in sorted(given - set(wanted))]
+    for name in sorted(given & set(wanted)):
+        if arrays[name].shape != wanted[name]:
+            problems.append(f"{name} has shape {arrays[name].shape}, not {wanted[name]}")
         elif not mx.issubdtype(arrays[name].dtype, mx.floating):
             problems.append(f"{name} is {arrays[name].dtype}, not a float type")
     for name in _TIED:
