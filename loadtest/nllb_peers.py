@@ -4,7 +4,8 @@
                                   [--shortlist 16384] [--batch 32] [--without torch,ctranslate2] [--json FILE]
 
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Rounds
-alternate between the peers, so that a noisy machine troubles all of them; medians and ratios are printed. PyTorch and CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits.
+alternate between the peers, so that a noisy machine troubles all of them; medians and ratios are printed. PyTorch and
+CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits.
 """
 
 from __future__ import annotations
