@@ -23,6 +23,8 @@ from app.text.llm.plain import PlainText, TextSource
 from app.text.llm.policy import BoundaryPolicy
 from models.timeline import Timeline
 
+# Characters that are looked at in one turn of the event loop.
+SLICE = 4_000
 # Sets that may wait to be spoken; a client that flushes more often than that is not listening.
 MAX_SETS = 16
 
@@ -65,6 +67,13 @@ class Anticipate:
 
 
 @dataclass(frozen=True, slots=True)
+class More:
+    """Let others have their turn, then call `hear_on` with `text`: cleaning a long text at once would take too long."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The set has no more text."""
 
@@ -84,7 +93,7 @@ class Close:
     reason: str
 
 
-Effect = Send | Prepare | Speak | Anticipate | Finish | Drop | Close
+Effect = Send | Prepare | Speak | Anticipate | More | Finish | Drop | Close
 
 
 class State(Enum):
@@ -246,8 +255,23 @@ class StreamSession:
         self._heard_text = True
         self._characters += len(text)
         self._pending = self._pending or bool(text.strip())
+        return self._take(text, now)
+
+    def hear_on(self, text: str, now: float) -> list[Effect]:
+        """The rest of a text that was too long for one turn."""
+        if self.state is State.CLOSED:
+            return []
+        try:
+            return self._take(text, now)
+        except ServiceError as error:
+            return self.fail(error)
+
+    def _take(self, text: str, now: float) -> list[Effect]:
+        text, rest = text[:SLICE], text[SLICE:]
         with as_service_errors():
             effects = self._speak(self._source.feed(text, now))
+        if rest:
+            return [*effects, More(rest)]
         pending = self._source.pending
         if pending.strip() and self._languages[1] is not None:
             effects.append(Anticipate(self._set_id, pending))

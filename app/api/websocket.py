@@ -21,7 +21,7 @@ from app.audio.encoders import Encoder, Format, check_format, check_rate, make_e
 from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
-from app.session import Anticipate, Close, Drop, Effect, Finish, Prepare, Send, Speak, StreamSession
+from app.session import Anticipate, Close, Drop, Effect, Finish, More, Prepare, Send, Speak, StreamSession
 from app.speech import SpeechOptions
 from app.text.translate import codes
 from models.contract import Cancelled
@@ -151,6 +151,9 @@ class _Connection:
                     self._feed(self._set(set_id), text, offset, source, waited)
                 case Anticipate(set_id, text):
                     self._set(set_id).stream.anticipate(text)
+                case More(text):
+                    await asyncio.sleep(0)
+                    await self._carry_out(self._session.hear_on(text, time.monotonic()))
                 case Finish(set_id):
                     self._set(set_id).stream.finish()
                 case Drop():
