@@ -30,8 +30,8 @@ def test_unknown_languages_are_refused_with_the_list(given: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "code"),
-    [("fra_Latn", "fr"), ("zho_Hant", "zh"), ("English", "en"), ("pt_BR", "pt"), ("arb_Arab", "ar"), ("yue_Hant", "yue"),
-     ("sr-Latn", "sr"), ("xx-unknown", "xx"), ("", ""), ("_", "")],
+    [("fra_Latn", "fr"), ("zho_Hant", "zh"), ("English", "en"), ("pt_BR", "pt"), ("arb_Arab", "ar"),
+     ("yue_Hant", "yue"), ("sr-Latn", "sr"), ("xx-unknown", "xx"), ("", ""), ("_", "")],
 )  # fmt: skip
 def test_primary_language_of_anything(given: str, code: str) -> None:
     assert primary_language(given) == code

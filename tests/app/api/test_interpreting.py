@@ -1,0 +1,360 @@
+"""Speech in another language, over HTTP and WebSocket: a translator that writes capitals and a model that hums."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+THREE = "Where is the station? It is near the bridge. Thank you very much."
+SECONDS_PER_PHONEME = 0.02
+
+
+@pytest.fixture
+def server(translating: Any) -> Any:
+    translating.tone.begun.clear()
+    translating.tone.computed.clear()
+    translating.tone.gate.clear()
+    return translating
+
+
+def post(server: Any, **body: object) -> httpx.Response:
+    body = {"input": THREE, "source": "en", "translate_to": "fr"} | body
+    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=30)
+
+
+@contextmanager
+def session(server: Any, **start: object) -> Iterator[ClientConnection]:
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", **({"source": "en", "translate_to": "fr"} | start))
+        ready = json.loads(socket.recv(timeout=10))
+        assert ready["type"] == "ready", ready
+        yield socket
+
+
+def send(socket: ClientConnection, kind: str, **fields: object) -> None:
+    socket.send(json.dumps({"type": kind, **fields}))
+
+
+def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, dict[str, Any]]:
+    """(chunks, bytes of audio, done or error)"""
+    chunks: list[dict[str, Any]] = []
+    audio = 0
+    while True:
+        message = socket.recv(timeout=20)
+        if isinstance(message, bytes):
+            audio += len(message)
+        elif (event := json.loads(message))["type"] == "chunk":
+            chunks.append(event)
+        else:
+            return chunks, audio, event
+
+
+def spoken(chunks: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
+    return [(chunk["text"].strip(), chunk["source_text"]) for chunk in chunks if chunk["text"]]
+
+
+def test_http_speaks_the_translation(server: Any) -> None:
+    response = post(server)
+    assert response.status_code == 200, response.text
+    assert server.tone.begun == ["WHERE IS THE STATION?", "IT IS NEAR THE BRIDGE.", "THANK YOU VERY MUCH."]
+    assert len(response.content) > 44 + 2 * 24_000
+    one = post(server, input="Where is the station?")
+    stages = dict(re.findall(r"(\w+);dur=([\d.]+)", one.headers["server-timing"]))
+    assert {"translate_encode", "translate_decode", "g2p", "decoder"} <= set(stages)
+
+
+def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
+    with session(server, translate_to="spa_Latn", timestamps=True) as socket:
+        send(socket, "text", text="Where is the station?")
+        send(socket, "end")
+        chunks, _, _ = until_answer(socket)
+    (chunk,) = chunks
+    with connect(server.websocket_url) as socket:
+        for lang, words in (("es", chunk["words"]), ("en-us", None)):
+            send(socket, "start", lang=lang, timestamps=True)
+            assert json.loads(socket.recv(timeout=10))["lang"] == lang
+            send(socket, "text", text="WHERE IS THE STATION?")
+            send(socket, "flush")
+            found, _, _ = until_answer(socket)
+            assert (found[0]["words"] == words) == (lang == "es")
+            break
+
+
+def test_a_language_nobody_speaks_here_is_refused(server: Any) -> None:
+    error = post(server, translate_to="de").json()["error"]
+    assert (error["code"], error["param"]) == ("unsupported_language", "lang")
+    assert "de" in error["message"]
+    error = post(server, translate_to="Frensh").json()["error"]
+    assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")
+    assert "French" in error["message"]
+    error = post(server, source="Klingon").json()["error"]
+    assert (error["code"], error["param"]) == ("unsupported_language", "source")
+
+
+def test_a_source_without_a_target_is_a_mistake(server: Any) -> None:
+    response = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello.", "source": "en"})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "source"
+
+
+def test_absent_weights_are_named_on_both_surfaces(server: Any) -> None:
+    response = post(server, translate_model="absent-translator")
+    assert response.status_code == 503
+    assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", translate_to="fr", translate_model="absent-translator")
+        event = json.loads(socket.recv(timeout=10))
+    assert (event["type"], event["error"]["code"], event["fatal"]) == ("error", "model_not_installed", True)
+
+
+def test_text_outside_coverage_is_refused_before_any_audio(server: Any) -> None:
+    response = post(server, input="A quark is here.")
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "outside_coverage"
+    assert "'quark' is not in the phrase book" in response.json()["error"]["message"]
+
+
+def test_text_in_the_right_language_is_spoken_as_it_is(server: Any) -> None:
+    assert post(server, source="fr", input="Bonjour tout le monde.").status_code == 200
+    assert server.tone.begun == ["Bonjour tout le monde."]
+    assert server.shout.batches == []
+
+
+def test_the_source_is_detected(server: Any) -> None:
+    assert post(server, source=None, input="Où est la gare, s'il vous plaît ?", translate_to="es").status_code == 200
+    assert [request.source for request in server.shout.batches[0]] == ["fra_Latn"]
+
+
+def test_pauses_stay_and_foreign_pronunciations_go(server: Any) -> None:
+    response = post(server, input="Where is [Nguyen](/wˈɪn/)? [pause:0.5s] Thank you.", response_format="pcm")
+    plain = post(server, input="Where is Nguyen? Thank you.", response_format="pcm")
+    assert [request.text for batch in server.shout.batches for request in batch][:2] == [
+        "Where is Nguyen?",
+        "Thank you.",
+    ]
+    assert len(response.content) - len(plain.content) == 24_000
+
+
+def test_events_carry_both_texts(server: Any) -> None:
+    with session(server) as socket:
+        for start in range(0, len(THREE), 5):
+            send(socket, "text", text=THREE[start : start + 5])
+        send(socket, "end")
+        chunks, audio, done = until_answer(socket)
+    assert spoken(chunks) == [
+        ("WHERE IS THE STATION?", "Where is the station?"),
+        ("IT IS NEAR THE BRIDGE.", "It is near the bridge."),
+        ("THANK YOU VERY MUCH.", "Thank you very much."),
+    ]
+    assert [chunk["start"] for chunk in chunks] == pytest.approx(
+        [sum(chunk["duration"] for chunk in chunks[:k]) for k in range(3)]
+    )
+    assert audio == 2 * round(done["audio_duration"] * 24_000)
+    assert {"translate_encode", "translate_decode"} <= set(done["stages"])
+
+
+def test_a_sentence_is_spoken_while_the_next_is_translated(server: Any) -> None:
+    """The second sentence waits in the translator until the first was heard."""
+    with session(server) as socket:
+        send(socket, "text", text="Here is the first one. This one is gated for now. ")
+        send(socket, "flush")
+        first = json.loads(socket.recv(timeout=10))
+        assert first["text"].strip() == "HERE IS THE FIRST ONE."
+        assert isinstance(socket.recv(timeout=10), bytes)
+        server.shout.gate.set()
+        chunks, _, done = until_answer(socket)
+    assert [chunk["text"].strip() for chunk in chunks] == ["THIS ONE IS GATED FOR NOW."]
+    assert done["chunks"] == 2
+
+
+def test_two_languages_at_once(server: Any) -> None:
+    with session(server, translate_to="fr") as one, session(server, translate_to="es") as other:
+        for socket in (one, other):
+            send(socket, "text", text=THREE)
+            send(socket, "end")
+        assert [len(until_answer(socket)[0]) for socket in (one, other)] == [3, 3]
+    assert {request.target for batch in server.shout.batches for request in batch} == {"fra_Latn", "spa_Latn"}
+
+
+def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
+    closed = server.shout.closed
+    with session(server) as socket:
+        send(socket, "text", text="This is gated for good. ")
+        send(socket, "flush")
+        assert wait_until(lambda: server.shout.batches)
+        send(socket, "cancel")
+        _, audio, done = until_answer(socket)
+        assert (audio, done["cancelled"]) == (0, True)
+        assert wait_until(lambda: server.shout.closed == closed + 1)
+        send(socket, "text", text="And on.")
+        send(socket, "end")
+        chunks, _, _ = until_answer(socket)
+    assert [chunk["text"] for chunk in chunks] == ["AND ON."]
+
+
+def test_a_client_that_goes_stops_the_translator(server: Any, wait_until: Any) -> None:
+    closed = server.shout.closed
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            server.url + "/v1/audio/speech",
+            json={"input": "This is gated for good.", "source": "en", "translate_to": "fr"},
+            timeout=0.5,
+        )
+    assert wait_until(lambda: server.shout.closed == closed + 1)
+
+
+def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, "text", text="This is broken now. ")
+        send(socket, "flush")
+        _, _, answer = until_answer(socket)
+        assert (answer["type"], answer["error"]["code"], answer["fatal"]) == ("error", "model_failed", False)
+        send(socket, "text", text="And on.")
+        send(socket, "end")
+        assert until_answer(socket)[2]["type"] == "done"
+
+
+def test_metrics_count_what_was_translated_for_speech(server: Any) -> None:
+    def counted() -> float:
+        pattern = r'translation_sentences_total\{model="shout",streaming="false",surface="openai"\} ([\d.]+)'
+        found = re.search(pattern, server.metrics())
+        return float(found.group(1)) if found else 0.0
+
+    before = counted()
+    post(server)
+    assert counted() == before + 3
+
+
+# A language model's text.
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall(r"\s*\S+|\s+$", text)
+
+
+def test_a_language_models_text_is_cleaned_and_its_original_kept(server: Any) -> None:
+    text = (
+        "# The way\n\nGo **left** at the [bridge](https://example.org/b). 🎉 Then:\n\n```py\nprint(1)\n```\nStop there."
+    )
+    with session(server, input="llm") as socket:
+        for token in tokens(text):
+            send(socket, "text", text=token)
+        send(socket, "end")
+        chunks, _, _ = until_answer(socket)
+    said = " ".join(chunk["text"].strip() for chunk in chunks)
+    assert "GO LEFT AT THE BRIDGE" in said
+    assert not set("*#`🎉[") & set(said)
+    assert "PRINT" not in said
+    assert "".join(chunk["source_text"] or "" for chunk in chunks) == text
+
+
+def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
+    """And is not, where the order of words forbids: Japanese has its verb at the end."""
+    opening = "When you have crossed the old bridge, turn left at"
+    with session(server, input="llm") as socket:
+        for token in tokens(opening):
+            send(socket, "text", text=token)
+        first = json.loads(socket.recv(timeout=10))
+        assert first["text"].strip() == "WHEN YOU HAVE CROSSED THE OLD BRIDGE,"
+        send(socket, "cancel")
+    assert not any(request.text == opening for batch in server.shout.batches for request in batch)
+
+
+def test_silence_ends_a_sentence(server: Any) -> None:
+    """No look-ahead, no flush: the last sentence is not held back."""
+    with session(server, input="llm") as socket:
+        send(socket, "text", text="It is done.")
+        first = json.loads(socket.recv(timeout=10))
+        assert first["text"].strip() == "IT IS DONE."
+        send(socket, "flush")
+        _, _, done = until_answer(socket)
+    assert 0.05 < done["stages"]["boundary"] < 5
+
+
+def test_the_wait_for_a_boundary_is_a_stage(server: Any) -> None:
+    with session(server, input="llm") as socket:
+        send(socket, "text", text="It is ")
+        time.sleep(0.3)
+        send(socket, "text", text="done.")
+        send(socket, "end")
+        _, _, done = until_answer(socket)
+    assert done["stages"]["boundary"] >= 0.3
+    assert 'stage="boundary"' in server.metrics()
+
+
+def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: Any, wait_until: Any) -> None:
+    sentence = "The old man walks along the river with his dog"
+    with session(server, input="llm") as socket:
+        send(socket, "text", text=sentence)
+        assert wait_until(lambda: any(sentence.startswith(text[:8]) for text in server.shout.begun))
+        ahead = server.shout.begun[-1]
+        time.sleep(0.1)
+        send(socket, "text", text=" every day. And then")
+        first = json.loads(socket.recv(timeout=10))
+        send(socket, "end")
+        until_answer(socket)
+    assert first["text"].strip() == f"{sentence} every day.".upper()
+    (whole,) = [request for batch in server.shout.batches for request in batch if request.text.endswith("day.")]
+    assert whole.draft == (1,) * len(ahead.split())
+
+
+def test_a_long_markdown_text_in_one_message_holds_nobody_up(server: Any) -> None:
+    text = "This is *one* of many sentences. " * 500
+    with session(server, input="llm", voice="steady") as socket:
+        send(socket, "text", text=text)
+        slowest = 0.0
+        for _ in range(10):
+            start = time.perf_counter()
+            assert httpx.get(server.url + "/livez").status_code == 200
+            slowest = max(slowest, time.perf_counter() - start)
+        send(socket, "cancel")
+        until_answer(socket)
+    assert slowest < 1.0
+
+
+def test_idle_sockets_with_a_deadline_still_close(start_server: Any) -> None:
+    server = start_server(idle_seconds=0.5)
+    with connect(server.websocket_url) as socket:
+        send(socket, "start", input="llm")
+        assert json.loads(socket.recv(timeout=10))["type"] == "ready"
+        send(socket, "text", text="An unfinished")
+        error = json.loads(socket.recv(timeout=10))
+        assert error["error"]["code"] == "idle_timeout"
+        with pytest.raises(ConnectionClosed):
+            socket.recv(timeout=10)
+
+
+# Subtitles.
+
+
+def test_subtitles_in_the_language_that_is_spoken(server: Any) -> None:
+    response = post(server, response_format="srt")
+    assert response.headers["content-type"].startswith("application/x-subrip")
+    blocks = response.text.strip().split("\n\n")
+    assert [block.split("\n", 2)[2] for block in blocks] == [
+        "WHERE IS THE STATION?",
+        "IT IS NEAR THE BRIDGE.",
+        "THANK YOU VERY MUCH.",
+    ]
+    assert [block.split("\n")[0] for block in blocks] == ["1", "2", "3"]
+    vtt = post(server, response_format="vtt")
+    assert vtt.headers["content-type"].startswith("text/vtt")
+    assert vtt.text.startswith("WEBVTT\n\n00:00:00.")
+    audio = post(server, response_format="pcm").content
+    last = vtt.text.rstrip().split("\n")[-2].split(" --> ")[0]
+    minutes, seconds = last.split(":")[1:]
+    assert 0.6 < (60 * int(minutes) + float(seconds)) / (len(audio) / 48_000) < 0.8
+
+
+def test_subtitles_have_no_events(server: Any) -> None:
+    error = post(server, response_format="srt", stream_format="sse").json()["error"]
+    assert error["code"] == "unsupported_format"
+    error = post(server, response_format="ass").json()["error"]
+    assert error["message"].endswith("aac, and srt or vtt.")
