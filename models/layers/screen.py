@@ -19,14 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from models import native
-from models.backend import cpu_count, on_cpu
+from models.backend import cpu_count
 
 logger = logging.getLogger(__name__)
 
 MOST_INPUTS = 64  # of `Screen.largest` in one call
 # Sums may be reordered, or their loops would not become vector code; infinities stay what they are.
 _REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-_FLAGS = ("-O3", "-fPIC", "-shared", "-pthread", "-march=native", *_REORDER)
+_FLAGS = ("-O3", "-fPIC", "-shared", "-pthread", *_REORDER)
+_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # which of them is understood differs
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -34,9 +35,7 @@ Ints = npt.NDArray[np.int32]
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled routine; None on a GPU, or where it cannot be compiled."""
-    if not on_cpu():
-        return None
+    """The compiled routine; None where it cannot be compiled."""
     try:
         return ctypes.CDLL(str(_compile(Path(__file__).with_name("screen.c"))))
     except OSError as error:
@@ -59,9 +58,12 @@ def _compile(source: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             built = Path(scratch) / target.name
-            command = [compiler, *_FLAGS, str(source), "-o", str(built), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-            if done.returncode:
+            for tuned in _THIS_PROCESSOR:
+                command = [compiler, *_FLAGS, tuned, str(source), "-o", str(built), "-lm"]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+                if not done.returncode:
+                    break
+            else:
                 raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
             built.replace(target)
     return target
@@ -112,6 +114,8 @@ class Screen:
 
     def largest(self, x: Floats) -> Ints:
         """x [M, K], M at most 64 -> the row of each one's largest product, int32 [M]; `full` counts those computed."""
+        if len(x) > MOST_INPUTS:
+            raise ValueError(f"{len(x)} inputs; at most {MOST_INPUTS} are screened at once")
         x = np.ascontiguousarray(x, np.float32)
         count, rows = len(x), len(self._weight)
         step = np.maximum(np.abs(x).max(axis=1), 1e-30) / np.float32(127)

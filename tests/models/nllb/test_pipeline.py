@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.backend import on_cpu
 from models.contract import (
     Cancelled,
     InputTooLongError,
@@ -20,7 +21,7 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
 )
-from models.nllb import guard
+from models.nllb import guard, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.timeline import Stage, Timeline
 from tests.models.nllb.builder import WORDS, files, translator
@@ -324,6 +325,27 @@ def test_shortlist(tmp_path: Path) -> None:
             allowed = set(whole.tokenizer.shortlist(request.target[4:], 1).tolist())
             assert set(found.best.tokens) <= allowed
     assert [one.best for one in run(listed, requests(8))] != [one.best for one in run(whole, requests(8))]
+
+
+def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 8-bit copy of the output projection changes no token: alone, in batches, with drafts, with shortlists."""
+    batch = requests(12)
+    for shortlist in (0, 150):
+        plain = translator(tmp_path, shortlist=shortlist)
+        wanted = run(plain, batch)
+        with monkeypatch.context() as patch:
+            patch.setattr(vocabulary, "_WORTH_SCREENING", 1)
+            screened = translator(tmp_path, shortlist=shortlist)
+            found = run(screened, batch)
+            head = screened._head("fra_Latn")
+        if on_cpu():
+            assert head.screen is not None
+            assert head.screen.full > 0, "it must have been used"
+        assert plain._head("fra_Latn").screen is None
+        assert [one.best.tokens for one in found] == [one.best.tokens for one in wanted]
+        for request, one in zip(batch[:4], wanted, strict=False):
+            drafted = TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[:6])
+            assert run(screened, [drafted])[0].best.tokens == one.best.tokens
 
 
 @pytest.mark.parametrize(("bits", "alike"), [(8, 0.99), (4, 0.7)])

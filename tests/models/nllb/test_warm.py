@@ -1,0 +1,113 @@
+"""Warm-up: every shape is reported, and afterwards no batch asks for one that has not been run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.contract import TranslationRequest, WarmupStep
+from models.nllb.pipeline import MAX_BATCH, NllbTranslator
+from models.nllb.stages import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Stages
+from models.timeline import Timeline
+from tests.models.nllb.builder import WORDS, translator
+
+pytestmark = pytest.mark.timeout(260)
+
+
+def batches(count: int) -> list[list[TranslationRequest]]:
+    """Batches of every size, of sentences of every length, greedy and with beams."""
+    rng = random.Random(0)
+    return [
+        [
+            TranslationRequest(" ".join(rng.choices(WORDS, k=rng.randint(1, 40))), "eng_Latn", "deu_Latn", beams)
+            for _ in range(rng.randint(1, MAX_BATCH))
+        ]
+        for beams in (1, 2, 5, 8)
+        for _ in range(count)
+    ]
+
+
+class Shapes:
+    """Notes the shapes of all that the network is asked for; on a GPU each new one is compiled."""
+
+    def __init__(self, stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: set[tuple[Any, ...]] = set()
+        for name in ("_encode", "_step", "_verify", "_best"):
+            monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
+
+    def _noting(self, name: str, call: Any) -> Any:
+        def noted(*given: Any) -> Any:
+            flat = [part for one in given for part in (one if isinstance(one, list) else [one])]
+            self.seen.add((name, *(part.shape for part in flat if hasattr(part, "shape"))))
+            return call(*given)
+
+        return noted
+
+
+@pytest.fixture
+def padded(tmp_path: Path) -> NllbTranslator:
+    return translator(tmp_path, padded=True)
+
+
+def test_no_new_shape_after_warming(padded: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = Shapes(padded.stages, monkeypatch)
+    padded.warm(lambda _step: None)
+    warm = set(shapes.seen)
+    for batch in batches(3):
+        list(padded.translate(batch, Timeline(), lambda: False))
+    for request in batches(1)[0][:6]:
+        drafted = [TranslationRequest(request.text, *("eng_Latn", "deu_Latn"), draft=(9,) * n) for n in (1, 7, 30)]
+        for one in drafted:
+            list(padded.translate([one], Timeline(), lambda: False))
+    assert shapes.seen - warm == set()
+    assert len(warm) > 50
+
+
+def test_every_bucket_is_reported(padded: NllbTranslator) -> None:
+    steps: list[WarmupStep] = []
+    padded.warm(steps.append)
+    sizes = [*(n for n in SOURCE_BUCKETS if n < 64), 64]
+    names = [f"batch={b} source={s}" for s in sizes for b in BATCH_BUCKETS if b * s <= MAX_TOKENS]
+    assert [step.name for step in steps] == names
+    assert [step.done for step in steps] == list(range(1, len(names) + 1))
+    assert {step.total for step in steps} == {len(names)}
+    assert all(step.seconds > 0 for step in steps)
+
+
+# Run alone, with an empty folder for temporary files: MLX keeps what it compiles for the CPU there.
+PROGRAM = """
+import json, sys, tempfile
+from pathlib import Path
+from models.timeline import Timeline
+from tests.models.nllb.builder import translator
+from tests.models.nllb.test_warm import batches
+
+def compiled():
+    return {path.name for path in Path(tempfile.gettempdir()).rglob("*.so")}
+
+model = translator(Path(sys.argv[1]))
+model.warm(lambda step: None)
+warm = compiled()
+for batch in batches(2):
+    list(model.translate(batch, Timeline(), lambda: False))
+print(json.dumps(sorted(compiled() - warm)))
+"""
+
+
+def test_the_cpu_compiles_nothing_new(tmp_path: Path) -> None:
+    """Unpadded: counted in the folder where MLX's CPU compiler leaves its objects."""
+    compiled, work = tmp_path / "compiled", tmp_path / "work"
+    compiled.mkdir()
+    work.mkdir()
+    environment = {**os.environ, "TMPDIR": str(compiled)}
+    command = [sys.executable, "-c", PROGRAM, str(work)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
