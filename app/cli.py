@@ -21,7 +21,10 @@ from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from app.destinations import Destination
+    from app.local import LocalSpeech
     from app.speech import SpeechOptions
     from app.text.llm.events import Broken, Failed
 
@@ -111,6 +114,9 @@ def _parser() -> _Parser:
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
     say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
+    say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
+    say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
     say.add_argument("--seed", type=_integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
     say.set_defaults(run=_say)
 
@@ -259,16 +265,29 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
     from app.speech import SpeechOptions
 
     return SpeechOptions(
-        model=arguments.model, voice=arguments.voice, lang=arguments.lang, speed=arguments.speed, seed=arguments.seed
+        model=arguments.model,
+        voice=arguments.voice,
+        lang=arguments.lang,
+        speed=arguments.speed,
+        seed=arguments.seed,
+        translate_to=arguments.translate_to,
+        source=arguments.source,
+        translate_model=arguments.translate_model,
     )
+
+
+def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractAsyncContextManager[LocalSpeech]:
+    from app.local import open_speech
+
+    translate = arguments.translate_to is not None
+    return open_speech(settings, arguments.model, translate=translate, translate_model=arguments.translate_model)
 
 
 async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
     from app.destinations import PlaybackError
-    from app.local import open_speech
     from models.timeline import Timeline
 
-    async with open_speech(settings, arguments.model) as speech:
+    async with _open_speech(arguments, settings) as speech:
         try:
             out = _open_output(arguments, speech.synthesizer.sample_rate)
             try:
@@ -285,11 +304,10 @@ async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) 
 
 async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
     from app.destinations import PlaybackError
-    from app.local import open_speech
     from app.narration import narrate
     from models.timeline import Timeline
 
-    async with open_speech(settings, arguments.model) as speech:
+    async with _open_speech(arguments, settings) as speech:
         stream = await speech.open(_speech_options(arguments), Timeline())
         live = arguments.output is None
         try:

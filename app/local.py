@@ -54,24 +54,32 @@ class LocalSpeech:
 
 
 @asynccontextmanager
-async def open_speech(settings: Settings, model: str | None) -> AsyncIterator[LocalSpeech]:
-    """Load a model on a thread of its own.
+async def open_speech(
+    settings: Settings, model: str | None, *, translate: bool = False, translate_model: str | None = None
+) -> AsyncIterator[LocalSpeech]:
+    """Load a model on a thread of its own, and with `translate` a translation model beside it.
 
     Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelFailedError.
     """
     catalog = Catalog(settings)
     # Only the shapes of this text are needed, and the first call of each compiles them.
     worker = ModelWorker(catalog.load, warmup=False)
-    service = SpeechService(settings, catalog, worker)
+    translation = TranslationService(settings, catalog, worker)
+    service = SpeechService(settings, catalog, worker, translation)
     name = service.model_name(model)
     worker.start()
     try:
         require(catalog, worker, name, "text-to-speech")
+        if translate:
+            translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
+            require(catalog, worker, translator, "translation")
+            await asyncio.to_thread(_wait_until_loaded, worker.state(translator))
         await asyncio.to_thread(_wait_until_loaded, worker.state(name))
         _, synthesizer = service.model(name)
         yield LocalSpeech(service, name, synthesizer)
     finally:
         service.close()
+        translation.close()
         await asyncio.to_thread(worker.stop)
 
 

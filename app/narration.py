@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 
 from app.destinations import Destination
@@ -14,20 +14,12 @@ from app.text.llm.live import LiveText, Speakable
 from app.text.llm.policy import BoundaryPolicy
 from models.timeline import Stage
 
-Transform = Callable[[Speakable], Awaitable[str]]
-"""What is said in place of a piece of text."""
-
 # Events read and pieces cut that may wait; the pipe stops its writer after that.
 _EVENTS = 256
 _PIECES = 64
 # Pieces that the speech stream may have before itself, and how often to look, in seconds.
 _BACKLOG = 8
 _LOOK = 0.02
-
-
-async def as_it_is(speakable: Speakable) -> str:
-    """The transform that changes nothing."""
-    return speakable.text
 
 
 async def narrate(
@@ -37,17 +29,14 @@ async def narrate(
     *,
     report: Callable[[Broken | Failed], None],
     live: bool = False,
-    target: str | None = None,
-    transform: Transform = as_it_is,
 ) -> bool:
     """Speak what the lines say into `out`, as they arrive; return False if the model reported a failure.
 
     `lines` is read on a thread of its own, which may be left waiting in it. `report` hears of lines that were no use.
     `live` says that `out` is heard in real time: then short sentences are spoken together while there is enough to
-    hear. Every piece passes through `transform`, in order; `target` is the language that it makes of the text. Raises
-    ServiceError; NothingToSpeakError if there was no text.
+    hear. Raises ServiceError; NothingToSpeakError if there was no text.
     """
-    narrator = _Narrator(stream, report, live, target, transform)
+    narrator = _Narrator(stream, report, live)
     feeding = asyncio.create_task(narrator.feed(lines))
     try:
         async for chunk in stream:
@@ -71,15 +60,14 @@ class _Narrator:
         stream: SpeechStream,
         report: Callable[[Broken | Failed], None],
         live: bool,
-        target: str | None,
-        transform: Transform,
     ) -> None:
         self.failed = False
         self._stream = stream
         self._report = report
         self._live = live
-        self._transform = transform
-        self._text = LiveText(BoundaryPolicy(stream.speaker.language, target))
+        route = stream.speaker.route
+        languages = (stream.speaker.language, None) if route is None else (route.source or "en", route.target)
+        self._text = LiveText(BoundaryPolicy(*languages))
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(_EVENTS)
         self._pieces: asyncio.Queue[Speakable | None] = asyncio.Queue(_PIECES)
@@ -155,6 +143,7 @@ class _Narrator:
         match event:
             case TextDelta(text):
                 await self._offer(self._text.feed(text, now))
+                self._stream.anticipate(self._text.pending)
             case Boundary():
                 await self._offer(self._text.flush(now))
             case Broken() | Failed():
@@ -169,9 +158,8 @@ class _Narrator:
         offset = 0
         while (piece := await self._pieces.get()) is not None:
             self._stream.timeline.add(Stage.BOUNDARY, piece.waited)
-            text = await self._transform(piece) if piece.text else ""
             while self._stream.backlog >= _BACKLOG:  # noqa: ASYNC110 - nobody tells when it shrinks
                 await asyncio.sleep(_LOOK)
-            if text.strip():
-                self._stream.feed(text, offset)
-                offset += len(text)
+            if piece.text.strip():
+                self._stream.feed(piece.text, offset, piece.original)
+                offset += len(piece.text)

@@ -22,8 +22,7 @@ from app.errors import NothingToSpeakError
 from app.local import open_speech
 from app.narration import narrate
 from app.speech import SpeechOptions
-from app.text.llm.live import Speakable
-from models.timeline import Stage, Timeline
+from models.timeline import Timeline
 
 STREAMS = Path(__file__).parents[1] / "golden" / "streams"
 RATE = 24_000
@@ -237,32 +236,7 @@ def speak(given, out: Destination, **options) -> tuple[bool, Timeline]:
     return asyncio.run(run())
 
 
-def test_every_piece_passes_through_the_transform_in_order(recognise):
-    seen: list[Speakable] = []
-
-    async def transform(speakable: Speakable) -> str:
-        await asyncio.sleep(0.05 if not seen else 0)
-        seen.append(speakable)
-        return "Please open the window." if len(seen) == 1 else "\n"
-
-    out = Kept()
-    whole, timeline = speak(
-        [delta("**Eins.** "), delta("Zwei. "), delta("Drei.")], out, transform=transform, target="de"
-    )
-    assert whole
-    assert [speakable.text.strip() for speakable in seen] == ["Eins.", "Zwei.", "Drei."]
-    assert "".join(speakable.original for speakable in seen) == "**Eins.** Zwei. Drei."
-    hears(recognise, np.concatenate(out.pcm), "please open the window", 3)
-    assert timeline.stages[Stage.BOUNDARY] == pytest.approx(sum(speakable.waited for speakable in seen))
-
-
-def test_errors_of_the_transform_and_of_the_lines_come_out():
-    async def broken(_: Speakable) -> str:
-        raise RuntimeError("no translation")
-
-    with pytest.raises(RuntimeError, match="no translation"):
-        speak([delta("One. "), delta("Two. ")], Kept(), transform=broken)
-
+def test_errors_of_the_lines_come_out():
     def torn() -> Iterator[str]:
         yield delta("Please open the window. ")
         raise OSError("the disk is gone")
