@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ from models.timeline import Stage, Timeline
 if TYPE_CHECKING:
     from models.nllb.coverage import Coverage
 
+logger = logging.getLogger(__name__)
+
 MAX_BATCH = 32
 MAX_BEAMS = 8
 
@@ -60,6 +63,8 @@ def load(spec: ModelSpec) -> NllbTranslator:
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
     if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
         raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantised")
+    if spec.bits and on_cpu():
+        logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
