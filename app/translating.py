@@ -129,17 +129,22 @@ class _Work:
     phrases: dict[tuple[str, str], _Phrase] = field(default_factory=dict)
     pieces: deque[tuple[_Phrase, int, str]] = field(default_factory=deque)
 
-    def phrase(self, text: str, language: str) -> _Phrase:
-        """The phrase for `text`; a new one waits behind the others."""
+    def phrase(self, text: str, language: str) -> tuple[_Phrase, bool]:
+        """The phrase for `text`, and whether it is new and has to be queued."""
         found = self.phrases.get((language, text))
-        if found is None:
-            found = self.phrases[language, text] = _Phrase(text, language, self.glossary)
-            self.pieces.extend((found, number, piece) for number, piece in found.pieces())
-        return found
+        if found is not None:
+            return found, False
+        found = self.phrases[language, text] = _Phrase(text, language, self.glossary)
+        return found, True
 
-    def first(self, phrase: _Phrase) -> None:
-        """Have the pieces of `phrase` translated next: its sentence is waited for."""
-        self.pieces.extendleft((phrase, number, piece) for number, piece in reversed(phrase.pieces()))
+    def last(self, phrase: _Phrase) -> None:
+        """Have `phrase` translated after all others."""
+        self.pieces.extend((phrase, number, piece) for number, piece in phrase.pieces())
+
+    def first(self, *phrases: _Phrase) -> None:
+        """Have `phrases` translated next: their sentence is waited for."""
+        pieces = [(phrase, number, piece) for phrase in phrases for number, piece in phrase.pieces()]
+        self.pieces.extendleft(reversed(pieces))
 
 
 class TranslationStream:
@@ -205,7 +210,9 @@ class TranslationStream:
             if planned.document is None or planned.language is None:
                 continue
             for index, segment in enumerate(planned.document.segments):
-                phrase = self._work.phrase(segment.text, planned.language)
+                phrase, new = self._work.phrase(segment.text, planned.language)
+                if new:
+                    self._work.last(phrase)
                 sentence = _Sentence(text_index, index, segment, phrase)
                 phrase.sentences.append(sentence)
                 sentences.append(sentence)
@@ -245,7 +252,8 @@ class TranslationStream:
         for sentence in tuple(phrase.sentences):
             parts = [self._work.phrase(text, phrase.language) for text in sentence.missing()]
             if parts:
-                sentence.wait_for(parts)
+                self._work.first(*(part for part, new in parts if new))
+                sentence.wait_for([part for part, _ in parts])
                 # Parts may all be known from elsewhere.
                 sentence.missing()
 

@@ -167,6 +167,21 @@ def test_what_is_lost_is_translated_around() -> None:
     assert found.alternatives == ()
 
 
+def test_what_is_translated_again_goes_before_what_comes_later() -> None:
+    echo = Echo(lambda text: "Lost." if "ZX1" in text else text.upper())
+    text = "Read <b>this page</b> now. Two here. Three here. Four here. Five here."
+    translate(echo, text, format="html", in_order=True)
+    assert echo.batches == [
+        ["Read ZX1 this page ZX2 now."],
+        ["Read", "this page"],
+        ["now.", "Two here.", "Three here.", "Four here."],
+        ["Five here."],
+    ]
+    echo.batches.clear()
+    translate(echo, "Green tea for us. Two here. Three here.", glossary={"tea": "Tee"}, in_order=True)
+    assert echo.batches == [["Green ZX1 for us."], ["Green", "for us."], ["Two here.", "Three here."]]
+
+
 def test_a_part_that_is_known_already_is_not_translated_again() -> None:
     echo = Echo(lambda text: "Lost." if "ZX1" in text else text.upper())
     found = translate(echo, "Stop", "Now <b>stop</b>", "Stop <i>now</i>", format="html")
@@ -225,7 +240,8 @@ def test_a_short_text_does_not_wait_out_the_splitting_of_a_long_one(monkeypatch:
     asyncio.run(run())
 
 
-def test_a_stream_that_is_closed_stops_the_model() -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
     closed = threading.Event()
 
     class Endless(Echo):
@@ -246,7 +262,8 @@ def test_a_stream_that_is_closed_stops_the_model() -> None:
             reading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reading
-            stream.close("cancelled")
+            stream.close("cancelled", whole=whole)
+            assert stream.cancelled() is whole
             assert await asyncio.to_thread(closed.wait, 5)
 
     asyncio.run(run())
