@@ -27,6 +27,8 @@ FINISH = {"en": english.finish, "es": spanish.finish, "fr": french.finish, "de":
 OPENER = "opener"
 # One in so many combinations of a template is held out, where it has at least `ENOUGH` of them.
 HELD_OUT, ENOUGH = 20, 40
+# Templates with fewer or more combinations are drawn as often as those with so many.
+FEW, MANY = 52.5, 200_000
 
 Choice = Mapping[str, Entry]
 
@@ -181,16 +183,17 @@ def always_trained() -> frozenset[str]:
     return frozenset(made)
 
 
-def sentences(seed: int, *, held_out: bool, openers: float = 0.2) -> Iterator[Pair]:
-    """Endless sentences, of training or held out. Templates with more combinations come more often, by a root.
+def sentences(seed: int, *, held_out: bool, openers: float = 0.2, power: float = 0.35) -> Iterator[Pair]:
+    """Endless sentences, of training or held out.
 
-    `openers` is the share of openable sentences that follow an opener. Equal seeds give equal sentences.
+    In training a template comes more often the more combinations it has, to the power of `power`. `openers` is the
+    share of openable sentences that follow an opener. Equal seeds give equal sentences.
     """
     rng = random.Random(seed)
     lexicon = load()
     able = [template for template in templates() if not held_out or template.combinations >= ENOUGH]
     # Held out, every template counts alike; in training rare sentences are seen a few times, too.
-    weights = [1.0 if held_out else max(4.0, min(t.combinations, 200_000) ** 0.35) for t in able]
+    weights = [1.0 if held_out else min(max(t.combinations, FEW), MANY) ** power for t in able]
     sums = list(accumulate(weights))
     while True:
         (template,) = rng.choices(able, cum_weights=sums)

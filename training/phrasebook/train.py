@@ -32,6 +32,8 @@ from training.phrasebook.tokens import CODES, for_targets
 WARMUP_STEPS = 300
 LOWEST_RATE = 0.01  # of the peak
 BLOCK = 16  # batches that are drawn, sorted by length and shuffled together
+# How much more often templates with many combinations are drawn: at first, to learn words; then, to learn templates.
+POWERS = (0.35, 0.1)
 CHECKED = 40  # held-out sentences translated for the log
 LOG_EVERY = 50
 
@@ -83,9 +85,11 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
-def block(encoder: Encoder, seed: int, index: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+def block(
+    encoder: Encoder, seed: int, index: int, batch: int, power: float = POWERS[0]
+) -> Iterator[tuple[Tensor, Tensor]]:
     """`BLOCK` batches (source, target), each of sentences of like length, in random order."""
-    pairs = list(islice(sentences(seed * 1_000_003 + index, held_out=False), BLOCK * batch))
+    pairs = list(islice(sentences(seed * 1_000_003 + index, held_out=False, power=power), BLOCK * batch))
     pairs.sort(key=lambda pair: len(pair.texts["en"]))
     order = np.random.default_rng([seed, index]).permutation(BLOCK)
     for start in order * batch:
@@ -219,7 +223,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         blocks = math.ceil(options.steps / BLOCK)
         stop = blocks if options.stop is None else min(blocks, options.stop // BLOCK)
         for index in range(first, stop):
-            for place, (source, target) in enumerate(block(encoder, options.seed, index, options.batch)):
+            power = POWERS[index >= blocks // 2]
+            for place, (source, target) in enumerate(block(encoder, options.seed, index, options.batch, power)):
                 step = index * BLOCK + place
                 rate = learning_rate(options.rate, step / (blocks * BLOCK), step)
                 for group in optimizer.param_groups:
