@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,32 +65,57 @@ def _shim_source() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _shim(library: Path) -> Path:
+    """The forwarding object beside OpenBLAS's `library`."""
+    link = (str(library), f"-Wl,-rpath,{library.parent}")
+    return compile_c("blas", _shim_source(), [("-O2",)], after=link, of=str(library.stat().st_size))
+
+
 def cache_folder() -> Path:
+    """Where this user's compiled objects are kept."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "nightingale"
 
 
-def _build_shim(library: Path) -> Path:
-    """Compile the forwarding object beside `library`'s name and version, once. Raises OSError if it cannot be."""
-    source = _shim_source()
-    key = hashlib.sha256(f"{source}\0{library}\0{library.stat().st_size}\0{platform.machine()}".encode()).hexdigest()
-    target = cache_folder() / f"blas-{key[:16]}.so"
+def compile_c(
+    name: str, source: str, choices: Sequence[Sequence[str]], *, after: Sequence[str] = (), of: str = ""
+) -> Path:
+    """Compile C `source` to a shared object in the user's cache folder, once; return its path.
+
+    The first of `choices`, each the flags before the source, that the compiler takes; `after` are flags behind it. `of`
+    says what else it depends on. Raises OSError where it cannot be.
+    """
+    key = hashlib.sha256(f"{source}\0{choices}\0{after}\0{of}\0{platform.machine()}".encode()).hexdigest()
+    target = cache_folder() / f"{name}-{key[:16]}.so"
     if target.exists():
         return target
-    compiler = next((found for name in ("cc", "gcc", "clang", "g++") if (found := shutil.which(name))), None)
+    compiler = next((found for each in ("cc", "gcc", "clang", "g++") if (found := shutil.which(each))), None)
     if compiler is None:
         raise OSError("no C compiler (cc, gcc or clang) on PATH")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        code, built = Path(folder) / "shim.c", Path(folder) / "shim.so"
+        code, built = Path(folder) / f"{name}.c", Path(folder) / target.name
         code.write_text(source)
-        link = [str(library), f"-Wl,-rpath,{library.parent}"]
-        command = [compiler, "-O2", "-fPIC", "-shared", "-x", "c", str(code), "-x", "none", "-o", str(built), *link]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if done.returncode:
-            raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
-        built.replace(target)
-    return target
+        for flags in choices:
+            command = [
+                compiler,
+                *flags,
+                "-fPIC",
+                "-shared",
+                "-x",
+                "c",
+                str(code),
+                "-x",
+                "none",
+                "-o",
+                str(built),
+                *after,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            if not done.returncode:
+                built.replace(target)
+                return target
+        raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
 
 
 blas_problem: str | None = None
@@ -124,7 +150,7 @@ def preload_blas() -> ctypes.CDLL | None:
         # Lanes are the parallelism here. OpenBLAS's own threads spin while they wait for each other: beside anything
         # else that wants the cores (an event loop, an encoder) they were measured to make synthesis 12 times slower.
         openblas.scipy_openblas_set_num_threads(1)
-        return ctypes.CDLL(str(_build_shim(library)), mode=ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL(str(_shim(library)), mode=ctypes.RTLD_GLOBAL)
     except (ImportError, OSError) as error:
         blas_problem = str(error)
         return None

@@ -6,12 +6,8 @@ Where there is no C compiler everything works without it, slower.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
 import platform
-import shutil
-import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +22,7 @@ logger = logging.getLogger(__name__)
 MOST_INPUTS = 64  # of `Screen.largest` in one call
 # Sums may be reordered, or their loops would not become vector code; infinities stay what they are.
 _REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-_FLAGS = ("-O3", "-fPIC", "-shared", "-pthread", *_REORDER)
+_FLAGS = ("-O3", "-pthread", *_REORDER)
 _THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # which of them is understood differs
 
 Floats = npt.NDArray[np.float32]
@@ -37,36 +33,18 @@ Ints = npt.NDArray[np.int32]
 def library() -> ctypes.CDLL | None:
     """The compiled routine; None where it cannot be compiled."""
     try:
-        return ctypes.CDLL(str(_compile(Path(__file__).with_name("screen.c"))))
+        source = Path(__file__).with_name("screen.c").read_text()
+        choices = [(*_FLAGS, tuned) for tuned in _THIS_PROCESSOR]
+        return ctypes.CDLL(str(native.compile_c("screen", source, choices, after=("-lm",), of=_processor())))
     except OSError as error:
         logger.info("no native routine for the CPU, translation is slower: %s", error)
         return None
 
 
-def _compile(source: Path) -> Path:
-    """Compile `source` into the user's cache folder, once per processor. Raises OSError if it cannot be."""
-    compiler = next((found for name in ("gcc", "cc", "clang") if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise OSError("no C compiler (gcc, cc or clang) on PATH")
-    # Folders of caches travel between machines (images, network homes): what one processor runs another may not.
+def _processor() -> str:
+    """Folders of caches travel between machines (images, network homes): what one runs another may not."""
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
-    flags = next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
-    text = f"{source.read_text()}\0{_FLAGS}\0{platform.machine()}\0{flags}"
-    folder = native.cache_folder()
-    target = folder / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
-    if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            built = Path(scratch) / target.name
-            for tuned in _THIS_PROCESSOR:
-                command = [compiler, *_FLAGS, tuned, str(source), "-o", str(built), "-lm"]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-                if not done.returncode:
-                    break
-            else:
-                raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
-            built.replace(target)
-    return target
+    return next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
 
 
 class _Task(ctypes.Structure):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models import native
 from models.layers import screen
 from models.layers.screen import MOST_INPUTS, Screen
 
@@ -73,9 +76,10 @@ def test_the_most_inputs() -> None:
         each.largest(random_weight(MOST_INPUTS + 1, 32))
 
 
-def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Translation works without the routine: nothing is raised where it is looked for, only where it is used."""
-    monkeypatch.setattr(screen.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(native.shutil, "which", lambda _name: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     screen.library.cache_clear()
     try:
         assert screen.library() is None
