@@ -85,6 +85,9 @@ class Head:
 
     def __init__(self, weight: mx.array, table: Ids, unknown: int, bits: int = 0) -> None:
         self.size, self.bits = weight.shape[0], bits
+        # Another array on the same memory: compiled functions take the head as an argument and the embeddings as a
+        # constant, and MLX would mistake one for the other.
+        weight = mx.stop_gradient(weight)
         parts = row_parts(weight, bits)
         edges = np.cumsum([part[0].shape[0] for part in parts]).tolist()
         banned = np.where(table == unknown, -np.inf, 0).astype(np.float32)

@@ -9,6 +9,7 @@ import pytest
 
 from models.backend import mx
 from models.nllb import search
+from models.nllb import stages as stages_module
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
 from models.nllb.search import Found, Sentence
@@ -110,3 +111,16 @@ def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: b
         assert [one.tokens for one in mine] == wanted
         np.testing.assert_allclose([one.score for one in mine], golden[f"{k}/scores"], rtol=1e-4)
     assert any(mine[0].tokens != golden[f"{k}/greedy"].tolist() for k, mine in enumerate(found)), "beams must matter"
+
+
+@pytest.mark.parametrize("beams", [1, BEAMS])
+def test_as_on_a_gpu(
+    net: Nllb, head: Head, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every part compiled, shapes padded, and steps sent before the last one's tokens have been looked at."""
+    monkeypatch.setattr(stages_module, "on_cpu", lambda: False)
+    assert Stages(net, padded=True).ahead
+    found = run(net, head, list(range(len(INPUTS))), beams, padded=True)
+    for k, mine in enumerate(found):
+        wanted = golden[f"{k}/greedy"] if beams == 1 else golden[f"{k}/beams"][0]
+        assert mine[0].tokens == [token for token in wanted.tolist() if token >= 0]
