@@ -21,7 +21,7 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
 )
-from models.nllb import guard, vocabulary
+from models.nllb import guard, stages, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.timeline import Stage, Timeline
 from tests.models.nllb.builder import WORDS, files, translator
@@ -36,7 +36,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
 
 @pytest.fixture(scope="module")
 def padded(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
-    return translator(tmp_path_factory.mktemp("model"), padded=True)
+    """As on a GPU: shapes padded, every part compiled, a step sent before the last one has been looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "on_cpu", lambda: False)
+        return translator(tmp_path_factory.mktemp("model"), padded=True)
 
 
 def requests(count: int, seed: int = 0, **options: Any) -> list[TranslationRequest]:
