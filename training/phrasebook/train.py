@@ -1,6 +1,6 @@
 """Train the phrase book (PyTorch, on a CPU).
 
-    python -m training.phrasebook.train build/phrasebook/tokenizer.json build/phrasebook/run [--steps 6000]
+    python -m training.phrasebook.train build/phrasebook/tokenizer.json build/phrasebook/run [--steps 4000]
 
 Writes `weights.npz` (float16), `checkpoint.pt` (to resume from), `curves.csv` and `train.log`. A run that finds its
 checkpoint goes on from it and sees what it would have seen: sentences are drawn from the seed and the step.
@@ -42,15 +42,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the phrase book.")
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("run", type=Path, help="folder of the run's log, curves, checkpoint and weights")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--stop", type=int, help="end at this step of the schedule, to go on later")
-    parser.add_argument("--batch", type=int, default=64, help="English sentences a step, each into three languages")
-    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--batch", type=int, default=40, help="English sentences a step, each into three languages")
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--bfloat16", action="store_true", help="products in bfloat16, where the processor is fast at it"
     )
-    parser.add_argument("--save-every", type=int, default=30, help="blocks of steps between checkpoints")
+    parser.add_argument("--save-every", type=int, default=25, help="blocks of steps between checkpoints")
     return parser.parse_args(argv)
 
 

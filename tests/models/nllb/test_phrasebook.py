@@ -1,0 +1,89 @@
+"""The bundled demonstrator through the real pipeline, on sentences that its training held out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from models.contract import ModelSpec, OutsideCoverageError, TranslationRequest, UnknownLanguageError
+from models.nllb.pipeline import NllbTranslator, load
+from models.timeline import Timeline
+
+FOLDER = Path(__file__).parents[3] / "models/phrasebook"
+SAMPLE = Path(__file__).parent / "phrasebook_held_out.json"
+CODES = {"es": "spa_Latn", "fr": "fra_Latn", "de": "deu_Latn"}
+FILES = {
+    "config": "config.json",
+    "weights": "model.safetensors",
+    "tokenizer": "tokenizer.json",
+    "coverage": "coverage.json",
+}
+LIMIT = 12_000_000
+
+
+@pytest.fixture(scope="module")
+def model() -> NllbTranslator:
+    return load(ModelSpec("phrasebook", "nllb", {role: str(FOLDER / name) for role, name in FILES.items()}))
+
+
+def translate(model: NllbTranslator, texts: Sequence[str], target: str, **options: int) -> list[str]:
+    made: dict[int, str] = {}
+    for start in range(0, len(texts), model.max_batch):
+        batch = [
+            TranslationRequest(text, "eng_Latn", target, **options) for text in texts[start : start + model.max_batch]
+        ]
+        for one in model.translate(batch, Timeline(), lambda: False):
+            if one is not None:
+                made[start + one.index] = one.best.text
+    return [made[index] for index in range(len(texts))]
+
+
+@pytest.mark.parametrize("language", CODES)
+def test_held_out_sentences_come_out_exactly_right(model: NllbTranslator, language: str) -> None:
+    pairs = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    assert len({pair["en"] for pair in pairs}) == len(pairs) >= 150
+    made = translate(model, [pair["en"] for pair in pairs], CODES[language])
+    right = sum(text == pair[language] for text, pair in zip(made, pairs, strict=True))
+    assert right >= 0.95 * len(pairs)
+
+
+def test_known_sentences(model: NllbTranslator) -> None:
+    texts = ["Where is the train station?", "I'd like a coffee, please.", "TURN ON THE LIGHT IN THE KITCHEN"]
+    assert translate(model, texts, "spa_Latn") == [
+        "¿Dónde está la estación de tren?",
+        "Quisiera un café, por favor.",
+        "Encienda la luz en la cocina.",
+    ]
+    assert translate(model, texts, "fra_Latn") == [
+        "Où est la gare ?",
+        "Je voudrais un café, s'il vous plaît.",
+        "Allumez la lumière dans la cuisine.",
+    ]
+    assert translate(model, texts, "deu_Latn") == [
+        "Wo ist der Bahnhof?",
+        "Ich möchte bitte einen Kaffee.",
+        "Schalten Sie das Licht in der Küche ein.",
+    ]
+
+
+def test_beams_find_the_same(model: NllbTranslator) -> None:
+    assert translate(model, ["How are you?"], "fra_Latn", beams=4) == ["Comment allez-vous ?"]
+
+
+def test_text_outside_its_phrases_is_refused(model: NllbTranslator) -> None:
+    request = TranslationRequest("The committee postponed its decision.", "eng_Latn", "deu_Latn")
+    with pytest.raises(OutsideCoverageError, match="demonstrator"):
+        model.check(request)
+
+
+@pytest.mark.parametrize(("source", "target"), [("spa_Latn", "eng_Latn"), ("eng_Latn", "ita_Latn")])
+def test_other_directions_are_refused(model: NllbTranslator, source: str, target: str) -> None:
+    with pytest.raises(UnknownLanguageError):
+        model.check(TranslationRequest("Hello.", source, target))
+
+
+def test_it_stays_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= LIMIT
