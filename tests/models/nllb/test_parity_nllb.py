@@ -152,7 +152,7 @@ def test_alone(ours: Ours, expected: Expected, beams: int) -> None:
     _compare(found, expected(beams))
     ended = sum(mine[0].ended for mine in found)
     assert 1 <= ended <= 49, "both ways to end must occur"
-    assert len({tuple(mine[0].tokens) for mine in found}) > 45, "inputs that make no difference would prove little"
+    assert len({tuple(mine[0].tokens) for mine in found}) > 40, "inputs that make no difference would prove little"
 
 
 @pytest.mark.parametrize("beams", [1, BEAMS])
