@@ -1,0 +1,262 @@
+"""The whole way: text or a language model's tokens in, another language's speech out, from a real server process.
+
+The translator is the bundled phrase book and the voice the house's, whose language is English: what is said in Spanish
+and French is checked by its text, length, level and silence, English by a recogniser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from websockets.sync.client import ClientConnection, connect
+
+from tests.conftest import serve
+
+RATE = 24_000
+SENTENCES = (
+    "Where is the train station?",
+    "The museum is next to the bridge.",
+    "Turn left after the church.",
+    "Thank you very much.",
+)
+ANSWER = (
+    "Where is the **train station**? The museum is next to the bridge. Turn left after the church. Thank you very much."
+)
+
+
+@pytest.fixture(scope="module")
+def translating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that has loaded the phrase book beside the house voice."""
+    with serve(tmp_path_factory.mktemp("translating"), NIGHTINGALE_TRANSLATION_MODEL="phrasebook") as url:
+        yield url
+
+
+def post(url: str, timeout: float = 60, **body: object) -> httpx.Response:
+    return httpx.post(f"{url}/v1/audio/speech", json={"source": "en"} | body, timeout=timeout)
+
+
+def translate(url: str, texts: list[str], target: str) -> list[str]:
+    body = {"text": texts, "source": "en", "target": target}
+    response = httpx.post(f"{url}/v1/translate", json=body, timeout=60)
+    assert response.status_code == 200, response.text
+    return [entry["text"] for entry in response.json()["translations"]]
+
+
+def check_audio(pcm: np.ndarray, least: float, most: float) -> None:
+    """Speech of a length in [least, most] seconds: loud enough, not clipped, centred, quiet at its ends."""
+    assert least <= pcm.size / RATE <= most
+    assert 0.02 < np.sqrt(np.mean(pcm**2)) < 0.3
+    assert np.abs(pcm).max() < 0.999
+    assert abs(pcm.mean()) < 2e-3
+    edge = RATE // 50
+    assert np.abs(pcm[:edge]).max() < 0.02
+    assert np.abs(pcm[-edge:]).max() < 0.02
+
+
+def decoded(response: httpx.Response) -> np.ndarray:
+    assert response.status_code == 200, response.text
+    if response.headers["content-type"].startswith("audio/pcm"):
+        return np.frombuffer(response.content, "<i2").astype(np.float32) / 32_768
+    pcm, rate = soundfile.read(io.BytesIO(response.content), dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+@contextmanager
+def session(url: str, **start: object) -> Iterator[ClientConnection]:
+    with connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+        socket.send(json.dumps({"type": "start", **start}))
+        ready = json.loads(socket.recv(timeout=30))
+        assert ready["type"] == "ready", ready
+        yield socket
+
+
+def tokens(text: str) -> list[str]:
+    """About as a language model cuts it."""
+    return re.findall(r"\s*[^\s\w]+|\s*\w{1,4}", text)
+
+
+def replay(url: str, text: str, rate: float, **start: object) -> dict[str, Any]:
+    """Send `text` token by token; return what came, and when the first audio did, before or after the last token."""
+    with session(url, input="llm", **start) as socket:
+
+        def send() -> float:
+            for token in tokens(text):
+                time.sleep(1 / rate)
+                socket.send(json.dumps({"type": "text", "text": token}))
+            at = time.perf_counter()
+            socket.send(json.dumps({"type": "end"}))
+            return at
+
+        with ThreadPoolExecutor(1) as threads:
+            sending = threads.submit(send)
+            chunks, audio, first, done = [], b"", 0.0, None
+            while done is None:
+                message = socket.recv(timeout=60)
+                if isinstance(message, bytes):
+                    first = first or time.perf_counter()
+                    audio += message
+                elif (event := json.loads(message))["type"] == "chunk":
+                    chunks.append(event)
+                else:
+                    done = event
+            ended = sending.result()
+    assert done["type"] == "done", done
+    pcm = np.frombuffer(audio, "<i2").astype(np.float32) / 32_768
+    assert pcm.size == round(sum(chunk["duration"] for chunk in chunks) * RATE)
+    return {"chunks": chunks, "pcm": pcm, "early": ended - first, "done": done}
+
+
+def said(chunks: list[dict[str, Any]]) -> str:
+    return " ".join(chunk["text"].strip() for chunk in chunks if chunk["text"])
+
+
+def test_a_text_is_translated_and_spoken(translating: str) -> None:
+    """It is the speech of the translation: the same samples as when that is spoken by itself."""
+    found = decoded(post(translating, input=" ".join(SENTENCES), translate_to="es"))
+    check_audio(found, 4, 14)
+    whole = " ".join(translate(translating, list(SENTENCES), "es"))
+    assert whole.startswith("¿Dónde está la estación de tren?")
+    again = decoded(post(translating, input=whole, lang="es", source=None))
+    assert np.array_equal(found, again)
+    english = decoded(post(translating, input=" ".join(SENTENCES), source=None))
+    assert found.size != english.size
+
+
+def test_subtitles_of_the_translation(translating: str) -> None:
+    response = post(translating, input=" ".join(SENTENCES), translate_to="fr", response_format="srt")
+    assert response.status_code == 200, response.text
+    shown = " ".join(" ".join(block.split("\n")[2:]) for block in response.text.strip().split("\n\n"))
+    assert shown == " ".join(translate(translating, list(SENTENCES), "fr"))
+    audio = decoded(post(translating, input=" ".join(SENTENCES), translate_to="fr"))
+    times = re.findall(r"(\d+):(\d+):(\d+),(\d+) -->", response.text)
+    starts = [int(h) * 3600 + int(m) * 60 + int(s) + int(ms) / 1000 for h, m, s, ms in times]
+    assert starts == sorted(starts)
+    assert starts[-1] < audio.size / RATE
+    # Speech begins where a cue does: it is louder after than before.
+    for start in starts[1:]:
+        at = round(start * RATE)
+        before, after = audio[at - RATE // 20 : at], audio[at : at + RATE // 5]
+        assert np.abs(after).max() > 2 * np.abs(before).max()
+
+
+def test_a_language_models_tokens_are_translated_and_spoken_as_they_come(translating: str) -> None:
+    """At 50 tokens a second: the first sentence is heard before the last is written."""
+    found = replay(translating, ANSWER, 50, translate_to="es", source="en")
+    assert said(found["chunks"]) == " ".join(translate(translating, list(SENTENCES), "es"))
+    assert "".join(chunk["source_text"] or "" for chunk in found["chunks"]) == ANSWER
+    assert found["early"] > 0, "nothing was heard before the text had ended"
+    check_audio(found["pcm"], 4, 14)
+    assert {"boundary", "translate_encode", "translate_decode", "g2p", "decoder"} <= set(found["done"]["stages"])
+
+
+def test_what_is_said_does_not_depend_on_what_was_translated_ahead(translating: str) -> None:
+    """Slowly enough that partial sentences are translated, and all at once: the same words and samples."""
+    plain = replay(translating, ANSWER, 10_000, translate_to="fr", source="en")
+    ahead = replay(translating, ANSWER, 25, translate_to="fr", source="en")
+    assert said(ahead["chunks"]) == said(plain["chunks"])
+    assert np.array_equal(ahead["pcm"], plain["pcm"])
+
+
+def test_english_from_a_language_model_is_heard(translating: str, recognise: Any) -> None:
+    found = replay(translating, "Please open the **window**. Then go to the `garden`.", 50)
+    heard = recognise(found["pcm"], RATE)
+    assert "please open the window" in heard
+    assert "go to the garden" in heard
+
+
+def test_two_languages_at_once(translating: str) -> None:
+    def speak(target: str) -> str:
+        return said(replay(translating, ANSWER, 50, translate_to=target, source="en")["chunks"])
+
+    with ThreadPoolExecutor(2) as threads:
+        spanish, french = threads.map(speak, ("es", "fr"))
+    assert spanish == " ".join(translate(translating, list(SENTENCES), "es"))
+    assert french == " ".join(translate(translating, list(SENTENCES), "fr"))
+
+
+def test_cancelling_in_the_middle_leaves_the_session_usable(translating: str) -> None:
+    with session(translating, translate_to="es", source="en") as socket:
+        socket.send(json.dumps({"type": "text", "text": " ".join(SENTENCES * 5)}))
+        socket.send(json.dumps({"type": "flush"}))
+        assert json.loads(socket.recv(timeout=60))["type"] == "chunk"
+        socket.send(json.dumps({"type": "cancel"}))
+        while isinstance(message := socket.recv(timeout=60), bytes) or json.loads(message)["type"] != "done":
+            pass
+        assert json.loads(message)["cancelled"]
+        socket.send(json.dumps({"type": "text", "text": "Good night."}))
+        socket.send(json.dumps({"type": "end"}))
+        chunk = json.loads(socket.recv(timeout=60))
+        assert (chunk["text"], chunk["source_text"]) == ("Buenas noches.", "Good night.")
+
+
+def test_text_outside_the_phrase_book_is_refused(translating: str) -> None:
+    response = post(translating, input="The committee ratified the amendment.", translate_to="es")
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["code"] == "outside_coverage"
+    assert "phrase" in error["message"]
+
+
+def test_a_language_without_a_voice_is_refused(translating: str) -> None:
+    error = post(translating, input="Good night.", translate_to="de").json()["error"]
+    assert (error["code"], error["param"]) == ("unsupported_language", "lang")
+
+
+def test_many_clients_get_what_each_asked_for(translating: str) -> None:
+    """Speech and translations share the one model thread."""
+
+    async def ask(client: httpx.AsyncClient, number: int) -> tuple[int, bytes]:
+        body = {"input": SENTENCES[number % 4], "response_format": "pcm"}
+        body |= {"source": "en", "translate_to": "es"} if number % 2 else {}
+        response = await client.post(f"{translating}/v1/audio/speech", json=body, timeout=120)
+        assert response.status_code == 200, response.text
+        return number % 4, response.content
+
+    async def run() -> list[tuple[int, bytes]]:
+        async with httpx.AsyncClient() as client:
+            return await asyncio.gather(*(ask(client, number) for number in range(12)))
+
+    by_request: dict[int, set[bytes]] = {}
+    for number, audio in asyncio.run(run()):
+        by_request.setdefault(number, set()).add(audio)
+    assert [len(each) for each in by_request.values()] == [1, 1, 1, 1]
+
+
+def say(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "app.cli", "say", "--model", "house", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
+
+
+def test_the_command_translates_too(translating: str, tmp_path: Path) -> None:
+    given = ("--translate-to", "es", "--source", "en", "--translate-model", "phrasebook")
+    done = say(tmp_path, *given, "Good night.", "-o", str(tmp_path / "one.wav"))
+    assert done.returncode == 0, done.stderr
+    one, _ = soundfile.read(tmp_path / "one.wav", dtype="float32")
+    assert np.allclose(one, decoded(post(translating, input="Good night.", translate_to="es")), atol=1e-4)
+    lines = b"".join(
+        json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]}).encode() + b"\n" for text in tokens(ANSWER)
+    )
+    done = say(tmp_path, *given, "--from", "stream-json", "-o", str(tmp_path / "all.wav"), stdin=lines)
+    assert done.returncode == 0, done.stderr
+    whole, _ = soundfile.read(tmp_path / "all.wav", dtype="float32")
+    expected = decoded(post(translating, input=" ".join(SENTENCES), translate_to="es"))
+    assert whole.size == expected.size
+    done = say(tmp_path, "--translate-to", "de", "--translate-model", "phrasebook", "Good night.", "-o", "x.wav")
+    assert done.returncode == 2
+    assert b"language" in done.stderr
