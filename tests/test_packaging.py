@@ -37,6 +37,8 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
         sources = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
         assert sources <= names
     assert {f"models/house/{name}" for name in ("config.json", "model.safetensors", "voices.safetensors")} <= names
+    phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
+    assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
     assert "app/catalog.toml" in names
 
 

@@ -62,6 +62,7 @@ def test_phrases_are_accepted_whatever_their_case_and_mark(coverage: Coverage, t
         ("I would like a bank.", 'no phrase of it has "bank" after "i would like a"'),
         ("bank", 'no phrase of it has "bank" at the beginning'),
         ("Where is the", "no phrase of it ends there"),
+        ("Where is the post?", "no phrase of it ends there"),
         ("Where is the bank, hello", 'no phrase of it has "," after "where is the bank"'),
         ("...", "there is no phrase in it"),
         ("apple " * 60, "shorter than the 360 characters"),
