@@ -143,7 +143,7 @@ class Exact:
 
 
 class Fast(Exact):
-    """... computed by a copy in bfloat16, several times as fast on processors with a matrix unit."""
+    """... computed by a copy in bfloat16, about twice as fast on a processor with a matrix unit."""
 
     def __init__(self, network: Phrasebook) -> None:
         super().__init__(network)
