@@ -95,8 +95,8 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def house_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a warm server process with the house model, one for the whole run."""
-    with serve(tmp_path_factory.mktemp("server")) as url:
+    """Base URL of a warm server process with the bundled models, one for the whole run."""
+    with serve(tmp_path_factory.mktemp("server"), NIGHTINGALE_PRELOAD="phrasebook") as url:
         yield url
 
 
