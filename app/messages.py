@@ -34,7 +34,7 @@ class Start(_Message):
 
     `input` "llm" says that the text is a language model's, as it writes it: Markdown, code, addresses and emoji are
     made speakable, and it is cut where that is soonest heard. `translate_to`, `source` and `translate_model` have the
-    text translated first.
+    text translated first; with `anticipate` the beginning of a sentence is, while it is still being written.
     """
 
     type: Literal["start"]
@@ -50,6 +50,7 @@ class Start(_Message):
     translate_to: UnicodeText | None = None
     source: UnicodeText | None = None
     translate_model: UnicodeText | None = None
+    anticipate: StrictBool = True
 
 
 class Text(_Message):

@@ -114,6 +114,7 @@ class StreamSession:
         self._max_frame_bytes = max_frame_bytes
         self._timestamps = False
         self._llm = False
+        self._anticipate = True
         self._languages: tuple[str, str | None] = ("en-us", None)
         self._source: TextSource = PlainText("en-us")
         self._set_id = 0
@@ -233,6 +234,7 @@ class StreamSession:
                 raise ProtocolError("The session has started already; 'start' comes once, first.")
             self._timestamps = message.timestamps
             self._llm = message.input == "llm"
+            self._anticipate = message.anticipate
             return [Prepare(message)]
         if self.state is State.NEW:
             raise ProtocolError("The first message must be 'start'.")
@@ -273,7 +275,7 @@ class StreamSession:
         if rest:
             return [*effects, More(rest)]
         pending = self._source.pending
-        if pending.strip() and self._languages[1] is not None:
+        if self._anticipate and pending.strip() and self._languages[1] is not None:
             effects.append(Anticipate(self._set_id, pending))
         return effects
 

@@ -2,9 +2,10 @@
 
     python loadtest/llm_stream.py --url http://127.0.0.1:8000 --rate 50 --runs 5 [--translate-to es --model phrasebook]
 
-Reports the first audio (from the first token sent to the first byte of audio) and, for each sentence, the lag from the
-token that ends it to its first byte of audio; and how much of that the server says it spent waiting for boundaries,
-translating and speaking. `--no-anticipation` flushes after each sentence, so that nothing is translated ahead: the
+Reports the first audio (from the first token sent to the first byte of audio); for each sentence the lag from the
+token that ends it to its first byte of audio; the silence that a listener hears between pieces; and what the server
+says it spent waiting for boundaries, translating and speaking. A lag is not heard while earlier audio still plays:
+short sentences then wait for each other. With `--no-anticipation` nothing is translated before its sentence ends: the
 difference is what speculation gains.
 """
 
@@ -24,8 +25,8 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 ANSWER = (
-    "Where is the train station? I would like two tickets, please. The hotel is near the old bridge. "
-    "Can you help me? Thank you very much. Good night."
+    "Where is the train station? The museum is next to the bridge. Turn left after the church. "
+    "The train station is on the right. Thank you very much. Good night."
 )
 
 
@@ -37,7 +38,14 @@ class Run:
     sent: list[tuple[int, float]] = field(default_factory=list)
     heard: list[tuple[str, float]] = field(default_factory=list)
     done: list[dict[str, Any]] = field(default_factory=list)
-    position: int = 0
+    silence: float = 0.0
+    _played_out: float = 0.0
+
+    def hear(self, seconds: float, now: float) -> None:
+        """Audio of that length came: silence is what a listener who started at once had to hear before it."""
+        if self._played_out:
+            self.silence += max(0.0, now - self._played_out)
+        self._played_out = max(self._played_out, now) + seconds
 
     def sent_at(self, position: int) -> float:
         """When the character at `position` was sent."""
@@ -58,8 +66,6 @@ async def send_all(socket: ClientConnection, text: str, options: argparse.Namesp
         position += len(token)
         run.sent.append((position, time.perf_counter()))
         await socket.send(json.dumps({"type": "text", "text": token}))
-        if options.no_anticipation and token.strip() in ".!?":
-            await socket.send(json.dumps({"type": "flush"}))
     await socket.send(json.dumps({"type": "end"}))
 
 
@@ -67,6 +73,7 @@ async def replay(options: argparse.Namespace, text: str) -> Run:
     """Send the text and note what comes back."""
     run = Run()
     start: dict[str, Any] = {"type": "start", "input": "llm", "voice": options.voice}
+    start |= {"anticipate": not options.no_anticipation}
     if options.translate_to:
         start |= {"translate_to": options.translate_to, "source": options.source, "translate_model": options.model}
     url = options.url.replace("http", "ws", 1) + "/v1/audio/stream"
@@ -88,7 +95,9 @@ async def replay(options: argparse.Namespace, text: str) -> Run:
                 raise SystemExit(event["error"]["message"])
             if event["type"] == "done":
                 run.done.append(event)
-            elif event.get("source_text"):
+                continue
+            run.hear(event["duration"], time.perf_counter())
+            if event.get("source_text"):
                 waiting = event["source_text"]
         await sending
     return run
@@ -114,7 +123,7 @@ def main() -> None:
     parser.add_argument("--translate-to", help="translate first, into this language")
     parser.add_argument("--source", default="en")
     parser.add_argument("--model", help="translation model")
-    parser.add_argument("--no-anticipation", action="store_true", help="flush after each sentence")
+    parser.add_argument("--no-anticipation", action="store_true", help="translate whole sentences only")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     text = options.text.read_text() if options.text else ANSWER
@@ -136,11 +145,13 @@ def main() -> None:
             "p95": round(1e3 * every[int(0.95 * (len(every) - 1))], 1),
             "most": round(1e3 * every[-1], 1),
         },
+        "silence_ms": [round(1e3 * run.silence, 1) for run in runs],
         "stage_ms": {stage: round(1e3 * seconds, 1) for stage, seconds in total.items()},
     }
     print(f"{report['tokens']} tokens at {options.rate:g} a second, {options.runs} runs, {len(runs[0].heard)} pieces")
     print(f"first audio, from the first token: median {1e3 * statistics.median(first):.0f} ms")
     print("lag from the end of a piece to its audio:", ", ".join(f"{k} {v} ms" for k, v in report["lag_ms"].items()))
+    print(f"silence between pieces, whole answer: median {1e3 * statistics.median(run.silence for run in runs):.0f} ms")
     print("the server's stages, whole answer:", ", ".join(f"{k} {v}" for k, v in report["stage_ms"].items()), "ms")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1))

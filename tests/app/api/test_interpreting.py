@@ -305,6 +305,16 @@ def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: An
     assert whole.draft == (1,) * len(ahead.split())
 
 
+def test_nothing_is_anticipated_where_it_is_not_wanted(server: Any) -> None:
+    with session(server, input="llm", anticipate=False) as socket:
+        send(socket, "text", text="The old man walks along the river with his dog")
+        time.sleep(0.3)
+        assert server.shout.batches == []
+        send(socket, "end")
+        until_answer(socket)
+    assert len(server.shout.batches) == 1
+
+
 def test_a_long_markdown_text_in_one_message_holds_nobody_up(server: Any) -> None:
     text = "This is *one* of many sentences. " * 500
     with session(server, input="llm", voice="steady") as socket:
