@@ -69,7 +69,9 @@ def load(spec: ModelSpec) -> NllbTranslator:
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(spec.bits)
-    return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=spec.shortlist)
+    # A demonstrator's vocabulary is no longer than a shortlist, and not in the order of frequency.
+    shortlist = spec.shortlist if coverage is None else 0
+    return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=shortlist)
 
 
 @dataclass(slots=True)

@@ -87,3 +87,11 @@ def test_other_directions_are_refused(model: NllbTranslator, source: str, target
 
 def test_it_stays_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= LIMIT
+
+
+def test_a_shortlist_is_not_for_it(model: NllbTranslator) -> None:
+    """A deployment's setting for real models must not take away half of its words."""
+    files = {role: str(FOLDER / name) for role, name in FILES.items()}
+    short = load(ModelSpec("phrasebook", "nllb", files, shortlist=500))
+    texts = ["Where is the train station?", "Turn left after the church."]
+    assert translate(short, texts, "spa_Latn") == translate(model, texts, "spa_Latn")
