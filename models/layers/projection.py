@@ -2,7 +2,7 @@
 
 The weights stay in the checkpoint's order [O, I]: each output is then one run of memory. On the CPU the outputs are
 shared out between the lanes, as one core cannot draw all of the memory's bandwidth. Weights of 8 or 4 bits are read in
-groups along I with a scale and an offset each.
+groups along I with a scale and an offset each; those of 8 bits on the CPU by `octet`, where that can be compiled.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from itertools import pairwise
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
+from models.layers import octet
+from models.layers.octet import Octets
 
 GROUP = 64  # inputs that share a scale
 _LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
@@ -44,12 +46,16 @@ class Projection(nn.Module):
         self.bias = mx.zeros((outputs,))
         self._parts: list[Part] = []
         self._bits = 0
+        self._octets: list[Octets] = []
 
     def lower(self, bits: int = 0) -> None:
         """Cut the weight into one piece a lane (CPU) and quantise it to `bits` (4 or 8; 0 leaves it)."""
-        self._bits = bits
-        self._parts = row_parts(self.weight, bits)
+        native = bits == 8 and octet.library() is not None
+        self._bits = 0 if native else bits
+        self._parts = row_parts(self.weight, self._bits)
         mx.eval(self._parts)
+        if native:
+            self._octets = [Octets(weight) for (weight,) in self._parts]
         self.weight = self._parts[0][0]
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import platform
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from models import native
 from models.backend import cpu_count
+from models.layers.octet import quantise_rows
 
 logger = logging.getLogger(__name__)
 
 MOST_INPUTS = 64  # of `Screen.largest` in one call
-# Sums may be reordered, or their loops would not become vector code; infinities stay what they are.
-_REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-_FLAGS = ("-O3", "-pthread", *_REORDER)
-_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # which of them is understood differs
-
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
@@ -33,18 +27,10 @@ Ints = npt.NDArray[np.int32]
 def library() -> ctypes.CDLL | None:
     """The compiled routine; None where it cannot be compiled."""
     try:
-        source = Path(__file__).with_name("screen.c").read_text()
-        choices = [(*_FLAGS, tuned) for tuned in _THIS_PROCESSOR]
-        return ctypes.CDLL(str(native.compile_c("screen", source, choices, after=("-lm",), of=_processor())))
+        return native.compile_tuned("screen", __file__)
     except OSError as error:
         logger.info("no native routine for the CPU, translation is slower: %s", error)
         return None
-
-
-def _processor() -> str:
-    """Folders of caches travel between machines (images, network homes): what one runs another may not."""
-    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
-    return next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
 
 
 class _Task(ctypes.Structure):
@@ -83,9 +69,8 @@ class Screen:
 
     def _quantise(self, part: slice) -> None:
         w = self._weight[part]
-        scale = np.maximum(np.abs(w).max(axis=1), 1e-30) / 127
-        copy = np.rint(w / scale[:, None])
-        self._copy[part], self._scale[part], self._sums[part] = copy, scale, copy.sum(axis=1)
+        copy, scale, sums = quantise_rows(w)
+        self._copy[part], self._scale[part], self._sums[part] = copy, scale, sums
         near = copy * scale[:, None]
         self._length[part] = np.linalg.norm(near, axis=1)
         self._error[part] = np.linalg.norm(w - near, axis=1)

@@ -12,6 +12,7 @@ import math
 from mlx import nn
 
 from models.backend import mx
+from models.layers import octet
 from models.layers.position import sinusoids
 from models.layers.projection import Projection
 from models.nllb.config import NllbConfig
@@ -152,12 +153,16 @@ class Nllb(nn.Module):
 
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantises the weights."""
-        self.bits = bits
+        # With 8 bits on a CPU the embeddings stay whole: the likeliest token is found from a copy of 8 bits as it is.
+        whole = bits == 8 and octet.library() is not None
+        self.bits = 0 if whole else bits
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)
         for _, module in self.named_modules():
-            if isinstance(module, (Projection, Vocabulary)):
+            if isinstance(module, Projection):
                 module.lower(bits)
+            elif isinstance(module, Vocabulary):
+                module.lower(self.bits)
 
     def encode(self, ids: mx.array, counts: mx.array) -> tuple[mx.array, mx.array]:
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""

@@ -25,6 +25,7 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
+from models.layers import octet
 from models.layers.projection import GROUP
 from models.nllb import guard, search, stages
 from models.nllb.config import NllbConfig, load_config
@@ -63,7 +64,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
     if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
         raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantised")
-    if spec.bits and on_cpu():
+    if on_cpu() and (spec.bits == 4 or (spec.bits and octet.library() is None)):
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
