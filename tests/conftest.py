@@ -18,11 +18,17 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from hypothesis import settings
 
 # A first start compiles every shape; a loaded machine of two cores needs its time for that.
 START_SECONDS = 240
 STOP_SECONDS = 30
 RECOGNISER_RATE = 16_000
+
+# The same examples on every machine; `pytest --hypothesis-profile=search` looks for others.
+settings.register_profile("fixed", derandomize=True, database=None)
+settings.register_profile("search")
+settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
