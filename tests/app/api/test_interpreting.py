@@ -291,11 +291,13 @@ def test_the_wait_for_a_boundary_is_a_stage(server: Any) -> None:
 
 def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: Any, wait_until: Any) -> None:
     sentence = "The old man walks along the river with his dog"
+    closed = server.shout.closed
     with session(server, input="llm") as socket:
         send(socket, "text", text=sentence)
-        assert wait_until(lambda: any(sentence.startswith(text[:8]) for text in server.shout.begun))
+        assert wait_until(lambda: server.shout.closed > closed)
         ahead = server.shout.begun[-1]
-        time.sleep(0.1)
+        # What the model thread has handed over is taken before this is answered.
+        assert httpx.get(server.url + "/livez").status_code == 200
         send(socket, "text", text=" every day. And then")
         first = json.loads(socket.recv(timeout=10))
         send(socket, "end")
