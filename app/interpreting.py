@@ -12,29 +12,26 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
 from app import errors, metrics
-from app.jobs import CancelToken, Priority, Translations
+from app.jobs import CancelToken, Priority
 from app.sentences import Plan, TranslationOptions, request_for
 from app.text import markup
 from app.text.errors import MarkupError
-from app.text.spans import Pause
+from app.text.plan import PARAGRAPH_PAUSE, Pause
 from app.translation import AUTO, TranslationService
 from app.worker import ModelWorker
 from models.contract import ModelRequestError
 from models.timeline import Timeline
 
-# Seconds of silence where the client's text has an empty line, as app.text.plan makes it within one language.
-PARAGRAPH_PAUSE = 0.35
 # Words that a partial sentence must have, and must have gained, before it is translated ahead of time.
 LEAST_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """A sentence and its translation: both as the client is to see them. `seconds`: when it was there."""
+    """A sentence and its translation: both as the client is to see them."""
 
     source: str
     text: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,6 @@ class Interpreter:
         self._draft: _Draft | None = None
         self._speculated = ""
         self._speculating: asyncio.Task[None] | None = None
-        self._running: Translations | None = None
 
     @property
     def source(self) -> str | None:
@@ -75,14 +71,11 @@ class Interpreter:
         Raises ServiceError: what TranslationService.prepare raises, and what the model refuses.
         """
         await self._stop_speculating()
-        position = 0
-        for mark in (*_pauses(passage), None):
-            end = len(passage) if mark is None else mark.start
-            async for interpreted in self._translate(_words_alone(passage[position:end])):
+        for text, seconds in _stretches(passage):
+            async for interpreted in self._translate(text):
                 yield interpreted
-            if mark is not None:
-                position = mark.end
-                yield Pause(mark.seconds)
+            if seconds:
+                yield Pause(seconds)
 
     async def _translate(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
         if not any(map(str.isalnum, text)):
@@ -92,7 +85,7 @@ class Interpreter:
         if self.source is None and planned.language is not None:
             self._options = replace(self._options, source=planned.language)
         if planned.document is None:
-            yield Interpreted(text, text, 0.0)  # in the right language already
+            yield Interpreted(text, text)  # in the right language already
             return
         if self._draft is not None and text.lstrip().startswith(self._draft.source):
             plan = replace(plan, draft=self._draft.tokens)
@@ -107,7 +100,7 @@ class Interpreter:
                     if position and "\n\n" in text[position:start].replace(" ", ""):
                         yield Pause(PARAGRAPH_PAUSE)
                     position = start + len(sentence.source)
-                yield Interpreted(sentence.source, sentence.translation.text, sentence.seconds)
+                yield Interpreted(sentence.source, sentence.translation.text)
             outcome = "ok"
         finally:
             stream.close(outcome, whole=False)
@@ -142,15 +135,12 @@ class Interpreter:
         if self._draft is not None and partial.startswith(self._draft.source):
             request = replace(request, draft=self._draft.tokens)
         # Its own record of time: these seconds are not waited for.
-        self._running = self._worker.submit_batch(
-            plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER
-        )
+        running = self._worker.submit_batch(plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER)
         try:
-            async for translation in self._running:
+            async for translation in running:
                 self._draft = _Draft(partial, translation.best.tokens)
         finally:
-            self._running.close()
-            self._running = None
+            running.close()
 
     async def _stop_speculating(self) -> None:
         """A whole sentence is there: the model thread must be free for it."""
@@ -166,18 +156,23 @@ class Interpreter:
             self._speculating.cancel()
 
 
-def _pauses(text: str) -> list[markup.PauseMark]:
+def _stretches(text: str) -> list[tuple[str, float]]:
+    """What stands between explicit pauses, each with the seconds of the pause after it (0: none).
+
+    Pronunciations give way to their words: they are of another language. Raises MarkupError.
+    """
     try:
-        return [mark for mark in markup.parse(text, english=False) if isinstance(mark, markup.PauseMark)]
+        marks = markup.parse(text, english=False)
     except MarkupError as error:
         raise errors.MarkupError(str(error)) from error
-
-
-def _words_alone(text: str) -> str:
-    """Without pronunciations: they are of another language's word."""
-    parts, position = [], 0
-    for mark in markup.parse(text, english=False):
-        if isinstance(mark, markup.Pronunciation):
-            parts += [text[position : mark.start], text[mark.word_start : mark.word_end]]
-            position = mark.end
-    return "".join([*parts, text[position:]])
+    stretches: list[tuple[str, float]] = []
+    stretch, position = "", 0
+    for mark in marks:
+        stretch += text[position : mark.start]
+        position = mark.end
+        if isinstance(mark, markup.PauseMark):
+            stretches.append((stretch, mark.seconds))
+            stretch = ""
+        else:
+            stretch += text[mark.word_start : mark.word_end]
+    return [*stretches, (stretch + text[position:], 0.0)]

@@ -53,7 +53,7 @@ class SpeechService:
         settings: Settings,
         catalog: Catalogue,
         worker: ModelWorker,
-        translation: TranslationService | None = None,
+        translation: TranslationService,
     ) -> None:
         self.settings = settings
         self.catalog = catalog
@@ -174,7 +174,7 @@ class SpeechService:
                 if getattr(options, param) is not None:
                     raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
             return None
-        service = self._translation_service()
+        service = self._translation
         route = service.route(options.translate_model, options.translate_to, "translate_to")
         source = options.source
         if source is not None and source.strip().lower() != AUTO:
@@ -182,11 +182,6 @@ class SpeechService:
         else:
             source = None
         return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
-
-    def _translation_service(self) -> TranslationService:
-        if self._translation is None:
-            raise errors.InvalidRequestError("Translation is not available here.", param="translate_to")
-        return self._translation
 
     @staticmethod
     def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
@@ -208,5 +203,5 @@ class SpeechService:
         interpreter = None
         if speaker.route is not None:
             translating = replace(labels, model=speaker.route.model or "none")
-            interpreter = Interpreter(self._translation_service(), speaker.route, timeline, translating)
+            interpreter = Interpreter(self._translation, speaker.route, timeline, translating)
         return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter)

@@ -52,8 +52,8 @@ def valid(lengths: tuple[int, ...], rows: int) -> Valid:
     return Valid.of(mx.array(lengths)[:, None, None], rows)
 
 
-def conv_layer(case: layer_cases.Conv, values: Arrays) -> Conv1d:
-    """The layer with reference weights, in the device's order."""
+def conv_layer(case: layer_cases.Conv, values: Arrays, *, lowered: bool = True) -> Conv1d:
+    """The layer with reference weights, in the device's order if `lowered`."""
     layer = Conv1d(
         case.inputs,
         case.outputs,
@@ -64,7 +64,8 @@ def conv_layer(case: layer_cases.Conv, values: Arrays) -> Conv1d:
         groups=case.groups,
     )
     layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
-    layer.lower()
+    if lowered:
+        layer.lower()
     return layer
 
 

@@ -28,16 +28,7 @@ def test_transposed_conv_equals_torch(name: str) -> None:
 def test_lowered_equals_mlx(name: str) -> None:
     """Before `lower()` a layer is MLX's own convolution: both forms give one result."""
     case, values = CONV[name], golden("conv", name)
-    layer = Conv1d(
-        case.inputs,
-        case.outputs,
-        case.kernel,
-        stride=case.stride,
-        padding=case.padding,
-        dilation=case.dilation,
-        groups=case.groups,
-    )
-    layer.weight, layer.bias = mx.array(values["weight"]), mx.array(values["bias"])
+    layer = checks.conv_layer(case, values, lowered=False)
     assert checks.distance(layer(mx.array(values["x"])), values["y"]) < TOLERANCE
 
 
