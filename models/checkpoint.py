@@ -11,7 +11,7 @@ import math
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,6 +53,27 @@ def read_arrays(path: str | Path) -> dict[str, mx.array]:
         assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
         return loaded
     return {name: _to_mlx(array) for name, array in read_torch(path).items()}
+
+
+def check_shapes(
+    arrays: Mapping[str, mx.array], wanted: Mapping[str, tuple[int, ...]], source: str, *, floating: bool = True
+) -> None:
+    """Raise WeightsError, naming each, unless `arrays` has exactly the names and shapes `wanted`, in float types."""
+    problems = [f"missing {name} {wanted[name]}" for name in sorted(set(wanted) - set(arrays))]
+    problems += [f"unexpected {name} {arrays[name].shape}" for name in sorted(set(arrays) - set(wanted))]
+    for name in sorted(set(arrays) & set(wanted)):
+        if arrays[name].shape != wanted[name]:
+            problems.append(f"{name} has shape {arrays[name].shape}, not {wanted[name]}")
+        elif floating and not mx.issubdtype(arrays[name].dtype, mx.floating):
+            problems.append(f"{name} is {arrays[name].dtype}, not a float type")
+    raise_problems(problems, source)
+
+
+def raise_problems(problems: Sequence[str], source: str) -> None:
+    """Raise WeightsError listing the first of `problems`, if there are any."""
+    if problems:
+        shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
+        raise WeightsError(f"{source}: {shown}")
 
 
 def _to_mlx(array: Array) -> mx.array:

@@ -10,6 +10,7 @@ Exceptions:
     │   ├── UnknownVoiceError
     │   ├── UnknownLanguageError
     │   ├── OutsideCoverageError
+    │   ├── UnusableReferenceError
     │   └── InputTooLongError
     ├── WeightsError             files that are missing, extra, misshapen, or not what they claim to be
     │   └── WeightsMissingError
@@ -18,9 +19,9 @@ Exceptions:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,10 @@ class OutsideCoverageError(ModelRequestError):
     """A demonstration model was asked for text that it was not made for."""
 
 
+class UnusableReferenceError(ModelRequestError):
+    """A recording from which no voice can be made: too short, silent, or not speech-like."""
+
+
 class InputTooLongError(ModelRequestError):
     """More input in one utterance than the model's positions allow."""
 
@@ -76,12 +81,61 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a model that draws its speech at random does so. None: the model's own default. Ranges: `SAMPLING_RANGES`.
+
+    `exaggeration` of the emotion; `cfg_weight` of classifier-free guidance (0: none, and half the work);
+    `temperature` (0: the likeliest token always); `min_p` and `top_p` cut off what is unlikely;
+    `repetition_penalty` divides the chances of what was said already.
+    """
+
+    exaggeration: float | None = None
+    cfg_weight: float | None = None
+    temperature: float | None = None
+    min_p: float | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+
+    def given(self) -> dict[str, float]:
+        """What is not left to the model, by name."""
+        return {name: value for name in SAMPLING_RANGES if (value := getattr(self, name)) is not None}
+
+
+# Least and greatest accepted value of each field of `Sampling`.
+SAMPLING_RANGES: dict[str, tuple[float, float]] = {
+    "exaggeration": (0.0, 2.0),
+    "cfg_weight": (0.0, 2.0),
+    "temperature": (0.0, 5.0),
+    "min_p": (0.0, 1.0),
+    "top_p": (0.01, 1.0),
+    "repetition_penalty": (1.0, 3.0),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditioning:
+    """A cloned voice as one model family needs it: named arrays of numbers, made by `VoiceCloner.condition`.
+
+    Which names and shapes, is the family's affair; `VoiceCloner.check_conditioning` looks.
+    """
+
+    arrays: Mapping[str, npt.NDArray[Any]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechRequest:
     """One utterance: a sentence or clause, never a whole document.
 
     `phonemes` is what phoneme-driven models read (Kokoro's symbols, misaki's alphabet); `text` is what text-driven
-    models read and what error messages quote. `voice` is a voice id or a blend such as ``a(2)+b(1)``. `speed` is
-    in [0.25, 4]. Equal requests with equal seeds give bit-identical PCM on one device.
+    models read and what error messages quote. `voice` is a voice id or a blend such as ``a(2)+b(1)``; with a
+    `conditioning` it is only the name of the voice cloned there. `speed` is in [0.25, 4]. `first` says that nothing of
+    the stream was spoken before: the model may begin with a smaller piece. Equal requests with equal seeds give
+    bit-identical PCM on one device.
     """
 
     text: str
@@ -89,6 +143,9 @@ class SpeechRequest:
     voice: str
     speed: float = 1.0
     seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
+    conditioning: Conditioning | None = None
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +173,7 @@ class WarmupStep:
 
 
 Progress = Callable[[WarmupStep], None]
+Reads = Literal["phonemes", "text"]
 IsCancelled = Callable[[], bool]
 
 
@@ -134,13 +192,28 @@ class Synthesizer(Protocol):
     def default_voice(self) -> str: ...
 
     @property
+    def reads(self) -> Reads:
+        """Which field of a `SpeechRequest` it reads."""
+        ...
+
+    @property
     def max_phonemes(self) -> int:
-        """Most characters of `SpeechRequest.phonemes` in one request."""
+        """Most characters, in one request, of the field it reads."""
         ...
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The phoneme characters it knows; others are dropped before synthesis."""
+        """The phoneme characters it knows; others are dropped before synthesis. Empty if it reads text."""
+        ...
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The fields of `Sampling` that mean something to it; empty if it draws nothing at random but noise."""
+        ...
+
+    @property
+    def watermarked(self) -> bool:
+        """Whether its makers ask for a watermark in what it speaks."""
         ...
 
     def check_voice(self, voice: str) -> None:
@@ -151,8 +224,35 @@ class Synthesizer(Protocol):
         """Compile and run every shape that will be served."""
         ...
 
-    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk]:
-        """Synthesise one utterance. Raises ModelRequestError before the first chunk, Cancelled between stages."""
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
+        """Synthesise one utterance; None comes in between where the thread may turn to other work.
+
+        Raises ModelRequestError before the first chunk, Cancelled between stages and steps.
+        """
+        ...
+
+
+@runtime_checkable
+class VoiceCloner(Protocol):
+    """A synthesizer that can also speak in the voice of a recording."""
+
+    @property
+    def reference_seconds(self) -> tuple[float, float]:
+        """Least and greatest length of a recording, in seconds; what is longer is cut, what is shorter refused."""
+        ...
+
+    def condition(
+        self, pcm: Pcm, sample_rate: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[Conditioning | None]:
+        """Make a voice from a recording: float32 mono [samples] at `sample_rate`. One Conditioning comes last.
+
+        None comes before it where the thread may turn to other work. Raises UnusableReferenceError, and Cancelled
+        between stages.
+        """
+        ...
+
+    def check_conditioning(self, conditioning: Conditioning) -> None:
+        """Raise WeightsError naming an array that is missing, extra or misshapen. Safe on any thread."""
         ...
 
 
@@ -238,8 +338,9 @@ Kind = Literal["text-to-speech", "translation"]
 class ModelSpec:
     """Where a checkpoint's files are. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
 
-    `bits` (0, 4 or 8) quantises the weights of models that can; `shortlist` (0: off) bounds the output vocabulary of
-    translation per target language.
+    `bits` (0, 4 or 8) quantises the weights of models that can, `cache_bits` (0, 4 or 8) the keys and values they keep;
+    `shortlist` (0: off) bounds the output vocabulary of translation per target language; `steps` (0: the model's own)
+    is how many times a flow-matching decoder is evaluated; `draft` names what guesses tokens ahead ("": nothing).
     """
 
     name: str
@@ -248,4 +349,7 @@ class ModelSpec:
     profile: bool = False
     dtype: str = "float32"
     bits: int = 0
+    cache_bits: int = 0
     shortlist: int = 0
+    steps: int = 0
+    draft: str = ""

@@ -26,6 +26,13 @@ class Stage(StrEnum):
     TEXT_ENCODER = "text_encoder"
     PREDICTOR = "predictor"
     DECODER = "decoder"
+    CONDITION = "condition"
+    T3_PREFILL = "t3_prefill"
+    T3_DECODE = "t3_decode"
+    S3GEN_ENCODE = "s3gen_encode"
+    S3GEN_FLOW = "s3gen_flow"
+    VOCODER = "vocoder"
+    WATERMARK = "watermark"
     AUDIO_ENCODE = "audio_encode"
 
 
@@ -36,7 +43,17 @@ class Timeline:
     back, and never runs on two of them at once for the same stage.
     """
 
-    __slots__ = ("audio_seconds", "finished", "first_audible", "first_audio", "stages", "started")
+    __slots__ = (
+        "accepted",
+        "audio_seconds",
+        "drafted",
+        "finished",
+        "first_audible",
+        "first_audio",
+        "stages",
+        "started",
+        "tokens",
+    )
 
     def __init__(self) -> None:
         self.started = time.perf_counter()
@@ -45,6 +62,10 @@ class Timeline:
         self.first_audible: float | None = None
         self.finished: float | None = None
         self.audio_seconds = 0.0
+        # Speech tokens a model drew; how many were guessed ahead, and how many of those guesses stood.
+        self.tokens = 0
+        self.drafted = 0
+        self.accepted = 0
 
     def add(self, stage: Stage, seconds: float) -> None:
         """Add `seconds` to `stage`."""

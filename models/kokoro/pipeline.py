@@ -20,6 +20,7 @@ from models.contract import (
     ModelSpec,
     Pcm,
     Progress,
+    Reads,
     SpeechRequest,
     Voice,
     WarmupStep,
@@ -123,6 +124,9 @@ class KokoroSynthesizer:
     """
 
     sample_rate = SAMPLE_RATE
+    reads: Reads = "phonemes"
+    parameters: frozenset[str] = frozenset()
+    watermarked = False
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from mlx.utils import tree_flatten, tree_unflatten
 
 from models.backend import mx
+from models.checkpoint import raise_problems
 from models.contract import WeightsError
 from models.kokoro.network import Kokoro
 
@@ -59,9 +60,7 @@ def load_weights(network: Kokoro, arrays: Mapping[str, mx.array], source: str) -
             problems.append(f"{name} has shape {found[name].shape}, not {wanted[name].shape}")
         else:
             ready[name] = array.astype(mx.float32)
-    if problems:
-        shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
-        raise WeightsError(f"{source}: {shown}")
+    raise_problems(problems, source)
     network.update(tree_unflatten(list(ready.items())))
     network.lower()
     network.freeze()

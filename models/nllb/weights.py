@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from mlx.utils import tree_unflatten
 
 from models.backend import mx
-from models.contract import WeightsError
+from models.checkpoint import check_shapes, raise_problems
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 
@@ -43,20 +43,13 @@ def shapes(config: NllbConfig) -> dict[str, tuple[int, ...]]:
 
 def check(arrays: Mapping[str, mx.array], wanted: Mapping[str, tuple[int, ...]], source: str) -> None:
     """Raise WeightsError unless `arrays` has exactly the `wanted` shapes, but for copies of the tied embedding."""
-    given = set(arrays) - set(_TIED) - set(_COMPUTED)
-    problems = [f"missing {name} {wanted[name]}" for name in sorted(set(wanted) - given)]
-    problems += [f"unexpected {name} {arrays[name].shape}" for name in sorted(given - set(wanted))]
-    for name in sorted(given & set(wanted)):
-        if arrays[name].shape != wanted[name]:
-            problems.append(f"{name} has shape {arrays[name].shape}, not {wanted[name]}")
-        elif not mx.issubdtype(arrays[name].dtype, mx.floating):
-            problems.append(f"{name} is {arrays[name].dtype}, not a float type")
-    for name in _TIED:
-        if _SHARED in arrays and name in arrays and not bool(mx.array_equal(arrays[name], arrays[_SHARED])):
-            problems.append(f"{name} differs from {_SHARED}: only tied embeddings are read")
-    if problems:
-        shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
-        raise WeightsError(f"{source}: {shown}")
+    problems = [
+        f"{name} differs from {_SHARED}: only tied embeddings are read"
+        for name in _TIED
+        if _SHARED in arrays and name in arrays and not bool(mx.array_equal(arrays[name], arrays[_SHARED]))
+    ]
+    check_shapes({name: arrays[name] for name in set(arrays) - set(_TIED) - set(_COMPUTED)}, wanted, source)
+    raise_problems(problems, source)
 
 
 def _layout(config: NllbConfig) -> dict[str, tuple[Names, tuple[int, ...]]]:

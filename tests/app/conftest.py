@@ -24,6 +24,7 @@ from models.contract import (
     Hypothesis,
     InputTooLongError,
     OutsideCoverageError,
+    Reads,
     SpeechRequest,
     Translation,
     TranslationRequest,
@@ -57,6 +58,9 @@ class Tone:
     warm_steps: int = 3
     warm_gate: threading.Semaphore | None = None
 
+    reads: Reads = "phonemes"
+    parameters: frozenset[str] = frozenset()
+    watermarked: bool = False
     symbols: frozenset[str] = frozenset(chr(code) for code in range(32, 0x3000))
     voices: tuple[Voice, ...] = (
         Voice("steady", "en-us", "male"),

@@ -24,6 +24,7 @@ from models.contract import (
     Cancelled,
     Hypothesis,
     OutsideCoverageError,
+    Reads,
     SpeechRequest,
     Translation,
     TranslationRequest,
@@ -42,6 +43,9 @@ class Script:
     default_voice = "v"
     max_phonemes = 100
     symbols = frozenset("a")
+    reads: Reads = "phonemes"
+    parameters = frozenset[str]()
+    watermarked = False
 
     def __init__(self) -> None:
         self.gate = threading.Semaphore(0)
