@@ -10,7 +10,7 @@ PARITY := .venv-parity
 PARITY_PY := $(PARITY)/bin/python
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
-REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2
+REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 torchaudio==2.11.0
 
 # The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides. Looked for once,
 # and only by targets that create an environment.
