@@ -16,6 +16,7 @@ from models.backend import mx
 from models.checkpoint import raise_problems
 from models.contract import WeightsError
 from models.kokoro.network import Kokoro
+from models.layers import weight_norm
 
 # Reference name -> ours. The first pattern that matches names the array.
 _RENAMES: list[tuple[str, str]] = [
@@ -71,15 +72,14 @@ def convert(arrays: Mapping[str, mx.array], kernels: int, source: str) -> dict[s
     """Rename and fold a checkpoint of any dialect into the network's names; `kernels` residual blocks a stage."""
     plain: dict[str, mx.array] = {}
     for key, array in arrays.items():
-        name = key.replace(".module.", ".").replace("parametrizations.weight.original0", "weight_g")
-        name = name.replace("parametrizations.weight.original1", "weight_v")
+        name = weight_norm.short_name(key.replace(".module.", "."))
         if _DROPPED.fullmatch(name):
             continue
         if match := _INSTANCE_NORM.fullmatch(name):
             _require_default_affine(array, match.group(1), name, source)
             continue
         plain[_rename(name, kernels)] = array
-    return _fold_lstm(_fold_attention(_fold_weight_norm(plain, source), source), source)
+    return _fold_lstm(_fold_attention(weight_norm.fold(plain, source), source), source)
 
 
 def _rename(name: str, kernels: int) -> str:
@@ -105,25 +105,6 @@ def _require_default_affine(array: mx.array, kind: str, name: str, source: str) 
     """The official file leaves InstanceNorm's affine out (1 and 0); the network has no place for another."""
     if not bool(mx.all(array == (1 if kind == "weight" else 0))):
         raise WeightsError(f"{source}: {name} is not {'1' if kind == 'weight' else '0'} everywhere")
-
-
-def _fold_weight_norm(arrays: dict[str, mx.array], source: str) -> dict[str, mx.array]:
-    """w = g * v / |v|, the norm over all axes but the first (Salimans and Kingma 2016, arXiv:1602.07868)."""
-    folded = {}
-    for name, array in arrays.items():
-        if name.endswith(".weight_g"):
-            if name[:-1] + "v" not in arrays:
-                raise WeightsError(f"{source}: {name} without its weight_v")
-        elif name.endswith(".weight_v"):
-            gain = arrays.get(name[:-1] + "g")
-            if gain is None:
-                raise WeightsError(f"{source}: {name} without its weight_g")
-            v = array.astype(mx.float32)
-            norm = mx.sqrt(mx.sum(v * v, axis=(1, 2), keepdims=True))
-            folded[name[:-2]] = v * (gain.astype(mx.float32) / norm)
-        else:
-            folded[name] = array
-    return folded
 
 
 def _fold_attention(arrays: dict[str, mx.array], source: str) -> dict[str, mx.array]:

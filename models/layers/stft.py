@@ -45,11 +45,10 @@ class Stft(nn.Module):
         self._head = mx.array((_OVERLAP / (_OVERLAP - squares[-hop:])).astype(np.float32))
         self._tail = mx.array((_OVERLAP / (_OVERLAP - squares[:hop])).astype(np.float32))
 
-    def analyse(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
-        """Magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; reflected at both ends.
+    def spectrum(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
+        """Real parts, then imaginary ones, [B, N / hop + 1, 2 * bins], of x [B, N]; reflected at both ends.
 
         `samples` [B, 1] gives the valid lengths of padded signals: the right reflection is about their last sample.
-        The phase of a negative real bin is +pi, as torch's.
         """
         half = self.n_fft // 2
         if samples is None:
@@ -58,7 +57,14 @@ class Stft(nn.Module):
             at = mx.abs(mx.arange(-half, x.shape[1] + half))[None]
             at = mx.where(at < samples, at, mx.maximum(2 * (samples - 1) - at, 0))
             x = mx.take_along_axis(x, at, axis=1)
-        spectrum = self._analysis(x[:, :, None])
+        return self._analysis(x[:, :, None])
+
+    def analyse(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
+        """Magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
+
+        The phase of a negative real bin is +pi, as torch's.
+        """
+        spectrum = self.spectrum(x, samples)
         real, imaginary = spectrum[:, :, : self.bins], spectrum[:, :, self.bins :]
         # Reflection makes the first frame symmetric: its imaginary part is rounding noise, whose sign would choose
         # between +pi and -pi.
