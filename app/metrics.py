@@ -219,6 +219,8 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
     for gap in playback.gaps:
         chunk_gap.labels(*values).observe(gap)
     audio_seconds.labels(*values).inc(timeline.audio_seconds)
+    # A counter that begins with its first increase hides that increase from rate().
+    wasted_audio.labels(labels.model)
     if outcome == "ok":
         underrun.labels(*values).observe(playback.underrun)
         if timeline.rtf is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,22 @@ def house_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def server(house_server: str) -> str:
     """The same; folders of tests with a server of their own override this name."""
     return house_server
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """`program(name)`: the path of a program that Debian's packages bring. Without it the test is skipped, save on the
+    build machine, which installs them all (CI=1)."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None and os.environ.get("CI"):
+            pytest.fail(f"'{name}' is not installed")
+        if path is None:
+            pytest.skip(f"'{name}' is not installed (apt-get install prometheus chromium)")
+        return path
+
+    return find
 
 
 Recognise = Callable[..., str]
