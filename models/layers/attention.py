@@ -1,11 +1,27 @@
-"""Multi-head self-attention over [B, T, C]."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
 from mlx import nn
 
-from models.backend import mx
+from models.backend import mx, on_cpu
+from models.layers.activation import exp_below
 from models.layers.linear import Linear
+
+
+def attend(q: mx.array, k: mx.array, v: mx.array, scale: float, bias: mx.array | None = None) -> mx.array:
+    """Softmax attention of q [B, H, T, C] to k and v [B, H, S, C] -> [B, H, T, C]; `bias` is added to the logits.
+
+    On the CPU MLX's softmax computes one exponential at a time, and takes longer than the products around it: here
+    vector code does (relative error 1e-5). There a key whose bias is minus infinity keeps a weight of up to 4e-11.
+    """
+    if not on_cpu():
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=bias)
+    logits = (q * scale) @ k.swapaxes(-1, -2)
+    if bias is not None:
+        logits = logits + bias
+    weights = exp_below(logits, mx.max(logits, axis=-1, keepdims=True))
+    return (weights @ v) / (weights @ mx.ones((k.shape[2], 1)))
 
 
 class SelfAttention(nn.Module):

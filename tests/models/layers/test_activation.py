@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers.activation import gelu_tanh, leaky_relu, sine, snake
+from models.layers.activation import EXP_REACH, exp_below, gelu, gelu_tanh, leaky_relu, mish, silu, sine, snake
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden, sin_squared
 
@@ -53,6 +53,40 @@ def test_gelu_is_the_tanh_form() -> None:
     found = np.array(gelu_tanh(mx.array(values["x"])))
     assert (np.abs(found - values["y"]) / np.maximum(np.abs(x), 1)).max() < 5e-7
     assert np.abs(found - exact).max() > 2e-4
+
+
+def _line() -> tuple[np.ndarray, mx.array, mx.array]:
+    """y in [-40, 40] in float64, and x and bias [8] of which it is the sum."""
+    x = np.linspace(-40, 40, 40_000).reshape(-1, 8).astype(np.float32)
+    bias = np.arange(8, dtype=np.float32) / 8
+    return (x + bias).astype(np.float64), mx.array(x), mx.array(bias)
+
+
+def test_exact_gelu_with_its_bias() -> None:
+    y, x, bias = _line()
+    erf = np.vectorize(math.erf)(y / math.sqrt(2))
+    assert (np.abs(np.array(gelu(x, bias)) - 0.5 * y * (1 + erf)) / np.maximum(np.abs(y), 1)).max() < 5e-7
+
+
+def test_silu_with_its_bias() -> None:
+    y, x, bias = _line()
+    assert (np.abs(np.array(silu(x, bias)) - y / (1 + np.exp(-y))) / np.maximum(np.abs(y), 1)).max() < 1e-6
+
+
+def test_mish() -> None:
+    y, x, bias = _line()
+    wanted = y * np.tanh(np.logaddexp(y, 0))
+    assert (np.abs(np.array(mish(x + bias)) - wanted) / np.maximum(np.abs(y), 1)).max() < 5e-6
+
+
+def test_exponential_below_a_bound() -> None:
+    """As softmax needs it: 1 at the bound, and next to nothing far below."""
+    x = np.linspace(-60, 7, 40_001).astype(np.float32)
+    found, wanted = np.array(exp_below(mx.array(x), mx.array(7.0))), np.exp(x.astype(np.float64) - 7)
+    within = x - 7 > -EXP_REACH
+    assert np.abs(found / wanted - 1)[within].max() < 1e-5
+    assert found[~within].max() < 4e-11
+    assert found[-1] == pytest.approx(1, abs=1e-6)
 
 
 def test_leaky_relu() -> None:
