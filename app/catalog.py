@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +44,10 @@ class PinnedFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model of the catalogue. `roles` maps config, weights, voices and the like to candidate paths, best first."""
+    """One model of the catalogue. `roles` maps config, weights, voices and the like to candidate paths, best first.
+
+    A model can do without its `optional` roles. `cloning`: it also speaks in the voice of a recording.
+    """
 
     name: str
     family: str
@@ -57,6 +61,8 @@ class Entry:
     files: tuple[PinnedFile, ...] = ()
     kind: Kind = "text-to-speech"
     noncommercial: bool = False
+    optional: tuple[str, ...] = ()
+    cloning: bool = False
 
     @property
     def install_command(self) -> str | None:
@@ -70,7 +76,7 @@ class Entry:
             return f"Install them with: {self.install_command}"
         if self.repository is None:
             return "They are part of the installation: install Nightingale again."
-        files = ", ".join(paths[0] for paths in self.roles.values())
+        files = ", ".join(paths[0] for role, paths in self.roles.items() if role not in self.optional)
         return (
             f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository} "
             f"(revision {self.revision}) into models/{self.name} of the data directory."
@@ -90,6 +96,7 @@ class ModelInfo:
     aliases: tuple[str, ...] = ()
     install_command: str | None = None
     install_hint: str = ""
+    cloning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,7 @@ class Catalog:
                 aliases=entry.aliases,
                 install_command=entry.install_command,
                 install_hint=entry.install_hint,
+                cloning=entry.cloning,
             )
             for entry in self._entries.values()
         ]
@@ -181,7 +189,8 @@ class Catalog:
 
     def present(self, name: str) -> bool:
         """Whether every role of a model has its file. Cheap: contents are `verify`'s to judge."""
-        return all(path is not None for path in self._find(self.entry(name)).values())
+        entry = self.entry(name)
+        return not _missing(entry, self._find(entry))
 
     def load(self, name: str) -> Model:
         """Load a model; call on the thread that owns MLX.
@@ -191,23 +200,36 @@ class Catalog:
         """
         entry = self.entry(name)
         found = self._find(entry)
-        missing = [role for role, path in found.items() if path is None]
+        missing = _missing(entry, found)
         if missing:
             raise WeightsMissingError(_missing_message(entry, missing))
         spec = ModelSpec(
             name=entry.name,
             family=entry.family,
-            files={role: str(path) for role, path in found.items()},
+            files={role: str(path) for role, path in found.items() if path is not None},
             profile=self._settings.profile,
             dtype=self._settings.dtype,
-            bits=self._settings.translation_bits if entry.kind == "translation" else 0,
-            shortlist=self._settings.translation_shortlist if entry.kind == "translation" else 0,
+            **self._choices(entry),
         )
         load = _loader(entry.family)
         from models.backend import limit_cache  # loads MLX
 
         limit_cache(self._settings.mlx_cache_bytes)
         return load(spec)
+
+    def _choices(self, entry: Entry) -> dict[str, Any]:
+        """What the settings say about models of this kind or family."""
+        settings = self._settings
+        if entry.kind == "translation":
+            return {"bits": settings.translation_bits, "shortlist": settings.translation_shortlist}
+        if entry.family == "chatterbox":
+            return {
+                "bits": settings.chatterbox_bits,
+                "cache_bits": settings.chatterbox_cache_bits,
+                "steps": settings.chatterbox_steps,
+                "draft": settings.chatterbox_draft,
+            }
+        return {}
 
     def verify(self, name: str) -> Verification:
         """Read every file of a model and compare it with its pinned checksum. Raises UnknownModelError.
@@ -227,7 +249,7 @@ class Catalog:
             checks += [check_file(directory, pin) for pin in pins]
             listed = {pin.path for pin in pins}
             checks += [_check_unpinned(directory, file) for file in files if file not in listed]
-            if path is None and not pins:
+            if path is None and not pins and role not in entry.optional:
                 checks.append(FileCheck(chosen, "missing"))
         return Verification(entry.name, directory, tuple(checks))
 
@@ -259,6 +281,7 @@ def _entry(name: str, values: dict[str, Any]) -> Entry:
         | {
             "name": name,
             "aliases": tuple(values["aliases"]),
+            "optional": tuple(values.get("optional", ())),
             "roles": {role: tuple(paths) for role, paths in values["roles"].items()},
             "files": tuple(PinnedFile(path, **pin) for path, pin in values.get("files", {}).items()),
         }
@@ -321,6 +344,10 @@ def _files_under(path: Path) -> Iterator[Path]:
         yield path
 
 
+def _missing(entry: Entry, found: Mapping[str, Path | None]) -> list[str]:
+    return [role for role, path in found.items() if path is None and role not in entry.optional]
+
+
 def _missing_message(entry: Entry, missing: list[str]) -> str:
     # No path: this message goes to clients.
     return f"The files of model '{entry.name}' are not on this machine ({', '.join(missing)}). {entry.install_hint}"
@@ -336,4 +363,7 @@ def _loader(family: str) -> Callable[[ModelSpec], Model]:
         from models.nllb.pipeline import load as load_nllb
 
         return load_nllb
+    if family == "chatterbox":
+        load_chatterbox: Callable[[ModelSpec], Model] = import_module("models.chatterbox.pipeline").load
+        return load_chatterbox
     raise AssertionError(f"catalog.toml names the unknown family {family!r}")

@@ -50,6 +50,25 @@ class Settings(BaseModel):
         0, ge=0, le=256_000, description="tokens a translation may be made of, per target language; 0: all"
     )
 
+    chatterbox_bits: int = Field(
+        0, description="4 or 8 quantise the weights of Chatterbox's token model; 0: as they are"
+    )
+    chatterbox_cache_bits: int = Field(0, description="4 or 8 quantise its keys and values; 0: as they are")
+    chatterbox_steps: int = Field(0, ge=0, le=100, description="steps of its flow-matching decoder; 0: the model's own")
+    chatterbox_draft: str = Field(
+        "", max_length=100, description="what guesses its speech tokens ahead; empty: nothing"
+    )
+    watermark: Literal["auto", "perth", "none"] = Field(
+        "auto", description="mark what models that ask for it speak: auto where the extra `watermark` is installed"
+    )
+
+    max_voices: int = Field(1_000, ge=0, le=100_000, description="most cloned voices kept")
+    max_upload_bytes: int = Field(20 << 20, ge=1024, le=1 << 30, description="largest upload of a recording")
+    voice_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        30.0, description="how much of a recording is decoded and kept, in seconds"
+    )
+    voice_cache_bytes: int = Field(256 << 20, ge=0, description="memory for cloned voices made ready for a model")
+
     max_input_characters: int = Field(20_000, ge=1, le=1_000_000, description="longest text of one request")
     max_translate_characters: int = Field(
         500_000, ge=1, le=10_000_000, description="longest text of one translation request, all its texts together"
@@ -73,7 +92,7 @@ class Settings(BaseModel):
         120.0, description="age of the model thread's heartbeat at which /livez fails"
     )
 
-    @field_validator("translation_bits")
+    @field_validator("translation_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod
     def _check_bits(cls, value: int) -> int:
         if value not in (0, 4, 8):

@@ -10,6 +10,9 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── NothingToSpeakError     input with no speakable content
     │   ├── TextTooLongError        more than `max_input_characters`
     │   ├── UnknownVoiceError
+    │   ├── UnusableRecordingError  a recording that cannot be read, or that no voice can be made from
+    │   ├── ConsentMissingError     a voice is cloned only with the speaker's consent
+    │   ├── TooManyVoicesError      more than `max_voices`
     │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
     │   ├── UnsupportedLanguageError
     │   ├── LanguageNotDetectedError  too little, or too mixed, to tell the language of
@@ -26,6 +29,8 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── ModelLoadingError       Retry-After
     │   ├── OverloadedError         Retry-After
     │   └── DrainingError           Retry-After, 1012
+    ├── StorageError                500: the data directory cannot be written
+    │   └── StorageFullError        507: no room on its disk
     ├── ModelFailedError            500: weights that cannot be used, or a failure inside the model
     └── IdleTimeoutError            408, 1008
 """
@@ -107,6 +112,26 @@ class UnknownVoiceError(InvalidRequestError):
 
     code = "unknown_voice"
     param = "voice"
+
+
+class UnusableRecordingError(InvalidRequestError):
+    """A recording that no library reads, that holds no speech, or that is too short for the model."""
+
+    code = "unusable_recording"
+    param = "audio_sample"
+
+
+class ConsentMissingError(InvalidRequestError):
+    """Whoever uploads a recording has not said that its speaker agrees."""
+
+    code = "consent_missing"
+    param = "consent"
+
+
+class TooManyVoicesError(InvalidRequestError):
+    """As many cloned voices as `max_voices` allows are stored already."""
+
+    code = "too_many_voices"
 
 
 class UnsupportedFormatError(InvalidRequestError):
@@ -224,6 +249,19 @@ class DrainingError(UnavailableError):
     code = "draining"
     close_code = 1012
     retry_after = 5
+
+
+class StorageError(ServiceError):
+    """Something could not be written to the data directory."""
+
+    code = "storage_failed"
+
+
+class StorageFullError(StorageError):
+    """The disk of the data directory is full (RFC 4918 section 11.5)."""
+
+    status = 507
+    code = "storage_full"
 
 
 class ModelFailedError(ServiceError):

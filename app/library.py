@@ -40,6 +40,9 @@ class ModelInfo(Protocol):
     @property
     def install_hint(self) -> str: ...
 
+    @property
+    def cloning(self) -> bool: ...
+
 
 class Catalogue(Protocol):
     """The catalogue of models, as the service reads it."""

@@ -188,6 +188,7 @@ class Info:
     install_command: str | None = None
     kind: str = "text-to-speech"
     install_hint: str = ""
+    cloning: bool = False
 
 
 @dataclass

@@ -39,7 +39,8 @@ def states(verification) -> dict[str, str]:
 
 def test_house_is_ready_and_kokoro_absent_with_its_command(tmp_path):
     listed = {model.name: model for model in catalog(tmp_path).models()}
-    assert {name for name, model in listed.items() if model.kind == "text-to-speech"} == {"house", "kokoro-82m"}
+    speaking = {name for name, model in listed.items() if model.kind == "text-to-speech"}
+    assert speaking == {"house", "kokoro-82m", "chatterbox", "chatterbox-turbo"}
     assert (listed["house"].status, listed["house"].install_command) == ("ready", None)
     assert listed["kokoro-82m"].status == "absent"
     assert listed["kokoro-82m"].install_command == "nightingale models pull kokoro-82m"
@@ -57,6 +58,49 @@ def test_pins_of_kokoro_are_complete_and_well_formed():
     voices = [path for path in pins if path.startswith("voices/")]
     assert len(voices) == 54
     assert all(re.fullmatch(r"voices/[abefhijpz][fm]_[a-z]+\.pt", path) for path in voices)
+
+
+@pytest.mark.parametrize("name", ["chatterbox", "chatterbox-turbo"])
+def test_chatterbox_is_pinned_whole_and_needs_no_configuration(tmp_path, name):
+    entry = read_entries()[name]
+    pinned = {file.path for file in entry.files}
+    assert entry.cloning
+    assert {paths[0] for role, paths in entry.roles.items() if role not in entry.optional} == pinned
+    assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size for file in entry.files)
+    assert re.fullmatch("[0-9a-f]{40}", entry.revision)
+    subject = catalog(tmp_path)
+    folder = tmp_path / "models" / name
+    folder.mkdir(parents=True)
+    for path in sorted(pinned):
+        assert not subject.present(name)
+        (folder / path).write_bytes(b"{}")
+    assert subject.present(name)
+    listed = {model.name: model for model in subject.models()}
+    assert listed[name].cloning
+    assert listed[name].install_command == f"nightingale models pull {name}"
+    assert not listed["kokoro-82m"].cloning
+    assert "config.json" not in states(subject.verify(name))
+
+
+def test_settings_reach_chatterbox_and_no_other_family(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("app.catalog._loader", lambda family: seen.append)
+    for name in ("chatterbox", "kokoro-82m"):
+        entry = read_entries()[name]
+        for paths in entry.roles.values():
+            if paths[0] != "config.json" or name != "chatterbox":
+                target = tmp_path / "models" / name / paths[0]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                (target.mkdir() or (target / "a.pt").touch()) if paths[0] == "voices" else target.touch()
+    subject = catalog(
+        tmp_path, chatterbox_bits=8, chatterbox_cache_bits=4, chatterbox_steps=4, chatterbox_draft="ngram"
+    )
+    subject.load("chatterbox")
+    subject.load("kokoro-82m")
+    spec, other = seen
+    assert (spec.bits, spec.cache_bits, spec.steps, spec.draft) == (8, 4, 4, "ngram")
+    assert set(spec.files) == {"t3", "s3gen", "voice_encoder", "tokenizer", "voice"}
+    assert (other.bits, other.cache_bits, other.steps, other.draft) == (0, 0, 0, "")
 
 
 def test_default_is_the_house_until_kokoro_is_installed(tmp_path):
