@@ -1,0 +1,199 @@
+"""T3's network against itself: cached steps, rows, padding, rounded caches; and what other ports got wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.config import ENGLISH
+from models.chatterbox.t3 import backbone, cache
+from models.chatterbox.t3.network import T3
+from models.layers import octet, projection
+from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
+
+TEXT = [5, 9, 3, 17, 2]
+SAID = [4, 77, 12, 4, 30, 61, 8, 89, 1]
+
+
+@pytest.fixture(params=list(CONFIGS))
+def model(request: pytest.FixtureRequest) -> T3:
+    return network(CONFIGS[request.param], seed=1)
+
+
+def run(
+    model: T3,
+    *,
+    guided: bool = False,
+    padding: int = 0,
+    at_once: int = 1,
+    bits: int = 0,
+    spare: int = 0,
+    condition: mx.array | None = None,
+) -> np.ndarray:
+    """Logits [1 + len(SAID), B, V] of the prefill and the steps, `at_once` tokens a step."""
+    embeddings = model.prompt(conditioned(model) if condition is None else condition, TEXT, guided)
+    batch, count, _ = embeddings.shape
+    embeddings = mx.pad(embeddings, [(0, 0), (0, padding), (0, 0)], constant_values=1.0)
+    room = model.allocate(batch, count + padding + len(SAID) + spare, bits)
+    logits, room = model.prefill(embeddings, mx.array([count]), room)
+    found = [np.array(logits)[None]]
+    for i in range(0, len(SAID), at_once):
+        said = mx.array(SAID[i : i + at_once])
+        logits, room = model.advance(said, mx.array([count + i, i + 1]), room)
+        found.append(np.array(logits.swapaxes(0, 1)))
+    return np.concatenate(found)
+
+
+def test_steps_equal_the_whole(model: T3) -> None:
+    """One at a time, three at a time, all in one pass."""
+    steps = run(model)
+    assert steps.std(axis=0).max() > 0.1
+    for at_once in (3, len(SAID)):
+        np.testing.assert_allclose(run(model, at_once=at_once), steps, atol=2e-5)
+
+
+def test_guided_rows_are_single_runs() -> None:
+    model = network(LLAMA, seed=1)
+    both = run(model, guided=True)
+    np.testing.assert_allclose(both[:, :1], run(model), atol=2e-5)
+    blind = network(LLAMA, seed=1)
+    blind.text = mx.zeros_like(blind.text)
+    np.testing.assert_allclose(both[:, 1:], run(blind), atol=2e-5)
+    assert np.abs(both[:, 0] - both[:, 1]).max() > 0.05
+
+
+@pytest.mark.parametrize(("padding", "spare"), [(1, 0), (11, 7), (0, 64)])
+def test_padding_changes_nothing(model: T3, padding: int, spare: int) -> None:
+    np.testing.assert_allclose(run(model, padding=padding, spare=spare), run(model), atol=2e-5)
+
+
+def test_grown_cache_goes_on(model: T3) -> None:
+    embeddings = model.prompt(conditioned(model), TEXT)
+    count = embeddings.shape[1]
+    _, room = model.prefill(embeddings, mx.array([count]), model.allocate(1, count))
+    room = cache.grow(room, count + 5)
+    assert cache.capacity(room) == count + 5
+    logits, _ = model.advance(mx.array(SAID[:1]), mx.array([count, 1]), room)
+    np.testing.assert_allclose(np.array(logits)[:, 0], run(model)[1], atol=2e-5)
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.02), (4, 0.3)])
+def test_rounded_cache(model: T3, bits: int, most: float) -> None:
+    """Near what a whole cache gives, not equal to it, and smaller."""
+    whole, rounded = run(model), run(model, bits=bits)
+    error = np.abs(whole - rounded).max() / np.abs(whole).max()
+    assert 1e-5 < error < most
+    held = cache.nbytes(model.allocate(1, 64, bits))
+    assert held < cache.nbytes(model.allocate(1, 64)) * (bits + 4) / 32
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.1), (4, 0.8)])
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, most: float) -> None:
+    monkeypatch.setattr(projection, "_LEAST_WEIGHTS", 1)
+    whole, rounded = run(network(CONFIGS[kind], seed=1)), run(network(CONFIGS[kind], seed=1, bits=bits))
+    assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < most
+
+
+def test_octets_in_use() -> None:
+    """8 bits on a CPU with a compiler: the products come from `octet`."""
+    if octet.library() is None:
+        assert mx.default_device() != mx.Device(mx.cpu)
+        return
+    model = network(LLAMA, bits=8)
+    assert model.backbone.layers[0].qkv._octets
+
+
+def test_llama_begins_twice_at_position_zero() -> None:
+    """Two rows of begin, both with speech position 0; the first token drawn has position 1."""
+    model = network(LLAMA)
+    rows = model.prompt(conditioned(model), TEXT)
+    begin = np.array(model.speech[LLAMA.start_speech] + model.speech_positions[0])
+    np.testing.assert_array_equal(np.array(rows[0, -1]), begin)
+    np.testing.assert_array_equal(np.array(rows[0, -2]), begin)
+    assert rows.shape[1] == LLAMA.perceiver_queries + 2 + len(TEXT) + 2 + 2
+    condition = conditioned(model)  # made of the same positions
+    before = run(model, condition=condition)
+    model.speech_positions = mx.where(mx.arange(224)[:, None] == 1, 0.0, model.speech_positions)
+    after = run(model, condition=condition)
+    np.testing.assert_array_equal(before[0], after[0])
+    assert np.abs(before[1] - after[1]).max() > 0.01
+
+
+def test_llama_frames_the_text() -> None:
+    """Start and stop of text, with text positions from zero."""
+    model = network(LLAMA)
+    rows = np.array(model.prompt(conditioned(model), TEXT))[0, LLAMA.perceiver_queries + 2 : -2]
+    ids = [LLAMA.start_text, *TEXT, LLAMA.stop_text]
+    np.testing.assert_allclose(rows, np.array(model.text)[ids] + np.array(model.text_positions)[: len(ids)], atol=1e-6)
+
+
+def test_unconditional_row_keeps_positions() -> None:
+    """The text's embedding is zeroed before its positions are added, not after."""
+    model = network(LLAMA)
+    rows = np.array(model.prompt(conditioned(model), TEXT, guided=True))
+    text = slice(LLAMA.perceiver_queries + 2, -2)
+    np.testing.assert_array_equal(rows[1, text], np.array(model.text_positions)[: len(TEXT) + 2])
+    np.testing.assert_array_equal(rows[0, : text.start], rows[1, : text.start])
+    np.testing.assert_array_equal(rows[0, -2:], rows[1, -2:])
+
+
+def test_gpt2_begins_once_with_bare_text() -> None:
+    """[speaker | prompt tokens | text | begin], no start or stop of text."""
+    model = network(GPT2)
+    rows = np.array(model.prompt(conditioned(model), TEXT))[0]
+    assert len(rows) == 1 + GPT2.prompt_tokens + len(TEXT) + 1
+    np.testing.assert_array_equal(rows[-1], np.array(model.speech)[GPT2.start_speech])
+    np.testing.assert_array_equal(rows[-1 - len(TEXT) : -1], np.array(model.text)[TEXT])
+
+
+def test_exaggeration_is_one_row() -> None:
+    """It moves the last row, in proportion; GPT-2 has no such row."""
+    model = network(LLAMA)
+    none, half, whole = (np.array(conditioned(model, exaggeration=value))[0] for value in (0.0, 0.5, 1.0))
+    np.testing.assert_array_equal(none[:-1], whole[:-1])
+    np.testing.assert_allclose(whole[-1], 2 * half[-1], rtol=1e-6)
+    assert np.abs(none[-1]).max() == 0
+    other = network(GPT2)
+    np.testing.assert_array_equal(
+        np.array(conditioned(other, exaggeration=0.0)), np.array(conditioned(other, exaggeration=1.0))
+    )
+
+
+def test_perceiver_is_applied_twice() -> None:
+    """Cross-attention, then self-attention, through one block: by its formula in numpy."""
+    model = network(LLAMA)
+    perceiver = model.conditioning.perceiver
+    rng = np.random.RandomState(0)
+    prompt = rng.standard_normal((1, 6, 64)).astype(np.float32)
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x * np.array(perceiver.norm.weight) + np.array(perceiver.norm.bias)
+
+    def linear(layer: projection.Projection, x: np.ndarray) -> np.ndarray:
+        return x @ np.array(layer.weight).T + np.array(layer.bias)
+
+    def block(x: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        q = linear(perceiver.q, norm(x)).reshape(1, -1, 2, 32).swapaxes(1, 2)
+        k, v = np.split(linear(perceiver.kv, norm(seen)), 2, axis=-1)
+        k, v = (part.reshape(1, -1, 2, 32).swapaxes(1, 2) for part in (k, v))
+        scores = q @ k.swapaxes(2, 3) / np.sqrt(32)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        y = weights / weights.sum(-1, keepdims=True) @ v
+        return x + linear(perceiver.out, y.swapaxes(1, 2).reshape(x.shape))
+
+    once = block(np.array(perceiver.queries), prompt)
+    expected = block(once, once)
+    np.testing.assert_allclose(np.array(perceiver(mx.array(prompt))), expected, atol=2e-5)
+    assert np.abs(once - expected).max() > 0.1
+
+
+def test_rope_of_llama3() -> None:
+    """Frequencies of the official model: the first ones as they are, the last an eighth, between them blended."""
+    found = 1 / backbone.rope_wavelengths(ENGLISH.t3)
+    plain = 500_000.0 ** (-np.arange(0, 64, 2) / 64)
+    np.testing.assert_allclose(found[:15], plain[:15], rtol=1e-6)
+    np.testing.assert_allclose(found[19:], plain[19:] / 8, rtol=1e-6)
+    np.testing.assert_allclose(found[15:18], [1.3719e-03, 5.2485e-04, 1.7851e-04], rtol=2e-4)

@@ -1,0 +1,93 @@
+"""Official names in, strictly: nothing missing, nothing extra, nothing misshapen but what is known to be unread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.config import ENGLISH, TURBO
+from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.weights import load_weights, shapes
+from models.contract import WeightsError
+from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, official_arrays
+
+
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_every_array_of_the_network_comes_from_the_file(kind: str) -> None:
+    """None stays zero: what is silently random or zero speaks gibberish."""
+    from mlx.utils import tree_flatten
+
+    model = T3(CONFIGS[kind])
+    names = {name for name, _ in tree_flatten(model.parameters())}
+    for name, array in tree_flatten(model.parameters()):
+        assert name.endswith("norm.weight") or float(mx.abs(array).max()) == 0, name
+    load_weights(model, official_arrays(CONFIGS[kind]), "arrays")
+    loaded = dict(tree_flatten(model.parameters()))
+    assert set(loaded) == names
+    assert all(float(mx.abs(array).max()) > 0 for array in loaded.values())
+
+
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_each_missing_extra_or_misshapen_array_is_named(kind: str) -> None:
+    config = CONFIGS[kind]
+    for name in shapes(config):
+        arrays = official_arrays(config)
+        arrays[name] = mx.zeros((3, *arrays[name].shape))
+        with pytest.raises(WeightsError, match=name.replace(".", r"\.")):
+            load_weights(T3(config), arrays, "file")
+        del arrays[name]
+        with pytest.raises(WeightsError, match=f"missing {name}".replace(".", r"\.")):
+            load_weights(T3(config), arrays, "file")
+    arrays = official_arrays(config)
+    arrays["tfmr.layers.99.mlp.up_proj.weight"] = mx.zeros((1,))
+    with pytest.raises(WeightsError, match=r"unexpected tfmr\.layers\.99"):
+        load_weights(T3(config), arrays, "file")
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_what_no_inference_reads_may_be_there(prefix: str) -> None:
+    """The text head, and the backbone's own token table; everything may lie below "model."."""
+    arrays = official_arrays(LLAMA)
+    arrays["text_head.weight"] = mx.zeros((LLAMA.text_vocabulary, LLAMA.hidden))
+    arrays["tfmr.embed_tokens.weight"] = mx.zeros((8, LLAMA.hidden))
+    load_weights(T3(LLAMA), {prefix + name: array for name, array in arrays.items()}, "file")
+    arrays = official_arrays(GPT2)
+    arrays["tfmr.wte.weight"] = mx.zeros((GPT2.text_vocabulary, GPT2.hidden))
+    load_weights(T3(GPT2), {prefix + name: array for name, array in arrays.items()}, "file")
+
+
+def test_fused_rows_are_in_order() -> None:
+    arrays = official_arrays(LLAMA)
+    model = T3(LLAMA)
+    load_weights(model, arrays, "file")
+    layer, name = model.backbone.layers[1], "tfmr.layers.1"
+    for k, kind in enumerate("qkv"):
+        rows = np.array(layer.qkv.weight)[64 * k : 64 * (k + 1)]
+        np.testing.assert_array_equal(rows, np.array(arrays[f"{name}.self_attn.{kind}_proj.weight"]))
+    np.testing.assert_array_equal(
+        np.array(layer.gate_up.weight[:128]), np.array(arrays[f"{name}.mlp.gate_proj.weight"])
+    )
+
+
+def test_gpt2_weights_are_turned() -> None:
+    """GPT-2's Conv1D keeps [inputs, outputs]."""
+    arrays = official_arrays(GPT2)
+    model = T3(GPT2)
+    load_weights(model, arrays, "file")
+    np.testing.assert_array_equal(
+        np.array(model.backbone.layers[0].up.weight), np.array(arrays["tfmr.h.0.mlp.c_fc.weight"]).T
+    )
+
+
+def test_other_precision() -> None:
+    model = T3(LLAMA)
+    load_weights(model, official_arrays(LLAMA), "file", mx.bfloat16)
+    assert model.dtype == mx.bfloat16 and model.backbone.layers[0].qkv.weight.dtype == mx.bfloat16
+
+
+def test_official_sizes() -> None:
+    """532 million parameters, less the text head that is not read; Turbo's 24 layers."""
+    assert sum(int(np.prod(shape)) for shape in shapes(ENGLISH.t3).values()) == 531_676_160
+    assert len([name for name in shapes(TURBO.t3) if name.endswith("attn.c_attn.weight")]) == 24
+    assert shapes(TURBO.t3)["text_emb.weight"] == (50276, 1024)
