@@ -31,6 +31,7 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 lets the system choose")
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
+    log_format: Literal["text", "json"] = Field("text", description="lines for people, or a JSON object a line")
 
     data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
     default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")

@@ -39,6 +39,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from app import logs
+
 
 class ServiceError(Exception):
     """Base of everything the service says to a client. `message` is written for the person who called."""
@@ -57,14 +59,16 @@ class ServiceError(Exception):
         self._retry_after = retry_after
 
     def body(self) -> dict[str, str | None]:
-        """The inner object of OpenAI's error body: message, type, param, code."""
+        """The inner object of OpenAI's error body: message, type, param, code; and the request's id, within one."""
         param = self._param or self.param
-        return {
+        body = {
             "message": _encodable(self.message),
             "type": self.type,
             "param": param and _encodable(param),
             "code": self.code,
         }
+        request_id = logs.request_id.get()
+        return body if request_id is None else body | {"request_id": request_id}
 
     def headers(self) -> dict[str, str]:
         """HTTP headers that belong to this error."""

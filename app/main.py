@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from app import __version__, metrics
+from app import __version__, logs, metrics
 from app.api import libretranslate, openai, ops, respond, translate, websocket
 from app.api.services import Services
 from app.config import Settings, SettingsError
@@ -108,13 +108,14 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
         app,
         host=settings.host,
         port=settings.port,
-        log_level=settings.log_level,
+        log_config=None,
+        access_log=False,
         ws_max_size=settings.max_frame_bytes * FRAME_MARGIN,
         # Speech does not deflate; trying costs more than the model does.
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=1,
     )
-    logging.basicConfig(level=settings.log_level.upper(), format="%(levelname)s:     %(name)s: %(message)s")
+    logs.configure(settings.log_level, settings.log_format)
     _DrainingServer(config, app, settings.drain_seconds).run()
 
 

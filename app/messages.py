@@ -93,6 +93,7 @@ class Ready(_Message):
     sample_rate: int
     channels: Literal[1] = 1
     translate_to: str | None = None
+    request_id: str | None = None
 
 
 class WordTiming(_Message):
@@ -137,12 +138,13 @@ class Done(_Message):
 
 
 class ErrorDetail(_Message):
-    """OpenAI's error object."""
+    """OpenAI's error object, and the id under which the server's log has it."""
 
     message: str
     type: str
     param: str | None
     code: str | None
+    request_id: str | None = None
 
 
 class Error(_Message):

@@ -14,7 +14,7 @@ from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-from app import __version__
+from app import __version__, journal, logs
 from models.timeline import Stage, Timeline
 
 # A `_created` series beside every other one tells nothing that is not in the server's log.
@@ -177,22 +177,35 @@ class Volume:
     first: float | None = None
 
 
-def _record_request(timeline: Timeline, values: tuple[str, str, str], outcome: Outcome) -> bool:
+# An exemplar's name and value may have 128 characters together (OpenMetrics 1.0).
+_EXEMPLAR = "request_id"
+
+
+def _exemplar() -> dict[str, str] | None:
+    """What leads from a bucket to a request that fell into it."""
+    found = logs.request_id.get()
+    return None if found is None or len(found) + len(_EXEMPLAR) > 128 else {_EXEMPLAR: found}
+
+
+def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> bool:
     """Feed what every request has; whether there is more to say of it."""
+    values = labels.values()
     timeline.finish()
     requests.labels(*values, outcome).inc()
+    journal.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
     if outcome == "rejected":
         return False
+    exemplar = _exemplar()
     for stage, seconds in timeline.stages.items():
-        stage_duration.labels(*values, stage.value).observe(seconds)
+        stage_duration.labels(*values, stage.value).observe(seconds, exemplar)
     if outcome == "ok":
-        request_duration.labels(*values).observe(timeline.total_seconds)
+        request_duration.labels(*values).observe(timeline.total_seconds, exemplar)
     return True
 
 
 def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
     """Feed one finished translation request into the histograms. Call once per request."""
-    if _record_request(timeline, labels.values(), outcome):
+    if _record_request(timeline, labels, outcome):
         record_volume(timeline, labels, volume)
 
 
@@ -210,12 +223,13 @@ def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
 def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
     """Feed one finished speech request into the histograms. Call once per request."""
     values = labels.values()
-    if not _record_request(timeline, values, outcome):
+    if not _record_request(timeline, labels, outcome):
         return
+    exemplar = _exemplar()
     if timeline.ttfa_seconds is not None:
-        ttfa.labels(*values).observe(timeline.ttfa_seconds)
+        ttfa.labels(*values).observe(timeline.ttfa_seconds, exemplar)
     if timeline.first_audible is not None:
-        ttfa_audible.labels(*values).observe(timeline.first_audible - timeline.started)
+        ttfa_audible.labels(*values).observe(timeline.first_audible - timeline.started, exemplar)
     for gap in playback.gaps:
         chunk_gap.labels(*values).observe(gap)
     audio_seconds.labels(*values).inc(timeline.audio_seconds)

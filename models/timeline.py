@@ -36,6 +36,10 @@ class Stage(StrEnum):
     AUDIO_ENCODE = "audio_encode"
 
 
+# Single turns of stages that a timeline keeps: a long text has hundreds of sentences, and its sums are complete anyway.
+MAX_SPANS = 256
+
+
 class Timeline:
     """Stage durations and marks of one request. Stages repeat (once per sentence); their seconds add up.
 
@@ -50,6 +54,7 @@ class Timeline:
         "finished",
         "first_audible",
         "first_audio",
+        "spans",
         "stages",
         "started",
         "tokens",
@@ -58,6 +63,8 @@ class Timeline:
     def __init__(self) -> None:
         self.started = time.perf_counter()
         self.stages: dict[Stage, float] = {}
+        # (stage, when it began, seconds), in the order in which they ended.
+        self.spans: list[tuple[Stage, float, float]] = []
         self.first_audio: float | None = None
         self.first_audible: float | None = None
         self.finished: float | None = None
@@ -68,8 +75,10 @@ class Timeline:
         self.accepted = 0
 
     def add(self, stage: Stage, seconds: float) -> None:
-        """Add `seconds` to `stage`."""
+        """Add `seconds`, which end now, to `stage`."""
         self.stages[stage] = self.stages.get(stage, 0.0) + seconds
+        if len(self.spans) < MAX_SPANS:
+            self.spans.append((stage, time.perf_counter() - seconds, seconds))
 
     @contextmanager
     def measure(self, stage: Stage) -> Iterator[None]:

@@ -9,7 +9,8 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import JSONResponse, Response
 
 from app import metrics
@@ -52,7 +53,7 @@ async def readyz(request: Request) -> JSONResponse:
 
 @router.get("/metrics")
 async def scrape(request: Request) -> Response:
-    """Prometheus text format."""
+    """Prometheus text format, or OpenMetrics, which has exemplars, for who accepts it."""
     app = services(request)
     for priority, depth in app.worker.depth().items():
         metrics.queue_depth.labels(priority.name.lower()).set(depth)
@@ -61,7 +62,8 @@ async def scrape(request: Request) -> Response:
     metrics.active_streams.set(app.speech.active)
     # The first call may import MLX.
     await asyncio.to_thread(metrics.read_memory)
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(REGISTRY), headers={"content-type": media_type})
 
 
 def _progress(state: ModelState) -> dict[str, Any]:

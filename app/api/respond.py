@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 import uuid
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app import logs
 from app.errors import (
     BodyTooLargeError,
     InvalidRequestError,
@@ -24,7 +26,7 @@ from app.errors import (
     ServiceError,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("app.requests")
 
 _REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
 
@@ -92,7 +94,10 @@ def install(app: FastAPI, max_body_bytes: int) -> None:
     async def on_crash(request: Request, error: Exception) -> Response:
         # ServerErrorMiddleware raises the error again afterwards, so the server's log has it in full.
         refusal = ServiceError("An internal error occurred; the server's log has its cause.")
-        return error_response(refusal, path=request.url.path)
+        # This answer is made outside of RequestId.
+        request_id = logs.request_id.get()
+        headers = None if request_id is None else {"x-request-id": request_id}
+        return error_response(refusal, headers, path=request.url.path)
 
     app.add_exception_handler(ServiceError, on_service_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
@@ -102,25 +107,63 @@ def install(app: FastAPI, max_body_bytes: int) -> None:
     app.add_middleware(RequestId)
 
 
+# Asked every few seconds by machines: their lines would bury the others.
+QUIET_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/dashboard/requests"})
+
+
 class RequestId:
-    """Answer every HTTP request with `x-request-id`: the client's own, when it is one, or a new one."""
+    """Answer every request, and every handshake, with `x-request-id`: the client's own, when it is one, or a new one.
+
+    All that is done for the request sees the id, in `app.logs`. When it ends, the log has its path and status.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
+        sent = Headers(scope=scope)
+        given = sent.get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        # Never taken back: each request runs in a task of its own, and what the server logs of it later is of it, too.
+        logs.request_id.set(request_id)
+        logs.traceparent.set(sent.get("traceparent"))
+        start = time.perf_counter()
+        status: int | None = None
 
         async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            nonlocal status
+            if message["type"] in ("http.response.start", "websocket.accept"):
+                # A handshake's message may come without headers.
+                message.setdefault("headers", [])
                 MutableHeaders(scope=message)["x-request-id"] = request_id
+            status = message.get("status", message.get("code", status))
             await send(message)
 
-        await self._app(scope, receive, send_with_id)
+        async def receive_noting() -> Message:
+            nonlocal status
+            message = await receive()
+            if message["type"] == "websocket.disconnect" and status is None:
+                status = message.get("code")
+            return message
+
+        try:
+            await self._app(scope, receive_noting, send_with_id)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            logs.event(
+                log,
+                logging.DEBUG if scope["path"] in QUIET_PATHS else logging.INFO,
+                "request",
+                method=scope.get("method", "WEBSOCKET"),
+                path=scope["path"][:200],
+                status=status,
+                seconds=round(time.perf_counter() - start, 6),
+            )
 
 
 class BodyLimit:

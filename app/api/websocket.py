@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from app import messages, metrics
+from app import logs, messages, metrics
 from app.api.services import Services, services
 from app.audio.encoders import Encoder, Format, check_format, check_rate, make_encoder
 from app.audio.pcm import frames
@@ -193,6 +193,7 @@ class _Connection:
             format=name,
             sample_rate=rate,
             translate_to=None if route is None else codes.tag(route.target),
+            request_id=logs.request_id.get(),
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
 

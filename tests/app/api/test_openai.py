@@ -176,7 +176,7 @@ def test_errors_have_openai_s_shape(
     response = post(server, **body)
     assert response.status_code == status
     error = response.json()["error"]
-    assert set(error) == {"message", "type", "param", "code"}
+    assert set(error) == {"message", "type", "param", "code", "request_id"}
     assert error["code"] == code
     assert param is None or error["param"] == param
     assert says in error["message"]

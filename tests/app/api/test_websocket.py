@@ -151,6 +151,7 @@ def test_ready_says_what_will_be_used(server: Any) -> None:
         "sample_rate": 16_000,
         "channels": 1,
         "translate_to": None,
+        "request_id": socket.response.headers["x-request-id"],
     }
 
 
