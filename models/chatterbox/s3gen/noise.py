@@ -1,0 +1,52 @@
+"""Random numbers by absolute place: the same whether drawn at once or in pieces.
+
+Each mel frame has a key of its own (Threefry counters; Salmon et al. 2011), made of the utterance's seed, the stream
+and the frame's number. A stream of speech may therefore be cut anywhere, and windows of it may overlap, without a
+sample of noise changing; nothing reads or reseeds a global generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cache
+
+from models.backend import mx
+
+
+class Draw(IntEnum):
+    """What is drawn for an utterance; each is independent of the others."""
+
+    PROMPT_MEL = 0
+    MEL = 1
+    EXCITATION = 2
+    PHASE = 3
+
+
+@cache
+def _normals(width: int) -> Callable[[mx.array], mx.array]:
+    def normals(key: mx.array) -> mx.array:
+        return mx.random.normal((width,), key=key)
+
+    many: Callable[[mx.array], mx.array] = mx.vmap(normals)
+    return many
+
+
+def frame_noise(seed: int, draw: Draw, first: int, frames: int, width: int) -> mx.array:
+    """Unit normal noise [1, frames, width] of frames `first`, `first` + 1, ... of the stream `draw`."""
+    if frames == 0:
+        return mx.zeros((1, 0, width))
+    base = _base(seed, draw)
+    low = base[1] + mx.arange(first, first + frames).astype(mx.uint32)
+    keys = mx.stack([mx.broadcast_to(base[0], low.shape), low], axis=1)
+    return _normals(width)(keys)[None]
+
+
+def random_phases(seed: int, harmonics: int) -> mx.array:
+    """Starting phases uint32 [harmonics + 1], in 2^-32 of a turn; the fundamental's is 0."""
+    drawn = (mx.random.uniform(shape=(harmonics,), key=_base(seed, Draw.PHASE)) * 2.0**32).astype(mx.uint32)
+    return mx.concatenate([mx.zeros((1,), dtype=mx.uint32), drawn])
+
+
+def _base(seed: int, draw: Draw) -> mx.array:
+    return mx.random.split(mx.random.key(seed), len(Draw))[int(draw)]
