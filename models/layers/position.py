@@ -13,8 +13,13 @@ def sinusoids(count: int, width: int, first: int = 0) -> npt.NDArray[np.float32]
 
     Computed in float32 throughout, as the checkpoints were trained: at position 1000 the phase's rounding is 6e-5.
     """
+    return sinusoids_at(np.arange(first, first + count, dtype=np.float32), width)
+
+
+def sinusoids_at(positions: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float32]:
+    """The same at any positions [count], which need not be whole."""
     half = width // 2
     frequency = np.exp(np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(half - 1, 1)))
-    phase = np.arange(first, first + count, dtype=np.float32)[:, None] * frequency
+    phase = positions.astype(np.float32)[:, None] * frequency
     table = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)
     return np.pad(table, ((0, 0), (0, width % 2)))
