@@ -11,13 +11,15 @@ from app.text.assemble import assemble
 from app.text.errors import NothingToSpeakError
 from app.text.languages import LANGUAGES, Language, find_language, normalize_language
 from app.text.pieces import Kind, Piece
+from app.text.reading import NOTHING, PARAGRAPH_PAUSE, arrange
 from app.text.spans import Pause, Segment, Utterance, WordSpan
-from app.text.split import paragraphs, sentences
+from app.text.split import sentences
 from app.text.stream import SentenceBuffer, split_stream
 from app.text.symbols import KOKORO_SYMBOLS
 
 __all__ = [
     "LANGUAGES",
+    "PARAGRAPH_PAUSE",
     "Language",
     "Pause",
     "Phonemizer",
@@ -29,9 +31,6 @@ __all__ = [
     "normalize_language",
     "split_stream",
 ]
-
-PARAGRAPH_PAUSE: Final = 0.35
-"""Seconds of silence between paragraphs."""
 
 
 class Pronouncer(Protocol):
@@ -57,15 +56,6 @@ class _Request:
         self.symbols = symbols
         self.max_phonemes = max_phonemes
         self.pronunciations = [mark for mark in reversed(marks) if isinstance(mark, markup.Pronunciation)]
-        self._pauses = [mark for mark in marks if isinstance(mark, markup.PauseMark)]
-
-    def regions(self) -> Iterator[tuple[int, int, float]]:
-        """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
-        position = 0
-        for mark in self._pauses:
-            yield position, mark.start, mark.seconds
-            position = mark.end
-        yield position, len(self.text), 0.0
 
 
 class Phonemizer:
@@ -102,26 +92,10 @@ class Phonemizer:
         marks = markup.parse(text, english=self._english)
         hidden = markup.hide(text, marks)
         if not any(character.isalnum() for character in hidden) and not _SYMBOLS.intersection(hidden):
-            raise NothingToSpeakError(_NOTHING)
+            raise NothingToSpeakError(NOTHING)
         known = KOKORO_SYMBOLS if symbols is None else symbols
-        return self._generate(_Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes))
-
-    def _generate(self, request: _Request) -> Iterator[Segment]:
-        spoken = False
-        gap = 0.0  # silence owed before the next utterance
-        for start, end, seconds in request.regions():
-            for first, last in paragraphs(request.hidden, start, end):
-                before = gap
-                for utterance in self._speak(request, first, last):
-                    if before:
-                        yield Pause(before)
-                    spoken, before, gap = True, 0.0, PARAGRAPH_PAUSE
-                    yield utterance
-            gap = 0.0
-            if seconds:
-                yield Pause(seconds)
-        if not spoken:
-            raise NothingToSpeakError(_NOTHING)
+        request = _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes)
+        return arrange(hidden, marks, lambda first, last: self._speak(request, first, last))
 
     def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance]:
         """Yield the utterances of one paragraph."""
@@ -147,7 +121,6 @@ class Phonemizer:
 
 
 _SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
-_NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 
 _lock = threading.Lock()
 _made: dict[str, Phonemizer] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,10 @@ class WordSpan:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One sentence or clause. `text` is [char_start, char_end) of the request text."""
+    """One sentence or clause. `text` is [char_start, char_end) of the request text.
+
+    `phonemes` is what the model reads: for one that reads text, the text without its markup, and no `words`.
+    """
 
     text: str
     char_start: int
@@ -39,3 +44,14 @@ class Pause:
 
 
 Segment = Utterance | Pause
+
+
+class Planner(Protocol):
+    """Takes a text apart into what is spoken, one piece after the other."""
+
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
+        """The segments of `text`, lazily; utterances of at most `max_phonemes` characters of what the model reads.
+
+        Raises MarkupError and NothingToSpeakError at once, before the first segment.
+        """
+        ...
