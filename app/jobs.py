@@ -1,4 +1,4 @@
-"""Work for the model thread: models to load, texts to speak and to translate, in which order, how given up."""
+"""Work for the model thread: models to load, texts to speak and to translate, voices to clone; order, giving up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
-from models.contract import AudioChunk, Model, Translation, WarmupStep
+from models.contract import AudioChunk, Conditioning, Model, Translation, WarmupStep
 from models.timeline import Timeline
 
 T = TypeVar("T")
@@ -32,7 +32,10 @@ class ModelStatus(StrEnum):
 
 @dataclass(slots=True)
 class ModelState:
-    """Progress of one model from files to warm. Written on the model thread, read anywhere."""
+    """Progress of one model from files to warm. Written on the model thread, read anywhere.
+
+    `memory` is what MLX's arrays grew by, in bytes, while it was loaded; None for a model that is not MLX's.
+    """
 
     name: str
     status: ModelStatus = ModelStatus.IDLE
@@ -40,6 +43,7 @@ class ModelState:
     step: WarmupStep | None = None
     seconds: float = 0.0
     error: str | None = None
+    memory: int | None = None
 
 
 class Priority(IntEnum):
@@ -68,7 +72,7 @@ class CancelToken:
 
 @dataclass(slots=True, eq=False)
 class Job(Generic[T]):
-    """An utterance to speak, or a batch to translate: whatever comes as items one after the other.
+    """An utterance to speak, a batch to translate, a voice to clone: whatever comes as items one after the other.
 
     `begin` makes the model's iterator, on the model thread; where it yields None the thread may turn to other work.
     At most `room` items wait for the consumer before the job is parked; `wasted` is told of one that nobody read.
@@ -168,6 +172,7 @@ class Results(Generic[T]):
             self._owner.on_close(self._job)
 
 
-# The chunks of one utterance; the translations of one batch, in the order in which they are finished.
+# The chunks of one utterance; the translations of one batch, in the order in which they are finished; one voice.
 Utterance = Results[AudioChunk]
 Translations = Results[Translation]
+Conditionings = Results[Conditioning]

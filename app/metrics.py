@@ -39,6 +39,13 @@ STAGE_BUDGETS: dict[Stage, float] = {
     Stage.TEXT_ENCODER: 0.02,
     Stage.PREDICTOR: 0.03,
     Stage.DECODER: 0.1,
+    Stage.CONDITION: 0.5,
+    Stage.T3_PREFILL: 0.05,
+    Stage.T3_DECODE: 0.5,
+    Stage.S3GEN_ENCODE: 0.05,
+    Stage.S3GEN_FLOW: 0.25,
+    Stage.VOCODER: 0.05,
+    Stage.WATERMARK: 0.05,
     Stage.AUDIO_ENCODE: 0.005,
 }
 
@@ -120,6 +127,24 @@ active_streams = Gauge("tts_active_streams", "Requests and sockets being served"
 heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
 ready = Gauge("tts_ready", "1 when every model to be served is warm and the server is not draining")
 warmup_seconds = Gauge("tts_warmup_seconds", "Seconds the warm-up of a model took", ("model",))
+model_memory = Gauge("tts_model_memory_bytes", "Bytes that MLX's arrays grew by while a model was loaded", ("model",))
+speech_tokens = Counter("tts_t3_tokens", "Speech tokens that were drawn", _LABELS)
+draft_tokens = Counter(
+    "tts_t3_draft_tokens", "Speech tokens guessed ahead: accepted or rejected once verified", (*_LABELS, "outcome")
+)
+voices_stored = Gauge("tts_voices_stored", "Cloned voices kept")
+voice_cache = Gauge("tts_voice_cache_bytes", "Bytes of cloned voices that are ready in memory")
+voice_conditionings = Counter(
+    "tts_voice_conditionings",
+    "Cloned voices made ready for a stream, by where from: memory, disk, computed",
+    ("source",),
+)
+voice_conditioning_seconds = Histogram(
+    "tts_voice_conditioning_seconds",
+    "Time the model took to make a voice from a recording, its turns in the queue included",
+    ("model",),
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
 mlx_active = Gauge("tts_mlx_active_memory_bytes", "Bytes MLX arrays occupy")
 mlx_cache = Gauge("tts_mlx_cache_memory_bytes", "Bytes MLX keeps for reuse")
 mlx_peak = Gauge("tts_mlx_peak_memory_bytes", "Most bytes MLX arrays ever occupied")
@@ -233,6 +258,11 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
     for gap in playback.gaps:
         chunk_gap.labels(*values).observe(gap)
     audio_seconds.labels(*values).inc(timeline.audio_seconds)
+    if timeline.tokens:
+        speech_tokens.labels(*values).inc(timeline.tokens)
+    if timeline.drafted:
+        draft_tokens.labels(*values, "accepted").inc(timeline.accepted)
+        draft_tokens.labels(*values, "rejected").inc(max(0, timeline.drafted - timeline.accepted))
     # A counter that begins with its first increase hides that increase from rate().
     wasted_audio.labels(labels.model)
     if outcome == "ok":

@@ -28,17 +28,31 @@ from app.errors import (
     UnavailableError,
     WrongModelKindError,
 )
-from app.jobs import CancelToken, Job, ModelState, ModelStatus, Priority, Queues, Results, Translations, Utterance
+from app.jobs import (
+    CancelToken,
+    Conditionings,
+    Job,
+    ModelState,
+    ModelStatus,
+    Priority,
+    Queues,
+    Results,
+    Translations,
+    Utterance,
+)
 from models.contract import (
     AudioChunk,
     Cancelled,
+    Conditioning,
     Model,
     ModelRequestError,
+    Pcm,
     SpeechRequest,
     Synthesizer,
     Translation,
     TranslationRequest,
     Translator,
+    VoiceCloner,
     WarmupStep,
     WeightsMissingError,
 )
@@ -69,6 +83,8 @@ class ModelWorker:
         self._loads: deque[ModelState] = deque()
         self._changed = threading.Condition()
         self._stopping = False
+        # Told, on the model thread, of every model that was loaded, before it is warmed.
+        self.on_loaded: Callable[[Model], None] = lambda model: None
         self._current: Job[Any] | None = None
         self._beat = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
@@ -184,6 +200,29 @@ class ModelWorker:
         # Text is small: the whole batch may wait for its reader.
         return self._queue(name, begin, lambda _: None, len(batch) + 1, timeline, cancelled, priority)
 
+    def submit_conditioning(
+        self,
+        name: str,
+        pcm: Pcm,
+        sample_rate: int,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST,
+    ) -> Conditionings:
+        """Queue the making of a voice from a recording, float32 mono [samples]; otherwise like `submit`.
+
+        Raises WrongModelKindError for a model that cannot speak in the voice of a recording.
+        """
+        model = self.ready_model(name)
+        if not isinstance(model, VoiceCloner):
+            raise WrongModelKindError(f"Model '{name}' cannot speak in the voice of a recording.")
+        cloner: VoiceCloner = model
+
+        def begin() -> Iterator[Conditioning | None]:
+            return cloner.condition(pcm, sample_rate, timeline, cancelled)
+
+        return self._queue(name, begin, lambda _: None, 2, timeline, cancelled, priority)
+
     def _queue(
         self,
         name: str,
@@ -280,8 +319,14 @@ class ModelWorker:
 
         start = time.perf_counter()
         try:
+            before = _mlx_memory() or 0
             model = self._load(state.name)
             state.model = model
+            after = _mlx_memory()
+            if after is not None:
+                state.memory = max(0, after - before)
+                metrics.model_memory.labels(state.name).set(state.memory)
+            self.on_loaded(model)
             log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
             if self._warmup:
                 state.status = ModelStatus.WARMING
@@ -336,7 +381,7 @@ class ModelWorker:
             job.priority = Priority.LATER
             self._deliver(job, item)
 
-    def _deliver(self, job: Job[Any], item: AudioChunk | Translation) -> None:
+    def _deliver(self, job: Job[Any], item: AudioChunk | Translation | Conditioning) -> None:
         last = isinstance(item, AudioChunk) and item.last
         with self._changed:
             job.unread += 1
@@ -361,3 +406,9 @@ class ModelWorker:
             except Exception:
                 log.exception("model %s failed while being closed", job.name)
         job.send(result)
+
+
+def _mlx_memory() -> int | None:
+    """Bytes of MLX's arrays; None while nothing has imported MLX."""
+    backend = sys.modules.get("models.backend")
+    return None if backend is None else int(backend.memory().active)
