@@ -82,7 +82,10 @@ def configure(level: str, style: Style) -> None:
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "one"}},
             "root": {"level": level.upper(), "handlers": ["stderr"]},
             # Its own handlers are not wanted, nor its line per request: `app.requests` says more.
-            "loggers": {"uvicorn": {"handlers": [], "propagate": True}},
+            "loggers": {
+                "uvicorn": {"handlers": [], "propagate": True},
+                "uvicorn.access": {"handlers": [], "propagate": False},
+            },
         }
     )
 
