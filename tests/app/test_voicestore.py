@@ -106,9 +106,19 @@ def test_there_is_a_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "voice_", "voice_../../etc/passwd", "../voice_000000000000000000000000", "voice_" + "0" * 23,
-     "VOICE_" + "0" * 24, "voice_" + "g" * 24, "voice_" + "0" * 24 + "/..", "voice_" + "0" * 24 + "\n", "voice_" + "０" * 24],
-)  # fmt: skip
+    [
+        "",
+        "voice_",
+        "voice_../../etc/passwd",
+        "../voice_" + "0" * 24,
+        "voice_" + "0" * 23,
+        "VOICE_" + "0" * 24,
+        "voice_" + "g" * 24,
+        "voice_" + "0" * 24 + "/..",
+        "voice_" + "0" * 24 + "\n",
+        "voice_" + "０" * 24,
+    ],
+)
 def test_no_other_text_becomes_a_path(tmp_path: Path, name: str) -> None:
     subject = store(tmp_path)
     subject.add("a", PCM)
