@@ -37,10 +37,11 @@ _STORAGES: dict[str, Any] = {
 }
 
 
-def read_arrays(path: str | Path) -> dict[str, mx.array]:
+def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.array]:
     """Every array in `path`, nested names joined with dots (a bare tensor is named "").
 
-    Raises WeightsMissingError if there is no such file, WeightsError if it is damaged or holds anything but tensors.
+    With `optional`, entries may be None in place of a tensor (PyTorch's format only); they are left out. Raises
+    WeightsMissingError if there is no such file, WeightsError if it is damaged or holds anything but tensors.
     """
     path = Path(path)
     if not path.is_file():
@@ -52,7 +53,7 @@ def read_arrays(path: str | Path) -> dict[str, mx.array]:
             raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
         assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
         return loaded
-    return {name: _to_mlx(array) for name, array in read_torch(path).items()}
+    return {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
 
 
 def check_shapes(
@@ -82,8 +83,11 @@ def _to_mlx(array: Array) -> mx.array:
     return mx.array(array.astype(np.float32) if array.dtype == np.float64 else array)
 
 
-def read_torch(path: Path) -> dict[str, Array]:
-    """Tensors of a PyTorch zip checkpoint as numpy arrays; bfloat16 as its bits in uint16. Raises WeightsError."""
+def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
+    """Tensors of a PyTorch zip checkpoint as numpy arrays; bfloat16 as its bits in uint16. Raises WeightsError.
+
+    With `optional`, entries that are None are left out.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.endswith("data.pkl")]
@@ -103,11 +107,11 @@ def read_torch(path: Path) -> dict[str, Array]:
     except Exception as error:  # damage shows in the archive and the pickle as almost anything, MemoryError included
         raise WeightsError(f"{path}: damaged or not only tensors: {error}") from error
     found: dict[str, Array] = {}
-    _flatten(tree, "", found, path, set())
+    _flatten(tree, "", found, path, set(), optional)
     return found
 
 
-def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: set[int]) -> None:
+def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: set[int], optional: bool) -> None:
     if isinstance(tree, np.ndarray):
         found[prefix] = tree
     elif isinstance(tree, Mapping):
@@ -117,7 +121,8 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
         for key, value in tree.items():
             if not isinstance(key, str):
                 raise WeightsError(f"{path}: keys must be strings, not {type(key).__name__}")
-            _flatten(value, f"{prefix}.{key}" if prefix else key, found, path, seen)
+            if value is not None or not optional:
+                _flatten(value, f"{prefix}.{key}" if prefix else key, found, path, seen, optional)
     else:
         raise WeightsError(f"{path}: {prefix or 'the file'} is a {type(tree).__name__}, not a tensor")
 

@@ -261,6 +261,18 @@ def test_what_is_not_a_tensor_is_named(tmp_path: Path, tree: Any, message: str) 
         read_torch(path)
 
 
+def test_none_is_left_out_where_it_may_be(tmp_path: Path) -> None:
+    """A file of prepared conditioning says None for what the model does not use."""
+    tree = {"t3": {"clap": None, "speaker": tensor("FloatStorage", 4, 0, (4,), (1,))}, "gen": {"length": None}}
+    path = write_checkpoint(tmp_path / "a.pt", tree, {"0": np.arange(4, dtype=np.float32).tobytes()})
+    found = read_arrays(path, optional=True)
+    assert {name: np.array(array).tolist() for name, array in found.items()} == {"t3.speaker": [0, 1, 2, 3]}
+    with pytest.raises(WeightsError, match=r"t3\.clap is a NoneType"):
+        read_arrays(path)
+    with pytest.raises(WeightsError, match="the file is a NoneType"):
+        read_arrays(write_checkpoint(tmp_path / "b.pt", None, {}), optional=True)
+
+
 def test_a_dict_within_itself_ends(tmp_path: Path) -> None:
     loop: dict[str, Any] = {}
     loop["again"] = loop
