@@ -1,4 +1,4 @@
-"""Bidirectional LSTM (Hochreiter and Schmidhuber 1997; gate order i, f, g, o as torch.nn.LSTM).
+"""LSTM in one direction and in both (Hochreiter and Schmidhuber 1997; gate order i, f, g, o as torch.nn.LSTM).
 
 Both directions advance together: step t reads row t for the forward and row T-1-t for the backward one. Under
 padding the backward state is held at zero until the true end, so that it starts there.
@@ -23,6 +23,26 @@ def _gates():  # type: ignore[no-untyped-def]
         return mx.sigmoid(o) * mx.tanh(c), c
 
     return mx.compile(step)
+
+
+class LSTM(nn.Module):
+    """One forward layer: x [B, T, I] -> [B, T, H]; `wx` [I, 4H], `wh` [H, 4H], `bias` [4H] the sum of torch's two."""
+
+    def __init__(self, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.wx = mx.zeros((inputs, 4 * hidden))
+        self.wh = mx.zeros((hidden, 4 * hidden))
+        self.bias = mx.zeros((4 * hidden,))
+
+    def __call__(self, x: mx.array) -> mx.array:
+        steps = mx.addmm(self.bias, x, self.wx).transpose(1, 0, 2)  # [T, B, 4H]
+        h = c = mx.zeros((x.shape[0], self.wh.shape[0]))
+        gates = _gates()
+        out = []
+        for t in range(x.shape[1]):
+            h, c = gates(mx.addmm(steps[t], h, self.wh), c)
+            out.append(h)
+        return mx.stack(out, axis=1)
 
 
 class BiLSTM(nn.Module):

@@ -1,4 +1,4 @@
-"""The bidirectional LSTM against PyTorch's values (tests/golden/make_layers.py)."""
+"""The LSTMs against PyTorch's values (tests/golden/make_layers.py)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
+from models.layers import lstm
 from models.layers.valid import Valid
 from tests.golden.layer_cases import LSTM
 from tests.models.layers import checks
@@ -33,3 +34,11 @@ def test_the_backward_direction_starts_at_the_true_end() -> None:
     careless = np.array(layer(x, Valid()))[:, valid - 1, hidden:]
     assert checks.distance(masked, values["y"][:, -1, hidden:]) < TOLERANCE
     assert checks.distance(careless, values["y"][:, -1, hidden:]) > 0.05
+
+
+def test_one_direction_is_the_forward_half() -> None:
+    values, hidden = golden("lstm", "full"), LSTM["full"].hidden
+    both = checks.lstm_layer(values)
+    layer = lstm.LSTM(both.wx.shape[0], hidden)
+    layer.wx, layer.wh, layer.bias = both.wx[:, : 4 * hidden], both.wh[0], both.bias[: 4 * hidden]
+    assert checks.distance(layer(mx.array(values["x"])), values["y"][:, :, :hidden]) < TOLERANCE
