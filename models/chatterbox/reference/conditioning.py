@@ -1,0 +1,202 @@
+"""A recording, or an official `conds.pt`, to the arrays that T3 and S3Gen are conditioned on.
+
+What each part hears is the reference's: T3's prompt and the voice encoder the 16 kHz that soxr makes, S3Gen's tokenizer
+and speaker encoder the 16 kHz that torchaudio's Hann sinc makes of the first ten seconds. Turbo's recordings are first
+set to -27 LUFS. S3Gen's prompt may be shorter than the ten seconds that its speaker vector is made of: each second of
+it adds 50 mel frames to every call of the decoder.
+
+Sources: chatterbox 0.1.7 tts.py and tts_turbo.py `prepare_conditionals`, models/s3gen/s3gen.py `embed_ref`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import mx
+from models.chatterbox.config import (
+    FRAMES_PER_TOKEN,
+    REFERENCE_RATE,
+    SAMPLE_RATE,
+    SPEECH_TOKENS,
+    TOKEN_RATE,
+    ChatterboxConfig,
+)
+from models.chatterbox.reference.fbank import kaldi_fbank
+from models.chatterbox.reference.loudness import set_loudness
+from models.chatterbox.reference.mel import Floats, prompt_mel, token_mel
+from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.chatterbox.reference.speaker import SpeakerEncoder
+from models.chatterbox.reference.tokenizer import SpeechTokenizer
+from models.chatterbox.reference.voice_encoder import VoiceEncoder
+from models.chatterbox.reference.weights import load_speaker, load_tokenizer, load_voice_encoder
+from models.checkpoint import raise_problems, read_arrays
+from models.contract import Cancelled, Conditioning, IsCancelled, Pcm, UnusableReferenceError, WeightsError
+
+Ints = npt.NDArray[np.int32]
+
+LONGEST = 30.0  # seconds of a recording that are read
+LONGEST_PROMPT = 10.0  # seconds that S3Gen's speaker vector, and at most its prompt, are made of
+SHORTEST_PROMPT = 1.0
+TURBO_LOUDNESS = -27.0  # LUFS
+RATES = (8_000, 192_000)
+_SILENT = 1e-3  # root mean square of the loudest 100 ms (-60 dBFS)
+# Names of a Conditioning's arrays -> in the official file.
+_OFFICIAL = {
+    "t3_speaker": "t3.speaker_emb",
+    "t3_prompt": "t3.cond_prompt_speech_tokens",
+    "s3gen_tokens": "gen.prompt_token",
+    "s3gen_mel": "gen.prompt_feat",
+    "s3gen_speaker": "gen.embedding",
+}
+_TOKENS = ("t3_prompt", "s3gen_tokens")
+# What else it may hold: lengths that the arrays have, an emotion that each request says, and what nothing reads.
+_UNREAD = ("t3.emotion_adv", "t3.clap_emb", "t3.cond_prompt_speech_emb", "gen.prompt_token_len", "gen.prompt_feat_len")
+
+
+class ReferenceEncoder:
+    """The voice encoder, speech tokenizer and speaker encoder of one checkpoint, with what surrounds them.
+
+    `prompt_seconds`, in [1, 10], bounds S3Gen's prompt; 10 is what the reference uses.
+    """
+
+    def __init__(self, config: ChatterboxConfig, prompt_seconds: float = LONGEST_PROMPT) -> None:
+        if not SHORTEST_PROMPT <= prompt_seconds <= LONGEST_PROMPT:
+            raise ValueError(f"a prompt has {SHORTEST_PROMPT:g} to {LONGEST_PROMPT:g} seconds, not {prompt_seconds:g}")
+        self.config = config
+        self.voice_encoder = VoiceEncoder(config.voice_encoder)
+        self.tokenizer = SpeechTokenizer(config.tokenizer)
+        self.speaker = SpeakerEncoder(config.speaker)
+        self._prompt_seconds = prompt_seconds
+        self._turbo = config.variant == "chatterbox-turbo"
+
+    def load(self, voice: Mapping[str, mx.array], s3gen: Mapping[str, mx.array], source: str) -> None:
+        """Read the official arrays of the voice encoder's file and of S3Gen's (whose other arrays are left alone).
+
+        Raises WeightsError naming what is missing, extra or misshapen.
+        """
+        load_voice_encoder(self.voice_encoder, voice, self.config.voice_encoder, f"{source}: voice encoder")
+        load_speaker(self.speaker, s3gen, self.config.speaker, source)
+        load_tokenizer(self.tokenizer, s3gen, self.config.tokenizer, source)
+
+    @property
+    def reference_seconds(self) -> tuple[float, float]:
+        """Least and greatest length of a recording; what is longer is cut."""
+        return (5.0 if self._turbo else 1.0), LONGEST
+
+    def condition(self, pcm: Pcm, sample_rate: int, cancelled: IsCancelled) -> Iterator[Conditioning | None]:
+        """float32 mono pcm [N] at `sample_rate` Hz -> one Conditioning, after a None for every part of the work.
+
+        Raises UnusableReferenceError, and Cancelled between parts.
+        """
+        for found in self._parts(pcm, sample_rate):
+            if cancelled():
+                raise Cancelled("the voice is no longer wanted")
+            yield found
+
+    def _parts(self, pcm: Pcm, sample_rate: int) -> Iterator[Conditioning | None]:
+        self._check(pcm, sample_rate)
+        pcm = pcm[: int(LONGEST * sample_rate)].astype(np.float32)
+        heard = resample_soxr(pcm, sample_rate, SAMPLE_RATE)
+        if self._turbo:
+            heard = set_loudness(heard, SAMPLE_RATE, TURBO_LOUDNESS)
+        low = resample_soxr(heard, SAMPLE_RATE, REFERENCE_RATE)
+        spoken = heard[: int(LONGEST_PROMPT * SAMPLE_RATE)]
+        clear = resample_hann(spoken, SAMPLE_RATE, REFERENCE_RATE)
+        found: dict[str, npt.NDArray[Any]] = {}
+        yield None
+        found["t3_speaker"] = self.voice_encoder.embed(low)
+        yield None
+        features = kaldi_fbank(clear, self.config.speaker.mels)
+        found["s3gen_speaker"] = np.array(self.speaker(mx.array(features)[None])[0])
+        yield None
+        limit = self.config.t3.prompt_tokens
+        prompt = yield from self._tokens(low[: limit * REFERENCE_RATE // TOKEN_RATE])
+        found["t3_prompt"] = prompt[:limit]
+        if self._prompt_seconds < LONGEST_PROMPT:
+            spoken = spoken[: int(self._prompt_seconds * SAMPLE_RATE)]
+            clear = resample_hann(spoken, SAMPLE_RATE, REFERENCE_RATE)
+        tokens = yield from self._tokens(clear)
+        found["s3gen_tokens"], found["s3gen_mel"] = _paired(tokens, prompt_mel(spoken, self.config.mels))
+        if not all(np.isfinite(array).all() for array in found.values()):
+            raise UnusableReferenceError("no voice can be made of this recording; clear speech is expected")
+        yield Conditioning(found)
+
+    def _tokens(self, pcm: Pcm) -> Generator[None, None, Ints]:
+        return self.tokenizer.encode(token_mel(pcm, self.config.tokenizer.mels))
+
+    def _check(self, pcm: Pcm, sample_rate: int) -> None:
+        least, _ = self.reference_seconds
+        if not RATES[0] <= sample_rate <= RATES[1]:
+            raise UnusableReferenceError(f"a recording of {sample_rate} Hz; {RATES[0]} to {RATES[1]} Hz are accepted")
+        if pcm.ndim != 1 or not np.isfinite(pcm).all():
+            raise UnusableReferenceError("the recording is not a sequence of finite mono samples")
+        seconds = len(pcm) / sample_rate
+        if seconds < least or (self._turbo and seconds == least):
+            more = "more than" if self._turbo else "at least"
+            raise UnusableReferenceError(f"the recording has {seconds:.1f} seconds; {more} {least:g} are needed")
+        read = pcm[: int(LONGEST * sample_rate)]
+        size = sample_rate // 10
+        blocks = read[: len(read) // size * size].reshape(-1, size).astype(np.float64)
+        if np.sqrt(np.mean(blocks**2, axis=1)).max() < _SILENT:
+            raise UnusableReferenceError("the recording is silent; speech louder than -60 dBFS is needed")
+
+
+def check_conditioning(conditioning: Conditioning, config: ChatterboxConfig) -> None:
+    """Raise WeightsError naming an array that is missing, extra, misshapen, or of values that a network cannot read."""
+    arrays = conditioning.arrays
+    problems = [f"missing {name}" for name in _OFFICIAL if name not in arrays]
+    problems += [f"unexpected {name}" for name in sorted(set(arrays) - set(_OFFICIAL))]
+    raise_problems(problems, "conditioning")
+    prompt, tokens = arrays["t3_prompt"].size, arrays["s3gen_tokens"].size
+    shapes: dict[str, tuple[int, ...]] = {
+        "t3_speaker": (config.t3.speaker,),
+        "t3_prompt": (min(max(prompt, 1), config.t3.prompt_tokens),),
+        "s3gen_tokens": (max(tokens, 1),),
+        "s3gen_mel": (FRAMES_PER_TOKEN * max(tokens, 1), config.mels),
+        "s3gen_speaker": (config.speaker.size,),
+    }
+    for name, shape in shapes.items():
+        array, kind = arrays[name], np.int32 if name in _TOKENS else np.float32
+        if array.shape != shape or array.dtype != kind:
+            problems.append(f"{name} is {array.dtype} {array.shape}, not {np.dtype(kind)} {shape}")
+        elif name in _TOKENS and not (array.min() >= 0 and array.max() < SPEECH_TOKENS):
+            problems.append(f"{name} has ids outside 0 to {SPEECH_TOKENS - 1}")
+        elif not np.isfinite(array).all():
+            problems.append(f"{name} has values that are not finite")
+    raise_problems(problems, "conditioning")
+
+
+def read_conds(path: str | Path, config: ChatterboxConfig) -> Conditioning:
+    """The voice in an official `conds.pt`. Raises WeightsError naming what is missing, unknown or misshapen."""
+    arrays = read_arrays(path, optional=True)
+    problems = [f"missing {name}" for name in _OFFICIAL.values() if name not in arrays]
+    problems += [f"unexpected {name}" for name in sorted(set(arrays) - set(_OFFICIAL.values()) - set(_UNREAD))]
+    raise_problems(problems, str(path))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for ours, name in _OFFICIAL.items():
+        array = np.array(arrays[name].astype(mx.int32 if ours in _TOKENS else mx.float32))
+        if ours in _TOKENS and not bool(mx.all(arrays[name] == mx.array(array))):
+            problems.append(f"{name} has ids that are not whole")
+        if array.ndim < 2 or array.shape[0] != 1:
+            problems.append(f"{name} has shape {array.shape}; one voice, [1, ...], is expected")
+        else:
+            found[ours] = array[0]
+    raise_problems(problems, str(path))
+    found["s3gen_tokens"], found["s3gen_mel"] = _paired(found["s3gen_tokens"], found["s3gen_mel"])
+    conditioning = Conditioning(found)
+    try:
+        check_conditioning(conditioning, config)
+    except WeightsError as error:
+        raise WeightsError(f"{path}: {error}") from error
+    return conditioning
+
+
+def _paired(tokens: Ints, mel: Floats) -> tuple[Ints, Floats]:
+    """Tokens [P] and mel frames [2P, mels] of the same speech: what one has more of than the other is cut off."""
+    count = min(len(tokens), len(mel) // FRAMES_PER_TOKEN)
+    return tokens[:count], mel[: FRAMES_PER_TOKEN * count]

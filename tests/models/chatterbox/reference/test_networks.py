@@ -1,0 +1,106 @@
+"""The three networks, small, against the reference's values (make_golden.py), and their parts alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.reference.fbank import kaldi_fbank
+from models.chatterbox.reference.mel import token_mel
+from models.chatterbox.reference.resample import resample_hann
+from models.chatterbox.reference.speaker import segment_means
+from models.chatterbox.reference.tokenizer import quantise
+from models.chatterbox.reference.voice_encoder import trim, windows
+from tests.models.chatterbox.reference.builder import distance, encoder, golden, speech
+
+
+def _low() -> np.ndarray:
+    return resample_hann(golden()["pcm"], 24_000, 16_000)
+
+
+def tokens(mel: np.ndarray) -> np.ndarray:
+    """All that `encode` returns in the end."""
+    steps = encoder().tokenizer.encode(mel)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: np.ndarray = end.value
+            return found
+
+
+def test_voice_vector_equals_the_reference() -> None:
+    found = encoder().voice_encoder.embed(_low())
+    assert distance(found, golden()["voice"]) < 1e-4
+    assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
+
+
+def test_speaker_vector_equals_the_reference() -> None:
+    found = np.array(encoder().speaker(mx.array(kaldi_fbank(_low()))[None]))
+    assert distance(found[0], golden()["speaker"]) < 1e-4
+
+
+def test_tokens_equal_the_reference() -> None:
+    found = tokens(token_mel(_low()))
+    assert found.dtype == np.int32
+    assert found.tolist() == golden()["tokens"].tolist()
+    assert len(set(found.tolist())) > 15, "tokens that are all alike would prove little"
+
+
+@pytest.mark.parametrize(
+    ("frames", "count"),
+    [(1, 1), (160, 1), (204, 1), (205, 2), (237, 2), (281, 2), (282, 3), (1000, 12)],
+)
+def test_windows_are_left_out_where_mostly_padding(frames: int, count: int) -> None:
+    mel = np.arange(frames * 2, dtype=np.float32).reshape(frames, 2) + 1
+    found = windows(mel)
+    assert found.shape == (count, 160, 2)
+    for k in range(count):
+        part = mel[77 * k : 77 * k + 160]
+        assert np.array_equal(found[k, : len(part)], part)
+        assert not found[k, len(part) :].any()
+
+
+def test_silence_at_both_ends_is_trimmed() -> None:
+    """20 dB below the loudest 128 ms, in steps of 512 samples; silence in the middle stays."""
+    loud = np.sin(np.arange(8_000) * 0.3).astype(np.float32)
+    quiet = loud * np.float32(0.05)
+    found = trim(np.concatenate([quiet, loud, quiet, loud, quiet]))
+    # A frame of 2048 samples is heard when a hundredth of its power is.
+    assert abs(len(found) - 24_000) < 2 * 2048
+    assert np.abs(found[:512]).max() < 0.06, "the edge is where a frame begins to reach into the sound"
+    assert np.array_equal(trim(loud), loud)
+
+
+def test_segments_are_averaged_over_what_they_have() -> None:
+    x = np.random.RandomState(0).standard_normal((1, 250, 3)).astype(np.float32)
+    found = np.array(segment_means(mx.array(x)))
+    wanted = [x[:, :100].mean(axis=1), x[:, 100:200].mean(axis=1), x[:, 200:].mean(axis=1)]
+    assert np.allclose(found, np.stack(wanted, axis=1), atol=1e-6)
+
+
+def test_the_first_dimension_is_the_last_digit() -> None:
+    levels = np.full((3, 8), -9.0, np.float32)
+    levels[1, 0], levels[2, 7] = 0.0, 9.0
+    assert np.array(quantise(mx.array(levels))).tolist() == [0, 1, 2 * 3**7]
+    # Half of tanh's range, less a thousandth, is where a level ends.
+    edge = float(np.arctanh(0.5 / 0.999))
+    row = np.full((2, 8), -9.0, np.float32)
+    row[:, 0] = edge - 1e-4, edge + 1e-4
+    assert np.array(quantise(mx.array(row))).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("frames", [1, 4, 5, 399])
+def test_four_frames_a_token_rounded_up(frames: int) -> None:
+    assert len(tokens(np.zeros((frames, 128), np.float32))) == -(-frames // 4)
+
+
+def test_long_speech_is_cut_into_overlapping_windows() -> None:
+    """Thirty seconds in one window; of an overlap of four seconds, each window gives its half."""
+    mel = token_mel(speech(34, 16_000))
+    found = tokens(mel)
+    first, second = tokens(mel[:3000]), tokens(mel[2600:])
+    assert len(found) == 850
+    assert np.array_equal(found[:700], first[:700])
+    assert np.array_equal(found[700:], second[50:])

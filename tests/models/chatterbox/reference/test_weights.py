@@ -1,0 +1,89 @@
+"""Strict loading: every array of the official files must be there, in its shape, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from models.backend import mx
+from models.chatterbox.config import ENGLISH, TURBO
+from models.chatterbox.reference.conditioning import ReferenceEncoder
+from models.chatterbox.reference.mel import hann, slaney_filters
+from models.chatterbox.reference.weights import shapes
+from models.contract import WeightsError
+from tests.models.chatterbox.reference.builder import Arrays, as_mlx, official, small
+
+Change = Callable[[Arrays, Arrays], object]
+
+
+def _load(change: Change) -> ReferenceEncoder:
+    config = small()
+    voice, s3gen = official(config)
+    change(voice, s3gen)
+    made = ReferenceEncoder(config)
+    made.load(as_mlx(voice), as_mlx(s3gen), "file")
+    return made
+
+
+def test_every_array_is_set() -> None:
+    """Trap: conformer weights that stayed random in a port, because loading was not strict."""
+    made = _load(lambda voice, s3gen: None)
+    for network in (made.voice_encoder, made.speaker, made.tokenizer):
+        for name, array in tree_flatten(network.parameters()):
+            assert float(mx.std(array)) > 1e-4, f"{name} is as it was made"
+
+
+NORM = "speaker_encoder.xvector.block1.tdnnd1.nonlinear1.batchnorm"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v, s: v.pop("lstm.weight_hh_l1"), r"file: voice encoder: missing lstm\.weight_hh_l1 \(64, 16\)"),
+        (lambda v, s: v.pop("similarity_weight"), "missing similarity_weight"),
+        (lambda v, s: v.update(extra=np.zeros(3)), r"unexpected extra \(3,\)"),
+        (lambda v, s: s.pop(f"{NORM}.running_var"), r"speaker_encoder: missing xvector\.block1.*running_var"),
+        (lambda v, s: s.update({"speaker_encoder.head.odd": np.zeros(2)}), r"unexpected head\.odd"),
+        (
+            lambda v, s: s.update({"tokenizer.encoder.conv1.weight": np.zeros((64, 3, 128), np.float32)}),
+            r"tokenizer: encoder\.conv1\.weight has shape \(64, 3, 128\), not \(64, 128, 3\)",
+        ),
+        (
+            lambda v, s: s.update({"tokenizer.encoder.blocks.0.attn.key.bias": np.zeros(64)}),
+            r"unexpected encoder\.blocks\.0\.attn\.key\.bias",
+        ),
+        (lambda v, s: s.update({"tokenizer.window": np.ones(400)}), r"tokenizer\.window is not what"),
+        (lambda v, s: s.update({f"{NORM}.num_batches_tracked": np.zeros((2,))}), "unexpected .*num_batches_tracked"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: Change, message: str) -> None:
+    with pytest.raises(WeightsError, match=message):
+        _load(change)
+
+
+def test_buffers_may_be_there() -> None:
+    """Turbo's file is read strictly by the reference and carries them; the English one need not."""
+
+    def add(voice: Arrays, s3gen: Arrays) -> None:
+        s3gen["tokenizer._mel_filters"] = slaney_filters(16_000, 400, 128, 8000.0).T.astype(np.float32)
+        s3gen["tokenizer.window"] = hann(400).astype(np.float32)
+        s3gen[f"{NORM}.num_batches_tracked"] = np.array(7)
+
+    _load(add)
+
+
+def test_other_arrays_of_s3gen_are_left_alone() -> None:
+    _load(lambda v, s: s.update({"flow.input_embedding.weight": np.zeros((2, 2)), "mel2wav.odd": np.zeros(1)}))
+
+
+@pytest.mark.parametrize("config", [ENGLISH, TURBO])
+def test_official_sizes(config: object) -> None:
+    """The reference's modules have so many arrays and numbers, without counters and computed buffers."""
+    voice, s3gen = shapes(config)  # type: ignore[arg-type]
+    speaker = {name: shape for name, shape in s3gen.items() if name.startswith("speaker_encoder.")}
+    tokenizer = {name: shape for name, shape in s3gen.items() if name.startswith("tokenizer.")}
+    sizes = [(len(each), int(sum(np.prod(shape) for shape in each.values()))) for each in (voice, speaker, tokenizer)]
+    assert sizes == [(16, 1_423_618), (815, 6_930_720), (102, 123_714_568)]
