@@ -1,0 +1,259 @@
+"""Guesses change the time and nothing else: greedy output token for token, sampled output in distribution.
+
+Distributions are compared with exact probabilities, by chi-square at a tail of one in ten thousand, with fixed seeds.
+The same statistic must find a rule that accepts too much, and a draft that misreports its chances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.config import T3Config
+from models.chatterbox.t3 import sampling, speculation
+from models.chatterbox.t3.decode import Decoder, Utterance, Voice
+from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
+from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.sampling import PROPOSE, Rules
+from models.contract import Sampling
+from models.timeline import Timeline
+from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, network
+
+TEXT = [5, 9, 3, 17, 2]
+SMALL = replace(LLAMA, layers=1, speech_vocabulary=8, start_speech=6, stop_speech=7)
+RULES = Rules(0.5, 0.5, 2.0, 0.02, 1.0, 1.3, exact=True)
+
+
+def voice(config: T3Config, seed: int = 0) -> Voice:
+    rng = np.random.RandomState(seed)
+    speaker = mx.array(rng.standard_normal(config.speaker).astype(np.float32))
+    return Voice(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
+
+
+def tokens(decoder: Decoder, wanted: Utterance, timeline: Timeline | None = None) -> list[int]:
+    items = decoder.decode(wanted, timeline or Timeline(), lambda: False)
+    return [item for item in items if item is not None]
+
+
+def smaller(config: T3Config, seed: int = 7, **changes: int) -> T3:
+    """A network of one layer, not related to the other but by its vocabularies."""
+    return network(replace(config, layers=1, **changes), seed=seed)  # type: ignore[arg-type]
+
+
+class Oracle:
+    """Knows what will be said, but for every third token."""
+
+    def __init__(self, whole: Sequence[int]) -> None:
+        self.whole = list(whole)
+
+    def begin(self, utterance: Utterance) -> None:
+        pass
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        found = self.whole[len(said) : len(said) + most]
+        found = [(token + 1) % 5 if (len(said) + k) % 3 == 2 else token for k, token in enumerate(found)]
+        return Guess(mx.array(found + [0] * (most - len(found)), dtype=mx.int32), len(found))
+
+
+DRAFTS: dict[str, Callable[[T3, Sequence[int]], Draft]] = {
+    "lookup": lambda _model, _whole: Lookup(),
+    "small": lambda model, _whole: SmallT3(smaller(model.config)),
+    "itself": lambda model, _whole: SmallT3(model),
+    "oracle": lambda _model, whole: Oracle(whole),
+}
+
+
+@pytest.mark.parametrize("name", list(CONFIGS))
+@pytest.mark.parametrize("draft", list(DRAFTS))
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_greedy_is_identical(name: str, draft: str, ahead: int) -> None:
+    """With and without guidance; the guesses that stood are counted."""
+    model = network(CONFIGS[name], seed=2)
+    for weight in (0.5, 0.0):
+        rules = sampling.rules(model.config, Sampling(temperature=0.0, cfg_weight=weight), exact=True)
+        wanted = Utterance(TEXT, voice(model.config), rules, limit=41)
+        expected = tokens(Decoder(model), wanted)
+        timeline = Timeline()
+        decoder = Decoder(model, draft=DRAFTS[draft](model, expected), ahead=ahead)
+        assert tokens(decoder, wanted, timeline) == expected
+        assert timeline.tokens == 41 and 0 <= timeline.accepted <= timeline.drafted
+        if draft == "itself":
+            assert timeline.accepted == timeline.drafted >= 20
+        if draft == "oracle" and ahead == 4:
+            assert 20 <= timeline.accepted < timeline.drafted
+
+
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_end_and_limit_within_a_round(name: str) -> None:
+    """A guess may be the end, or lie past the limit."""
+    model = network(CONFIGS[name], seed=2, loudness=4.0)
+    lengths = set()
+    for limit in (1, 2, 3, 4, 5, 6, 7, 30):
+        for start in range(4):
+            rules = sampling.rules(model.config, Sampling(temperature=0.0, exaggeration=0.3 * start))
+            wanted = Utterance([start + 1, 9], voice(model.config, start), rules, limit=limit)
+            expected = tokens(Decoder(model), wanted)
+            found = tokens(Decoder(model, draft=SmallT3(model)), wanted)
+            assert found == expected
+            lengths.add((limit, len(found)))
+    assert any(length < limit for limit, length in lengths)
+
+
+def test_without_guesses_nothing_changes() -> None:
+    """Draws are numbered by what was said: with no guess the very tokens come that come without a draft."""
+
+    class Silent:
+        def begin(self, utterance: Utterance) -> None:
+            pass
+
+        def propose(self, said: Sequence[int], most: int) -> Guess:
+            return Guess(mx.zeros(most, dtype=mx.int32), 0)
+
+    model = network(LLAMA, seed=2)
+    wanted = Utterance(TEXT, voice(LLAMA), sampling.rules(LLAMA, Sampling(), exact=True), seed=5, limit=30)
+    assert tokens(Decoder(model, draft=Silent()), wanted) == tokens(Decoder(model), wanted)
+
+
+def test_lookup() -> None:
+    """What followed the longest and latest match; the reference's tokens count as said; else nothing."""
+    draft = Lookup()
+    draft.begin(Utterance([], Voice(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
+
+    def guess(said: list[int], most: int = 3) -> list[int]:
+        found = draft.propose(said, most)
+        assert found.tokens.shape == (most,) and found.chances is None
+        return np.array(found.tokens)[: found.count].tolist()
+
+    assert guess([9]) == []
+    assert guess([2, 3]) == [4, 5, 2]
+    assert guess([2, 3, 8, 7, 2, 3]) == [8, 7, 2]
+    assert guess([3, 4, 6, 6, 2, 3, 4]) == [5, 3, 4]  # three tokens' match before the later one of two
+    assert guess([5, 5, 5, 5, 5, 5], 2) == [5]
+
+
+def exact_joint(model: T3, wanted: Utterance, first: int) -> np.ndarray:
+    """Probabilities [V, V] of the second and third token, after `first`: computed, not drawn."""
+    rules, config = wanted.rules, model.config
+    size, knobs, kind = config.speech_vocabulary, rules.knobs(), rules.kind(config)
+    condition = model.condition(wanted.voice.speaker, wanted.voice.prompt, rules.exaggeration)
+    embeddings = model.prompt(condition, wanted.text, rules.guided)
+    batch, count, _ = embeddings.shape
+    _, cache = model.prefill(embeddings, mx.array([count]), model.allocate(batch, count + 2))
+
+    def chances(said: list[int]) -> np.ndarray:
+        logits, _ = model.advance(mx.array(said), mx.array([count, 1]), cache)
+        seen = sampling.after(config, said)
+        scores = sampling.process(sampling.guide(logits[:, -1:], knobs), seen[None], knobs, kind)
+        return np.array(mx.softmax(scores, axis=-1))[0]
+
+    second = chances([first])
+    return np.stack([second[token] * chances([first, token]) for token in range(size)])
+
+
+def statistic(counts: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+    """Chi-square of counts against expected numbers, cells under five joined; and the limit for one in 10,000."""
+    order = np.argsort(expected.ravel())
+    counts, expected = counts.ravel()[order], expected.ravel()[order]
+    joined = np.searchsorted(np.cumsum(expected), 5.0) + 1
+    counts = np.concatenate([[counts[:joined].sum()], counts[joined:]])
+    expected = np.concatenate([[expected[:joined].sum()], expected[joined:]])
+    freedom = len(counts) - 1
+    # Wilson and Hilferty's approximation of the quantile (3.719 standard deviations).
+    limit = freedom * (1 - 2 / (9 * freedom) + 3.719 * np.sqrt(2 / (9 * freedom))) ** 3
+    return float(((counts - expected) ** 2 / np.maximum(expected, 1e-9)).sum()), float(limit)
+
+
+class Lying(SmallT3):
+    """Draws from one distribution and reports another."""
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        found = super().propose(said, most)
+        assert found.chances is not None
+        return Guess(found.tokens, found.count, mx.full(found.chances.shape, 1 / 8))
+
+
+class Same:
+    """Always the same guess, whatever was said: not drawn."""
+
+    def begin(self, utterance: Utterance) -> None:
+        pass
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        return Guess(mx.array([3, 1, 3, 2][:most], dtype=mx.int32), min(most, 2))
+
+
+def sample(draft: Draft | None, model: T3, draws: int = 600) -> tuple[np.ndarray, np.ndarray, Timeline]:
+    """How often each second and third token came [V, V], how often they should have, and what was accepted."""
+    size = model.config.speech_vocabulary
+    base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
+    decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=True)
+    counts, firsts, timeline = np.zeros((size, size)), np.zeros(size), Timeline()
+    for seed in range(draws):
+        first, second, third = tokens(decoder, replace(base, seed=seed), timeline)
+        firsts[first] += 1
+        counts[second, third] += 1
+    expected = sum(firsts[first] * exact_joint(model, base, first) for first in np.flatnonzero(firsts).tolist())
+    return counts, np.asarray(expected), timeline
+
+
+@pytest.mark.parametrize("draft", ["none", "small", "same"])
+def test_sampled_is_distributed_as_without(draft: str) -> None:
+    """The penalty, which depends on the guesses before, and guidance included."""
+    drafts: dict[str, Draft | None] = {"none": None, "small": SmallT3(smaller(SMALL), compiled=True), "same": Same()}
+    counts, expected, timeline = sample(drafts[draft], network(SMALL, seed=4))
+    assert (expected > 5).sum() > 12  # otherwise the statistic says little
+    found, limit = statistic(counts, expected)
+    assert found < limit
+    if draft != "none":
+        assert 0.05 < timeline.accepted / timeline.drafted < 0.95
+
+
+def test_a_draft_that_misreports_is_found() -> None:
+    counts, expected, _ = sample(Lying(smaller(SMALL), compiled=True), network(SMALL, seed=4))
+    found, limit = statistic(counts, expected)
+    assert found > limit
+
+
+@pytest.mark.parametrize("broken", ["accepts what is possible", "draws the rest from p"])
+def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    if broken == "accepts what is possible":
+        monkeypatch.setattr(mx.random, "uniform", lambda shape, key: mx.zeros(shape))
+    else:
+        real = speculation.accept
+
+        def accept(logits: mx.array, guesses: mx.array, count: mx.array, *rest: mx.array) -> tuple[mx.array, mx.array]:
+            accepted, _ = real(logits, guesses, count, *rest)  # type: ignore[arg-type]
+            _, _, seen, knobs, words, kind = rest
+            one = mx.arange(logits.shape[-1]) == guesses[:, None]
+            known = mx.concatenate([seen[None], seen | (mx.cumsum(one.astype(mx.int32), axis=0) > 0)])
+            scores = sampling.process(logits, known, knobs, kind)  # type: ignore[arg-type]
+            key = sampling.key(words, sampling.DRAW, rest[1][1:] + accepted)
+            return accepted, sampling.draw(mx.take(scores, accepted, axis=0), key, kind)  # type: ignore[arg-type]
+
+        monkeypatch.setattr("models.chatterbox.t3.decode.accept", accept)
+    counts, expected, _ = sample(Same(), network(SMALL, seed=4))
+    found, limit = statistic(counts, expected)
+    assert found > limit
+
+
+def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
+    """SmallT3's `chances`, against what it draws; and lots of its own, not the decoder's."""
+    draft = SmallT3(smaller(SMALL), compiled=True)
+    base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
+    counts, expected = np.zeros(8), np.zeros(8)
+    for seed in range(300):
+        draft.begin(replace(base, seed=seed))
+        guess = draft.propose([2], 2)
+        assert guess.chances is not None
+        p = np.array(guess.chances)
+        np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
+        assert p[0, 7] == p[1, 7] == 0
+        expected += p[1]
+        counts[np.array(guess.tokens)[1]] += 1
+    found, limit = statistic(counts, expected)
+    assert found < limit
+    assert PROPOSE not in (sampling.DRAW, sampling.ACCEPT)
