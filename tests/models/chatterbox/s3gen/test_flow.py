@@ -1,0 +1,154 @@
+"""The flow: times, guidance, fewer steps, padding, and the path that a GPU takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.s3gen import encoder as encoder_module
+from models.chatterbox.s3gen import flow as flow_module
+from models.chatterbox.s3gen.flow import Flow, bucket, step_times
+from models.layers import attention, conv, linear
+from tests.models.chatterbox.s3gen.flow_builder import (
+    FRAMES,
+    PROMPT,
+    SMALL,
+    SPOKEN,
+    VARIANTS,
+    distance,
+    flow,
+    loaded,
+    normal,
+    tokens,
+    voice,
+)
+
+CLOSE = 1e-5
+
+
+def _mel(own: Flow, steps: int | None = None, seed: int = 7) -> mx.array:
+    mu = own.encode(tokens(PROMPT), tokens(SPOKEN, 2))
+    return own.solve(mu, *voice(), normal(seed, 1, FRAMES, 8), steps)
+
+
+def test_times_of_steps() -> None:
+    assert step_times(4, mean_flow=True).tolist() == [0, 0.25, 0.5, 0.75, 1]
+    cosine = step_times(10, mean_flow=False)
+    assert cosine.dtype == np.float32
+    assert np.allclose(cosine, [1 - math.cos(math.pi * k / 20) for k in range(11)], atol=2e-7)
+    with pytest.raises(ValueError, match="at least one"):
+        step_times(0, mean_flow=True)
+
+
+def test_guidance_is_two_single_evaluations() -> None:
+    """One step by hand: with the condition and with zeros for it, one after the other."""
+    own = flow()
+    mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
+    found = next(own.steps(mu, prompt_mel, speaker, noise, 1))
+    prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
+    projected = own.speaker((speaker / mx.linalg.norm(speaker))[None])
+    shifts = own.estimator.times(np.array([0.0], np.float32))[0]
+    zeros = mx.zeros_like(mu)
+    with_it = own.estimator(noise, own.estimator.condition(mu, projected, prompt), shifts)
+    without = own.estimator(noise, own.estimator.condition(zeros, mx.zeros((1, 8)), zeros), shifts)
+    assert distance(found, noise + (1.7 * with_it - 0.7 * without)) < CLOSE
+
+
+def test_a_mean_flow_is_not_guided() -> None:
+    own = flow("turbo")
+    mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
+    first, second = own.steps(mu, prompt_mel, speaker, noise)
+    prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
+    given = own.estimator.condition(mu, own.speaker((speaker / mx.linalg.norm(speaker))[None]), prompt)
+    x = noise
+    for state, times in ((first, (0.0, 0.5)), (second, (0.5, 1.0))):
+        start, end = (np.array([t], np.float32) for t in times)
+        x = x + 0.5 * own.estimator(x, given, own.estimator.times(start, end)[0])
+        assert distance(state, x) < CLOSE
+
+
+def test_the_prompt_is_left_out_and_the_last_state_kept() -> None:
+    own = flow()
+    mu, noise = own.encode(tokens(PROMPT), tokens(SPOKEN, 2)), normal(7, 1, FRAMES, 8)
+    states = list(own.steps(mu, *voice(), noise))
+    assert [state.shape for state in states] == [(1, FRAMES, 8)] * 4
+    assert all(state.dtype == mx.float32 for state in states)
+    mel = own.solve(mu, *voice(), noise)
+    assert mel.shape == (1, 2 * SPOKEN, 8)
+    assert np.array_equal(np.array(mel), np.array(states[-1][:, 2 * PROMPT :]))
+
+
+def test_fewer_steps_come_close() -> None:
+    """Euler's error falls with the number of steps; the variant's own number is the default."""
+    own = flow()
+    fine = _mel(own, 64)
+    errors = [distance(_mel(own, steps), fine) for steps in (2, 4, 16)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.1
+    assert np.array_equal(np.array(_mel(own)), np.array(_mel(own, 4)))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equal_noise_gives_equal_bits(variant: str) -> None:
+    own = flow(variant)
+    assert np.array_equal(np.array(_mel(own)), np.array(_mel(own)))
+    assert distance(_mel(own, seed=8), _mel(own)) > 1e-2
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_padding_changes_nothing(variant: str) -> None:
+    assert distance(_mel(flow(variant, padded=True)), _mel(flow(variant, padded=False))) < CLOSE
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_path_of_a_gpu(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets, compiled stages, both rows of guidance in one batch, MLX's own convolution and attention."""
+    wanted = np.array(_mel(flow(variant)))
+    for part in (flow_module, encoder_module, attention, conv, linear):
+        monkeypatch.setattr(part, "on_cpu", lambda: False)
+    own = loaded(VARIANTS[variant])
+    assert own.padded
+    assert distance(_mel(own), wanted) < CLOSE
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bfloat16_is_near(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimator computes in bfloat16, the state stays float32."""
+    wanted = np.array(_mel(flow(variant)))
+    for part in (flow_module, encoder_module, attention, conv, linear):
+        monkeypatch.setattr(part, "on_cpu", lambda: False)
+    own = loaded(VARIANTS[variant], bfloat16=True)
+    assert own.estimator.dtype == mx.bfloat16
+    found = _mel(own)
+    assert found.dtype == mx.float32
+    assert 1e-5 < distance(found, wanted) < 0.05
+
+
+def test_buckets() -> None:
+    assert [bucket(n) for n in (1, 64, 65, 1280, 1281, 5000)] == [64, 64, 128, 1280, 2560, 5120]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    own, mu = flow(), normal(1, 1, FRAMES, 8)
+    with pytest.raises(ValueError, match="do not fit"):
+        own.solve(mu, *voice(), normal(2, 1, FRAMES + 1, 8))
+    with pytest.raises(ValueError, match="do not fit"):
+        own.solve(mu[:, : 2 * PROMPT], *voice(), normal(2, 1, 2 * PROMPT, 8))
+
+
+def test_a_speaker_is_a_direction() -> None:
+    """Its length counts for nothing, as the reference normalises it."""
+    own, mu, noise, (prompt_mel, speaker) = flow(), normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
+    once, thrice = (own.solve(mu, prompt_mel, speaker * scale, noise, 1) for scale in (1.0, 3.0))
+    assert distance(thrice, once) < CLOSE
+    assert distance(own.solve(mu, prompt_mel, -speaker, noise, 1), once) > 1e-3
+
+
+def test_guidance_of_zero_costs_no_second_row() -> None:
+    own = loaded(replace(SMALL, flow=replace(SMALL.flow, guidance=0.0)))
+    given = own._condition(normal(1, 1, FRAMES, 8), normal(2, 1, 12), normal(3, 1, FRAMES, 8))
+    assert given[0].shape[0] == 1
