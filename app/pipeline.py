@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from app import errors, metrics
+from app.audio.watermark import Marker, Marking, Name
 from app.interpreting import Interpreter
 from app.jobs import CancelToken, Priority
 from app.jobs import Utterance as Spoken
@@ -26,9 +27,18 @@ from app.text.errors import (
     TextError,
     UnsupportedLanguageError,
 )
-from app.text.plan import Pause, Phonemizer, Utterance
+from app.text.plan import Pause, Utterance
+from app.text.spans import Planner
 from app.worker import ModelWorker
-from models.contract import InputTooLongError, ModelRequestError, Pcm, SpeechRequest, Synthesizer
+from models.contract import (
+    Conditioning,
+    InputTooLongError,
+    ModelRequestError,
+    Pcm,
+    Sampling,
+    SpeechRequest,
+    Synthesizer,
+)
 from models.contract import UnknownVoiceError as ModelUnknownVoiceError
 from models.timeline import Stage, Timeline
 
@@ -42,16 +52,42 @@ SILENCE_PIECE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Options that were checked against a loaded model. `route` says how to translate first, if at all."""
+    """Options that were checked against a loaded model. `route` says how to translate first, if at all.
+
+    `conditioning` is what makes a cloned `voice`: a stream that has it goes on when the voice is deleted. `marker`
+    puts a watermark into what is spoken.
+    """
 
     model: str
     synthesizer: Synthesizer
-    phonemizer: Phonemizer
+    planner: Planner
     voice: str
     language: str
     speed: float
     seed: int
     route: TranslationOptions | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    conditioning: Conditioning | None = None
+    marker: Marker | None = None
+
+    @property
+    def watermark(self) -> Name:
+        """What the speech is marked with."""
+        return "none" if self.marker is None else "perth"
+
+    def request(self, utterance: Utterance, *, first: bool) -> SpeechRequest:
+        """One utterance as the model is asked for it; `first` of its stream."""
+        reads_text = self.synthesizer.reads == "text"
+        return SpeechRequest(
+            text=utterance.phonemes if reads_text else utterance.text,
+            phonemes="" if reads_text else utterance.phonemes,
+            voice=self.voice,
+            speed=self.speed,
+            seed=self.seed,
+            sampling=self.sampling,
+            conditioning=self.conditioning,
+            first=first,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +149,13 @@ class SpeechStream:
         timeline: Timeline,
         labels: metrics.Labels,
         interpreter: Interpreter | None = None,
+        marking: Marking | None = None,
     ) -> None:
         self.timeline = timeline
         self.speaker = speaker
         self.cancelled = CancelToken()
         self._interpreter = interpreter
+        self._marking = marking
         self._spoken_characters = 0
         self._worker = worker
         self._g2p = g2p
@@ -236,9 +274,7 @@ class SpeechStream:
                 if segments is None:
                     model = speaker.synthesizer
                     segments = iter(
-                        speaker.phonemizer.segments(
-                            passage.text, symbols=model.symbols, max_phonemes=model.max_phonemes
-                        )
+                        speaker.planner.segments(passage.text, symbols=model.symbols, max_phonemes=model.max_phonemes)
                     )
                 return next(segments, None)
 
@@ -263,8 +299,8 @@ class SpeechStream:
 
     def _submit(self, utterance: Utterance, passage: Passage) -> _Sentence:
         speaker = self.speaker
-        request = SpeechRequest(utterance.text, utterance.phonemes, speaker.voice, speaker.speed, speaker.seed)
         priority, self._priority = self._priority, Priority.LATER
+        request = speaker.request(utterance, first=priority is Priority.FIRST)
         with as_service_errors():
             spoken = self._worker.submit(speaker.model, request, self.timeline, self.cancelled, priority)
         self._submitted.add(spoken)
@@ -277,6 +313,8 @@ class SpeechStream:
             if isinstance(planned, BaseException):
                 raise planned
             if isinstance(planned, Pause):
+                if self._marking is not None:
+                    self._marking.reset()
                 for pcm in self._silence(planned.seconds):
                     yield self._place(pcm, "", 0, 0, ())
             else:
@@ -304,7 +342,7 @@ class SpeechStream:
                 if chunk.last:
                     self._submitted.discard(sentence.spoken)
                 placed = self._place(
-                    chunk.pcm,
+                    await self._mark(chunk.pcm),
                     utterance.text,
                     offset + utterance.char_start,
                     offset + utterance.char_end,
@@ -313,6 +351,12 @@ class SpeechStream:
                 yield replace(placed, source=source)
                 source = None
         self._submitted.discard(sentence.spoken)
+
+    async def _mark(self, pcm: Pcm) -> Pcm:
+        if self._marking is None:
+            return pcm
+        with self.timeline.measure(Stage.WATERMARK):
+            return await self._marking.push(pcm)
 
     def _place(self, pcm: Pcm, text: str, char_start: int, char_end: int, words: tuple[Word, ...]) -> SpokenChunk:
         start = self._position / self._rate

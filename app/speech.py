@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors, metrics
+from app.audio.watermark import Watermark
 from app.catalog import OPENAI_NAMES
+from app.cloning import VoiceService
 from app.config import Settings
 from app.interpreting import Interpreter
 from app.library import Catalogue, require
@@ -17,11 +19,13 @@ from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.sentences import TranslationOptions
 from app.text.languages import normalize_language, primary_language
 from app.text.plan import Phonemizer, get_phonemizer
+from app.text.reading import Reader
 from app.text.translate import codes
 from app.translation import AUTO, TranslationService
 from app.voices import language_of, resolve_alias
+from app.voicestore import StoredVoice, is_voice_id
 from app.worker import ModelWorker
-from models.contract import Synthesizer
+from models.contract import SAMPLING_RANGES, Model, Sampling, Synthesizer, Translator, VoiceCloner
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -40,6 +44,7 @@ class SpeechOptions:
     lang: str | None = None
     speed: float = 1.0
     seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
     translate_to: str | None = None
     source: str | None = None
     translate_model: str | None = None
@@ -58,6 +63,9 @@ class SpeechService:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
+        self.voices = VoiceService(settings, catalog, worker)
+        self.watermark = Watermark(settings.watermark)
+        worker.on_loaded = self._model_loaded
         self._translation = translation
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
@@ -82,8 +90,15 @@ class SpeechService:
             self.front_end = "ready"
 
     def close(self) -> None:
-        """End the G2P thread."""
+        """End the threads besides the model's."""
         self._g2p.shutdown(wait=False, cancel_futures=True)
+        self.voices.close()
+        self.watermark.close()
+
+    def _model_loaded(self, model: Model) -> None:
+        # On the model thread: while the model is warmed, what marks its speech is loaded beside it.
+        if not isinstance(model, Translator) and model.watermarked:
+            self.watermark.begin()
 
     @property
     def draining(self) -> bool:
@@ -148,9 +163,14 @@ class SpeechService:
         require(self.catalog, self.worker, canonical, "text-to-speech")
         return canonical, self.worker.ready_synthesizer(canonical)
 
-    async def prepare(self, options: SpeechOptions) -> Speaker:
-        """Check `options`. Raises ServiceError: unknown model, voice or language; model absent or loading."""
+    async def prepare(self, options: SpeechOptions, timeline: Timeline | None = None) -> Speaker:
+        """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
+
+        Raises ServiceError: unknown model, voice or language; a parameter that the model does not take; model absent
+        or loading. A text's own language is not looked at: what a model makes of another one is its affair.
+        """
         model, synthesizer = self.model(options.model)
+        _check_sampling(options.sampling, model, synthesizer)
         route = self._route(options)
         lang = options.lang
         if lang is None and route is not None:
@@ -158,14 +178,52 @@ class SpeechService:
         default = self.settings.default_voice if model == self.default_model else None
         voice = options.voice or self._voice_for(lang, synthesizer) or default or synthesizer.default_voice
         voice = resolve_alias(voice, synthesizer)
+        cloned = await self._cloned(voice, model, synthesizer)
         with as_service_errors():
-            synthesizer.check_voice(voice)
-            own = language_of(voice, synthesizer.voices)
+            if cloned is None:
+                synthesizer.check_voice(voice)
+            own = _own_language(voice, cloned, synthesizer)
             if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
                 lang = own  # the voice's variety of it
-            language = normalize_language(lang or own)
-        phonemizer = await self._phonemizer(language)
-        return Speaker(model, synthesizer, phonemizer, voice, language, options.speed, options.seed, route)
+            if synthesizer.reads == "text":
+                param = "lang" if options.lang is not None else "translate_to"
+                language = _spoken_language(lang or own, model, synthesizer, param)
+                planner: Reader | Phonemizer = Reader(language)
+            else:
+                language = normalize_language(lang or own)
+                planner = await self._phonemizer(language)
+        conditioning = None
+        if cloned is not None:
+            conditioning = await self.voices.conditioning(model, voice, timeline or Timeline())
+        return Speaker(
+            model,
+            synthesizer,
+            planner,
+            voice,
+            language,
+            options.speed,
+            options.seed,
+            route,
+            options.sampling,
+            conditioning,
+            await self.watermark.marker() if synthesizer.watermarked else None,
+        )
+
+    async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
+        """The cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
+
+        Raises UnknownVoiceError: there is none, or the model cannot speak in it.
+        """
+        if not is_voice_id(voice) or any(known.id == voice for known in synthesizer.voices):
+            return None
+        stored = await self.voices.get(voice)
+        if not isinstance(synthesizer, VoiceCloner):
+            able = ", ".join(self.voices.cloners())
+            raise errors.UnknownVoiceError(
+                f"Voice '{voice}' was cloned from a recording, which model '{model}' cannot speak in; models that can: "
+                f"{able or 'none'}."
+            )
+        return stored
 
     def _route(self, options: SpeechOptions) -> TranslationOptions | None:
         """How to translate, checked; None: not at all."""
@@ -204,4 +262,38 @@ class SpeechService:
         if speaker.route is not None:
             translating = replace(labels, model=speaker.route.model or "none")
             interpreter = Interpreter(self._translation, speaker.route, timeline, translating)
-        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter)
+        marking = None
+        if speaker.marker is not None:
+            marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking)
+
+
+def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
+    """Refuse what would be ignored in silence."""
+    for name in sampling.given():
+        if name not in synthesizer.parameters:
+            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
+            raise errors.InvalidRequestError(
+                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
+            )
+
+
+def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
+    """The language a voice is spoken in unless another is asked for: a cloned one's, if the model speaks it."""
+    if cloned is None:
+        return language_of(voice, synthesizer.voices)
+    wanted = primary_language(cloned.language or "")
+    spoken = {primary_language(known.language): known.language for known in reversed(synthesizer.voices)}
+    return spoken.get(wanted) or language_of(synthesizer.default_voice, synthesizer.voices)
+
+
+def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
+    """The tag under which a model that reads text itself speaks `lang`. Raises UnsupportedLanguageError."""
+    tags = list(dict.fromkeys(voice.language for voice in synthesizer.voices)) or ["en-us"]
+    exact = [tag for tag in tags if tag.lower() == lang.strip().lower().replace("_", "-")]
+    near = [tag for tag in tags if primary_language(tag) == primary_language(lang)]
+    if not near:
+        raise errors.UnsupportedLanguageError(
+            f"Model '{model}' does not speak '{lang[:40]}'; it speaks {', '.join(tags)}.", param=param
+        )
+    return (exact or near)[0]

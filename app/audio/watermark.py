@@ -1,0 +1,196 @@
+"""An inaudible mark in what is spoken, which says that a machine spoke: Perth (github.com/resemble-ai/Perth).
+
+Perth marks a whole recording. Here a stream is marked piece by piece, without holding any of it back: a piece is
+marked together with the sound before it, and only what the mark adds is taken from that. What is added is faded in
+and out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import logging
+import sys
+import threading
+import types
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+from app.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+Float32 = npt.NDArray[np.float32]
+Choice = Literal["auto", "perth", "none"]
+Name = Literal["perth", "none"]  # of what a stream is marked with
+
+RATE: Final = 32_000  # what Perth works at
+# Perth's network looks 15 frames of 10 ms around, each of 64 ms.
+CONTEXT_SECONDS: Final = 0.25
+FADE_SECONDS: Final = 0.01
+# Its Fourier transform mirrors 1024 samples at either end: it needs more than those.
+_LEAST: Final = 2_048
+_NEEDED: Final = ("perth", "torch", "torchaudio", "librosa", "scipy", "yaml")
+
+
+class Marker(Protocol):
+    """Marks float32 [samples] at RATE; what comes back has about that length."""
+
+    def __call__(self, pcm: Float32) -> Float32: ...
+
+
+class MarkedStream:
+    """The state of one stream: pieces of float32 [samples] at `sample_rate` in, the same pieces marked out."""
+
+    def __init__(self, marker: Marker, sample_rate: int) -> None:
+        self._marker = marker
+        self._rate = sample_rate
+        self._context: Float32 = np.empty(0, np.float32)
+
+    def push(self, pcm: Float32) -> Float32:
+        """Mark the next piece."""
+        heard = np.concatenate([self._context, pcm])
+        self._context = heard[max(0, heard.size - round(CONTEXT_SECONDS * self._rate)) :]
+        if not pcm.any():
+            return pcm
+        added = self._added(heard)[heard.size - pcm.size :]
+        size = min(round(FADE_SECONDS * self._rate), pcm.size // 2)
+        if size:
+            rising = (0.5 - 0.5 * np.cos(np.pi * (np.arange(size) + 0.5) / size)).astype(np.float32)
+            added[:size] *= rising
+            added[-size:] *= rising[::-1]
+        marked: Float32 = np.clip(pcm + added, -1.0, 1.0)
+        return marked
+
+    def reset(self) -> None:
+        """Silence comes next: what follows it has nothing to do with what was before."""
+        self._context = np.empty(0, np.float32)
+
+    def _added(self, pcm: Float32) -> Float32:
+        """What the mark adds to `pcm`, float32 of the same length."""
+        plain = soxr.resample(pcm, self._rate, RATE).astype(np.float32)
+        plain = np.pad(plain, (0, max(0, _LEAST - plain.size)))
+        marked = self._marker(plain)[: plain.size]
+        difference = np.zeros_like(plain)
+        difference[: marked.size] = marked - plain[: marked.size]
+        added = soxr.resample(difference, RATE, self._rate).astype(np.float32)[: pcm.size]
+        return np.pad(added, (0, pcm.size - added.size))
+
+
+class Marking:
+    """One stream's marking on the thread that marks."""
+
+    def __init__(self, stream: MarkedStream, thread: ThreadPoolExecutor) -> None:
+        self._stream = stream
+        self._thread = thread
+
+    async def push(self, pcm: Float32) -> Float32:
+        """Mark the next piece."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._stream.push, pcm)
+
+    def reset(self) -> None:
+        """As MarkedStream.reset; between two pieces."""
+        self._stream.reset()
+
+
+class Watermark:
+    """The deployment's choice, and the one thread that carries it out: neither the event loop's nor MLX's."""
+
+    def __init__(self, choice: Choice, load: Callable[[], Marker] | None = None) -> None:
+        """`load` makes the marker, once, on the thread; default: Perth."""
+        self._choice = choice
+        self._load = load or load_perth
+        self._installed = load is not None or is_installed()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="watermark")
+        self._lock = threading.Lock()
+        self._loading: Future[Marker] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether models that ask for a mark get one, as far as is known before it is loaded."""
+        return self._choice == "perth" or (self._choice == "auto" and self._installed)
+
+    def begin(self) -> Future[Marker] | None:
+        """Load the marker unless that was begun, or none is wanted. Returns at once; safe on any thread."""
+        if not self.wanted:
+            return None
+        with self._lock:
+            if self._loading is None:
+                self._loading = self._thread.submit(self._load)
+            return self._loading
+
+    async def marker(self) -> Marker | None:
+        """What marks, once it is loaded; None: nothing does. Raises UnavailableError when it is required and fails."""
+        loading = self.begin()
+        if loading is None:
+            return None
+        try:
+            return await asyncio.shield(asyncio.wrap_future(loading))
+        except Exception as error:
+            if self._choice == "perth":
+                raise UnavailableError(f"The watermark that this server requires cannot be made: {error}.") from error
+            log.error("speech gets no watermark: Perth is installed but does not load: %s", error)
+            return None
+
+    def mark(self, marker: Marker, sample_rate: int) -> Marking:
+        """Begin to mark a stream."""
+        return Marking(MarkedStream(marker, sample_rate), self._thread)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def is_installed() -> bool:
+    """Whether everything that Perth's watermarker imports is on this machine."""
+    return all(name in sys.modules or importlib.util.find_spec(name) is not None for name in _NEEDED)
+
+
+def load_perth() -> Marker:
+    """Perth's implicit watermarker on the CPU. Raises ImportError, or what its checkpoint raises."""
+    with _PkgResources():
+        network: Any = importlib.import_module("perth.perth_net.perth_net_implicit.model.perth_net")
+        perth: Any = importlib.import_module("perth.perth_net.perth_net_implicit.perth_watermarker")
+    # It announces itself on standard output, where a command's audio may go.
+    network.print = lambda *_: None
+    torch: Any = importlib.import_module("torch")
+    # The thread that calls this is the thread that marks: the other cores are the model's.
+    torch.set_num_threads(1)
+    watermarker = perth.PerthImplicitWatermarker()
+
+    def mark(pcm: Float32) -> Float32:
+        with torch.inference_mode():
+            marked: Float32 = watermarker.apply_watermark(pcm, RATE)
+        return marked
+
+    return mark
+
+
+class _PkgResources:
+    """A stand-in for the one function of pkg_resources that Perth calls: setuptools has it no longer."""
+
+    def __enter__(self) -> None:
+        self._before = sys.modules.get("pkg_resources")
+        module: Any = types.ModuleType("pkg_resources")
+        module.resource_filename = _resource_filename
+        sys.modules["pkg_resources"] = module
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is None:
+            del sys.modules["pkg_resources"]
+        else:
+            sys.modules["pkg_resources"] = self._before
+
+
+def _resource_filename(package: str, name: str) -> str:
+    file = sys.modules[package].__file__
+    if file is None:
+        raise ImportError(f"package {package} has no files")
+    return str(Path(file).parent / name)
