@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import __version__, logs, metrics
-from app.api import libretranslate, openai, ops, respond, translate, websocket
+from app.api import libretranslate, openai, ops, pages, respond, translate, websocket
 from app.api.services import Services
 from app.config import Settings, SettingsError
 from app.errors import UnknownModelError
@@ -70,6 +70,9 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         version=__version__,
         description="Low-latency local speech and translation.",
         lifespan=lifespan,
+        # Theirs load scripts from elsewhere; `pages` has one that does not.
+        docs_url=None,
+        redoc_url=None,
     )
     respond.install(app, settings.max_body_bytes)
     app.include_router(openai.router)
@@ -77,6 +80,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(translate.router)
     app.include_router(libretranslate.router)
     app.include_router(ops.router)
+    pages.install(app)
     return app
 
 

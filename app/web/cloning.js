@@ -1,0 +1,51 @@
+// A voice from a recording, where a model of this server can make one.
+import { $ } from "./dom.js";
+
+let done = () => {};
+
+/** Show the form if one of `models` clones voices; `made(id)` is called with each new voice. */
+export function setUpCloning(models, made) {
+  done = made;
+  const able = models.filter((model) => model.clones && model.status !== "absent");
+  $("cloning").hidden = !able.length;
+}
+
+function choose(file) {
+  const transfer = new DataTransfer();
+  transfer.items.add(file);
+  $("recording").files = transfer.files;
+  if (!$("clone-name").value) $("clone-name").value = file.name.replace(/\.\w+$/, "").slice(0, 64);
+}
+
+async function upload() {
+  const body = new FormData();
+  body.set("name", $("clone-name").value);
+  body.set("file", $("recording").files[0]);
+  body.set("consent", String($("consent").checked));
+  $("clone-error").hidden = true;
+  $("clone-state").textContent = "Sending…";
+  try {
+    const reply = await fetch("/v1/audio/voices", { method: "POST", body });
+    const answer = await reply.json().catch(() => ({}));
+    if (!reply.ok) throw new Error(answer.error?.message ?? `The server answered ${reply.status}.`);
+    $("clone-state").textContent = `Made: ${answer.name ?? answer.id}.`;
+    $("drop").reset();
+    done(answer.id);
+  } catch (error) {
+    $("clone-state").textContent = "";
+    $("clone-error").hidden = false;
+    $("clone-error").textContent = error.message;
+  }
+}
+
+$("drop").addEventListener("submit", (event) => { event.preventDefault(); upload(); });
+$("recording").addEventListener("change", () => $("recording").files[0] && choose($("recording").files[0]));
+// Anywhere on the page: a dropped file would otherwise replace it.
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  addEventListener(kind, (event) => {
+    event.preventDefault();
+    $("drop").classList.toggle("over", kind === "dragover");
+    const [file] = kind === "drop" ? event.dataTransfer.files : [];
+    if (file && !$("cloning").hidden) choose(file);
+  });
+}
