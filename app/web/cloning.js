@@ -3,10 +3,10 @@ import { $ } from "./dom.js";
 
 let done = () => {};
 
-/** Show the form if one of `models` clones voices; `made(id)` is called with each new voice. */
+/** Show the form if one of `models` makes voices; `made(id)` is called with each new voice. */
 export function setUpCloning(models, made) {
   done = made;
-  const able = models.filter((model) => model.clones && model.status !== "absent");
+  const able = models.filter((model) => model.cloning && model.status !== "absent");
   $("cloning").hidden = !able.length;
 }
 
