@@ -1,0 +1,253 @@
+"""A step of T3 at full size: one kernel, MLX's operations, and PyTorch; same weights, same tokens, same run.
+
+    python loadtest/t3_kernels.py [--tokens 102] [--prompt 100] [--rounds 5] [--rows 2] [--without torch] [--json FILE]
+
+Random weights in bfloat16; every peer is made to say the same tokens after a prompt of the same length. Rounds
+alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
+all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
+decoder, prompt and sampling included, per token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import device_name, mx, on_cpu  # before torch: BLAS order
+from models.chatterbox.config import ENGLISH, T3Config
+from models.chatterbox.t3 import sampling
+from models.chatterbox.t3.decode import Decoder, Step, Utterance, Voice
+from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.weights import load_weights, shapes
+from models.contract import Sampling
+from models.timeline import Timeline
+
+ROOM = 512
+
+Logits = npt.NDArray[np.float32]
+Run = Callable[[], tuple[float, list[Any]]]
+"""Say all tokens -> seconds from the first on, and the device's logits after each, evaluated."""
+
+
+def random_arrays(config: T3Config) -> dict[str, mx.array]:
+    """Weights under the official names, bfloat16, of such sizes that signals neither die nor explode."""
+    mx.random.seed(0)
+    found: dict[str, mx.array] = {}
+    for name, shape in shapes(config).items():
+        if "norm" in name:
+            array = mx.random.normal(shape) * 0.1 + (1 if name.endswith("weight") else 0)
+        elif "emb" in name or "query" in name:
+            array = mx.random.normal(shape) * 0.5
+        else:
+            array = mx.random.normal(shape) / math.sqrt(shape[-1])
+        found[name] = array.astype(mx.bfloat16)
+        mx.eval(found[name])
+    return found
+
+
+def network(arrays: dict[str, mx.array], dtype: mx.Dtype) -> T3:
+    """T3 at full size, on this device."""
+    model = T3(ENGLISH.t3)
+    load_weights(model, arrays, "random", dtype)
+    model.lower()
+    return model
+
+
+def prompt(model: T3, length: int, rows: int) -> mx.array:
+    """Embeddings [rows, length, C], the same for every peer."""
+    mx.random.seed(1)
+    return (mx.random.normal((rows, length, model.config.hidden)) * 0.5).astype(model.dtype)
+
+
+def ours(model: T3, step: Step, embeddings: mx.array, tokens: list[int]) -> Run:
+    """The tokens through `step`, compiled, sent without waiting."""
+    rows, count, _ = embeddings.shape
+
+    def turn(token: mx.array, place: mx.array, cache: Any) -> Any:
+        logits, cache = step(token, place, cache)
+        return logits, place + 1, cache
+
+    compiled = mx.compile(turn)
+    said = [mx.array([token]) for token in tokens]
+    _, first = model.prefill(embeddings, mx.array([count]), model.allocate(rows, ROOM))
+    mx.eval(said, first)
+
+    def run() -> tuple[float, list[Any]]:
+        # A step writes behind the prompt only, so that every run may begin with the same cache.
+        place, cache, found = mx.array([count, 1], dtype=mx.int32), first, []
+        start = time.perf_counter()
+        for token in said:
+            logits, place, cache = compiled(token, place, cache)
+            mx.async_eval(logits, place, cache)
+            found.append(logits)
+        mx.eval(found)
+        return time.perf_counter() - start, found
+
+    return run
+
+
+def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]) -> Run:
+    """transformers' Llama with its cache, as the reference runs it, on the same weights."""
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    config = ENGLISH.t3
+    device = "cpu" if on_cpu() else "cuda"
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": config.rope_theta,
+        "factor": config.rope_factor,
+        "low_freq_factor": config.rope_low,
+        "high_freq_factor": config.rope_high,
+        "original_max_position_embeddings": config.rope_original,
+    }
+    model = LlamaModel(
+        LlamaConfig(
+            vocab_size=8,
+            hidden_size=config.hidden,
+            intermediate_size=config.inner,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.heads,
+            head_dim=config.hidden // config.heads,
+            rms_norm_eps=config.norm_eps,
+            max_position_embeddings=131072,
+            rope_parameters=rope,
+            attn_implementation="sdpa",
+        )
+    )
+
+    def tensor(array: mx.array) -> Any:
+        return torch.from_numpy(np.array(array.astype(mx.float32))).to(device, torch.bfloat16)
+
+    prefix = "tfmr."
+    state = {name.removeprefix(prefix): tensor(array) for name, array in arrays.items() if name.startswith(prefix)}
+    missing, extra = model.load_state_dict(state, strict=False)
+    assert not extra and missing == ["embed_tokens.weight"], (missing, extra)  # noqa: S101
+    model = model.to(device, torch.bfloat16).eval()
+    speech, learned = tensor(arrays["speech_emb.weight"]), tensor(arrays["speech_pos_emb.emb.weight"])
+    head, read = tensor(arrays["speech_head.weight"]), tensor(embeddings)
+    said = torch.tensor(tokens, device=device)
+
+    def wait() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    def run() -> tuple[float, list[Any]]:
+        past = model(inputs_embeds=read, use_cache=True).past_key_values
+        wait()
+        start = time.perf_counter()
+        found = []
+        for i in range(len(tokens)):
+            x = (speech[said[i]] + learned[i + 1]).expand(read.shape[0], 1, -1)
+            out = model(inputs_embeds=x, past_key_values=past, use_cache=True)
+            past = out.past_key_values
+            found.append((out.last_hidden_state @ head.T).float())
+        wait()
+        return time.perf_counter() - start, found
+
+    def inferring() -> tuple[float, list[Any]]:
+        with torch.inference_mode():
+            return run()
+
+    return inferring
+
+
+def numbers(logits: Any) -> Logits:
+    """Of MLX or PyTorch, float32 on the host."""
+    return np.array(logits.astype(mx.float32) if isinstance(logits, mx.array) else logits.cpu(), dtype=np.float32)
+
+
+def decoded(model: T3, step: Step | None, tokens: int, rounds: int) -> list[float]:
+    """Milliseconds a token of the whole decoder, for a sentence of exactly so many."""
+    decoder = Decoder(model, step=step)
+    config = model.config
+    voice = Voice(mx.random.normal((config.speaker,)), mx.arange(config.prompt_tokens))
+    rules = sampling.rules(config, Sampling(), exact=True)
+    utterance = Utterance([5, 9, 3, 17, 2] * 10, voice, rules, limit=tokens)
+    times = []
+    for _ in range(rounds + 2):
+        start = time.perf_counter()
+        timeline = Timeline()
+        for _ in decoder.decode(utterance, timeline, lambda: False):
+            pass
+        times.append((time.perf_counter() - start) * 1e3 / tokens)
+    return times[2:]
+
+
+def report(name: str, times: list[float], more: str = "") -> None:
+    """One line: median, least and most."""
+    print(f"{name:24} {statistics.median(times):7.3f} ms ({min(times):.3f}..{max(times):.3f}) {more}", flush=True)
+
+
+def main() -> None:
+    """Measure and print; see the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=102)
+    parser.add_argument("--prompt", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--without", default="")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+
+    arrays = random_arrays(ENGLISH.t3)
+    exact = network(arrays, mx.float32)
+    embeddings = prompt(exact, options.prompt, options.rows).astype(mx.bfloat16)
+    tokens = np.random.RandomState(0).randint(0, ENGLISH.t3.start_speech, options.tokens).tolist()
+    wanted = np.stack(
+        [np.array(each) for each in ours(exact, exact.advance, embeddings.astype(mx.float32), tokens)()[1]]
+    )
+    del exact
+
+    model = network(arrays, mx.bfloat16)
+    steps: dict[str, Step] = {"plain": model.advance}
+    if FusedStep.available(model):
+        start = time.perf_counter()
+        steps["fused"] = FusedStep(model, ROOM)
+        print(f"weights joined in {time.perf_counter() - start:.1f} s")
+    runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
+    if (
+        importlib.util.find_spec("torch")
+        and importlib.util.find_spec("transformers")
+        and "torch" not in options.without
+    ):
+        runs["PyTorch"] = pytorch(arrays, embeddings, tokens)
+
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    errors: dict[str, float] = {}
+    for name, run in runs.items():
+        start = time.perf_counter()
+        _, found = run()
+        first = time.perf_counter() - start
+        got = np.stack([numbers(each) for each in found])
+        errors[name] = float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
+        print(f"{name}: first round {first:.1f} s, logits differ from fp32 by {errors[name]:.2e}", flush=True)
+        run()
+    for _ in range(options.rounds):
+        for name, run in runs.items():
+            times[name].append(run()[0] * 1e3 / options.tokens)
+    print(f"{device_name()}, {options.rows} rows, prompt {options.prompt}, {options.tokens} tokens")
+    for name, each in times.items():
+        report(f"step, {name}", each)
+    if options.rows == 2:
+        for name, step in steps.items():
+            times[f"decode, {name}"] = decoded(model, step, options.tokens, options.rounds)
+            report(f"decode, {name}", times[f"decode, {name}"])
+    if options.json:
+        options.json.write_text(json.dumps({"options": vars(options), "times": times, "errors": errors}, default=str))
+
+
+if __name__ == "__main__":
+    main()

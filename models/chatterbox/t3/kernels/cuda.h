@@ -1,0 +1,98 @@
+// CUDA: what phases.h and step.h ask for. Blocks exchange through L2 (.cg), which all of them see.
+
+#define INLINE static __forceinline__ __device__
+#define GLOBAL
+#define SHARED
+#define LOCAL
+#define UNROLL _Pragma("unroll")
+#define SYNC() __syncthreads()
+#define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
+#define BITS_FLOAT(bits) __uint_as_float(bits)
+#define FLOAT_BITS(value) __float_as_uint(value)
+#define EXP(x) __expf(x)
+#define RSQRT(x) rsqrtf(x)
+
+typedef unsigned int uint;
+typedef unsigned short ushort;
+
+// Volatile: these stay where they are written, before the barrier that they are to be ahead of.
+INLINE uint4 WEIGHTS(const ushort *from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+INLINE void PREFETCH(const ushort *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
+INLINE float FETCH(const float *from) {
+  float v;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");
+  return v;
+}
+
+INLINE float4 FETCH4(const float *from) {
+  float4 v;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+INLINE uint4 FETCH_CACHE(const ushort *from) {
+  uint4 v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+
+INLINE void POST(float *to, float value) { asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory"); }
+
+#define ANY(v) __syncthreads_or(v)
+
+// counters, [32] ints, all 0 when a step begins and when it has ended.
+#define ARRIVALS 0
+#define DEPARTURES 1
+#define FAILED 2
+
+// All blocks arrive, then all go on; the count only grows within a step. Only a block's first thread knows of failure.
+// Two seconds without the others mean that something else holds a processor: the step is given up, no block waits again.
+INLINE void meet(const int blocks, const int thread, int *counters, int *met, int *failed) {
+  __syncthreads();
+  ++*met;
+  if (thread == 0 && !*failed) {
+    const int wanted = *met * blocks;
+    int seen;
+    long long since = 0;
+    asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counters + ARRIVALS) : "memory");
+    for (int turn = 1;; ++turn) {
+      asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counters + ARRIVALS) : "memory");
+      if (seen >= wanted) break;
+      if (turn % 1024) continue;
+      long long now;
+      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+      if (since == 0) since = now;
+      *failed = *((volatile int *)counters + FAILED);
+      if (now - since > 2000000000LL) *failed = *((volatile int *)counters + FAILED) = 1;
+      if (*failed) break;
+    }
+  }
+  __syncthreads();
+}
+#define MEET(at, counters, met, failed) meet((at).blocks, (at).thread, counters, met, failed)
+
+// The last block to leave clears the counters: nobody looks at them any more.
+INLINE void part(const int blocks, const int thread, int *counters) {
+  __syncthreads();
+  if (thread) return;
+  __threadfence();
+  if (atomicAdd(counters + DEPARTURES, 1) == blocks - 1) {
+    __threadfence();
+    for (int i = 0; i < 3; ++i) *((volatile int *)counters + i) = 0;
+  }
+}
+#define PART(at, counters) part((at).blocks, (at).thread, counters)

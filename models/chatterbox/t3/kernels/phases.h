@@ -1,0 +1,477 @@
+// The phases of one decoding step of a Llama decoder: one token, BATCH rows that share it.
+//
+// One source for CUDA, Metal and the tests' emulation, in the C that these have in common. What differs comes before it:
+//   HIDDEN HEADS INNER LAYERS BATCH VOCABULARY EPSILON          the network, and the rows
+//   WARPS SPLITS                                                warps a block; parts of the cache that are attended apart
+//   INLINE GLOBAL SHARED LOCAL UNROLL                           qualifiers, and the hint to unroll the next loop
+//   FETCH FETCH4 FETCH_CACHE POST                               exchange between blocks: past any cache of one block
+//   WEIGHTS PREFETCH                                            16 bytes of weights, read once; a hint to bring a line near
+//   LANE_XOR(v, mask) SYNC()                                    shuffle in a warp; barrier of a block
+//   BITS_FLOAT FLOAT_BITS EXP RSQRT                             arithmetic
+// Weights and the cache are bfloat16, kept as ushort; everything between them is fp32.
+//
+// A product is one warp a row (or pair of rows, or half a row): each lane reads 8 weights at a time. Its vectors lie in
+// shared memory, spread so that the 32 lanes' reads of 16 bytes do not collide (SPREAD). The loads of a phase are apart
+// from its arithmetic: they need nothing from the phases before, so a kernel of many phases issues them early.
+
+#define HEAD 64
+#define LANES 32
+#define THREADS (WARPS * LANES)
+#define CHUNK 256  // weights that a warp reads at once
+#define ROW (HIDDEN / CHUNK)  // such reads a row
+#define PAIR (2 * ROW)
+#define WIDEST (INNER > HIDDEN ? INNER : HIDDEN)
+#define SPREAD(e) (((e) & ~255) | (((e) & 4) << 5) | (((e) & 248) >> 1) | ((e) & 3))
+
+// Pairs of rows a warp loads ahead in each phase; what a small device has beyond them is loaded as it comes.
+#define PROJECT_AHEAD 1
+#define GATE_AHEAD 2
+#define HEAD_AHEAD 2
+#define MOST_AHEAD (2 * PAIR > INNER / 512 ? 2 * PAIR : INNER / 512)
+
+// Shared memory, in floats: the spread vectors, then one sum a warp and row, then two halves a warp and row.
+#define SUMS (BATCH * WIDEST)
+#define HALVES (SUMS + WARPS * BATCH)
+#define PRODUCT_FLOATS (HALVES + 2 * WARPS * BATCH)
+#define ATTEND_FLOATS (WARPS * (HEAD + 2))
+#define SHARED_FLOATS (PRODUCT_FLOATS > ATTEND_FLOATS ? PRODUCT_FLOATS : ATTEND_FLOATS)
+
+// What blocks exchange, in floats.
+#define AT_QUERY (BATCH * HIDDEN)
+#define AT_PARTS (AT_QUERY + BATCH * HIDDEN)
+#define AT_WEIGHTS (AT_PARTS + BATCH * HEADS * SPLITS * HEAD)
+#define AT_INNER (AT_WEIGHTS + BATCH * HEADS * SPLITS * 2)
+#define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER)
+
+#define INNER_READS ((BATCH * INNER / 4 + THREADS - 1) / THREADS)
+#define NEVER (-1e30f)
+
+typedef struct {
+  int thread, lane, warp, block, blocks;
+} Where;
+
+INLINE float low_half(uint bits) { return BITS_FLOAT(bits << 16); }
+INLINE float high_half(uint bits) { return BITS_FLOAT(bits & 0xffff0000u); }
+INLINE float bfloat(ushort bits) { return BITS_FLOAT((uint)bits << 16); }
+
+// To the nearest bfloat16, ties to even; no NaN comes here.
+INLINE ushort rounded(float value) {
+  const uint bits = FLOAT_BITS(value);
+  return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+INLINE float lane_sum(float v) {
+  v += LANE_XOR(v, 16);
+  v += LANE_XOR(v, 8);
+  v += LANE_XOR(v, 4);
+  v += LANE_XOR(v, 2);
+  v += LANE_XOR(v, 1);
+  return v;
+}
+
+// sums[r * BATCH + b] += row r of `w` (`count` reads each) times vector b of `x`, which are `stride` floats apart.
+INLINE void multiply(LOCAL const uint4 *w, const int rows, const int count, SHARED const float *x, const int stride,
+                     int lane, LOCAL float *sums) {
+  UNROLL
+  for (int c = 0; c < count; ++c) {
+    UNROLL
+    for (int b = 0; b < BATCH; ++b) {
+      const float4 lo = *(SHARED const float4 *)(x + b * stride + c * CHUNK + lane * 4);
+      const float4 hi = *(SHARED const float4 *)(x + b * stride + c * CHUNK + 128 + lane * 4);
+      UNROLL
+      for (int r = 0; r < rows; ++r) {
+        const uint4 v = w[r * count + c];
+        float s = sums[r * BATCH + b];
+        s += low_half(v.x) * lo.x;
+        s += high_half(v.x) * lo.y;
+        s += low_half(v.y) * lo.z;
+        s += high_half(v.y) * lo.w;
+        s += low_half(v.z) * hi.x;
+        s += high_half(v.z) * hi.y;
+        s += low_half(v.w) * hi.z;
+        s += high_half(v.w) * hi.w;
+        sums[r * BATCH + b] = s;
+      }
+    }
+  }
+}
+
+// x times `gain`, spread, into `shared`; the rows' sums of squares go beside it, one a warp (inverse_rms reads them).
+INLINE void stash_normed(Where at, GLOBAL const float *x, GLOBAL const float *gain, SHARED float *shared) {
+  float squares[BATCH];
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) squares[b] = 0.0f;
+  for (int i = at.thread; i < BATCH * HIDDEN / 4; i += THREADS) {
+    const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
+    float4 v = FETCH4(x + row * HIDDEN + e);
+    const float4 g = *(GLOBAL const float4 *)(gain + e);
+    const float square = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+    UNROLL
+    for (int b = 0; b < BATCH; ++b) squares[b] += b == row ? square : 0.0f;
+    v.x *= g.x;
+    v.y *= g.y;
+    v.z *= g.z;
+    v.w *= g.w;
+    *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = v;
+  }
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) {
+    const float sum = lane_sum(squares[b]);
+    if (at.lane == 0) shared[SUMS + at.warp * BATCH + b] = sum;
+  }
+  SYNC();
+}
+
+INLINE float inverse_rms(SHARED const float *shared, int row) {
+  float sum = 0.0f;
+  UNROLL
+  for (int w = 0; w < WARPS; ++w) sum += shared[SUMS + w * BATCH + row];
+  return RSQRT(sum * (1.0f / HIDDEN) + EPSILON);
+}
+
+INLINE int task(Where at, int round) { return (round * WARPS + at.warp) * at.blocks + at.block; }
+
+INLINE void load_rows(GLOBAL const ushort *first, GLOBAL const ushort *second, int lane, LOCAL uint4 *w) {
+  UNROLL
+  for (int c = 0; c < ROW; ++c) w[c] = WEIGHTS(first + c * CHUNK + lane * 8);
+  UNROLL
+  for (int c = 0; c < ROW; ++c) w[ROW + c] = WEIGHTS(second + c * CHUNK + lane * 8);
+}
+
+// A cache line is 64 weights.
+INLINE void prefetch_rows(GLOBAL const ushort *first, GLOBAL const ushort *second, int lane) {
+  for (int line = lane; line < HIDDEN / 64; line += LANES) {
+    PREFETCH(first + line * 64);
+    PREFETCH(second + line * 64);
+  }
+}
+
+// The embedding of a token: x [BATCH, HIDDEN] = speech[token] + learned[position], the same in every row.
+INLINE void embed(Where at, GLOBAL const ushort *speech, GLOBAL const ushort *learned, GLOBAL float *x) {
+  for (int i = at.block * THREADS + at.thread; i < BATCH * HIDDEN; i += at.blocks * THREADS)
+    POST(x + i, bfloat(speech[i % HIDDEN]) + bfloat(learned[i % HIDDEN]));
+}
+
+// Queries, keys and values: RMS norm, product, rotation. A pair is the two rows of a head that rotate together.
+
+INLINE int project_row(int pair) { return pair / 32 * HEAD + pair % 32; }
+
+INLINE void project_load(Where at, GLOBAL const ushort *weight, int round, LOCAL uint4 *w) {
+  const int pair = task(at, round);
+  if (pair >= 3 * HIDDEN / 2) return;
+  GLOBAL const ushort *row = weight + (long)project_row(pair) * HIDDEN;
+  load_rows(row, row + 32 * HIDDEN, at.lane, w);
+}
+
+INLINE void project_prefetch(Where at, GLOBAL const ushort *weight) {
+  for (int round = 0; task(at, round) < 3 * HIDDEN / 2; ++round) {
+    GLOBAL const ushort *row = weight + (long)project_row(task(at, round)) * HIDDEN;
+    prefetch_rows(row, row + 32 * HIDDEN, at.lane);
+  }
+}
+
+// `rope` is [64]: 32 cosines, 32 sines of this place. Keys and values go to row `place` of cache [BATCH, 2 HEADS,
+// length, 64], queries to [BATCH, HIDDEN], scaled for attention.
+INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, SHARED const float *shared, GLOBAL const float *rope,
+                         int place, int length, GLOBAL float *query, GLOBAL ushort *cache) {
+  float sums[2 * BATCH];
+  UNROLL
+  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
+  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) {
+    float first = lane_sum(sums[b]), second = lane_sum(sums[BATCH + b]);
+    if (at.lane == b) {
+      const int which = pair / (HIDDEN / 2), head = pair % (HIDDEN / 2) / 32, d = pair % 32;
+      const float scale = inverse_rms(shared, b);
+      first *= scale;
+      second *= scale;
+      if (which < 2) {
+        const float c = rope[d], s = rope[32 + d], turned = first * c - second * s;
+        second = second * c + first * s;
+        first = turned;
+      }
+      if (which == 0) {
+        POST(query + b * HIDDEN + head * HEAD + d, first * 0.125f);
+        POST(query + b * HIDDEN + head * HEAD + 32 + d, second * 0.125f);
+      } else {
+        GLOBAL ushort *row = cache + ((long)((2 * b + which - 1) * HEADS + head) * length + place) * HEAD + d;
+        row[0] = rounded(first);
+        row[32] = rounded(second);
+      }
+    }
+  }
+}
+
+INLINE void project(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x,
+                    GLOBAL const float *gain, GLOBAL const float *rope, int place, int length,
+                    GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
+  stash_normed(at, x, gain, shared);
+  if (task(at, 0) < 3 * HIDDEN / 2) project_pair(at, task(at, 0), w, shared, rope, place, length, query, cache);
+  for (int round = PROJECT_AHEAD; task(at, round) < 3 * HIDDEN / 2; ++round) {
+    project_load(at, weight, round, w);
+    project_pair(at, task(at, round), w, shared, rope, place, length, query, cache);
+  }
+}
+
+// Attention of one query a row and head over rows 0..place of the cache, in SPLITS parts: softmax's sums so far go to
+// `parts` [BATCH, HEADS, SPLITS, 64] and `weights` [.., 2] (largest score, sum). Eight lanes share a cached row.
+INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cache, int place, int length,
+                   GLOBAL float *parts, GLOBAL float *weights, SHARED float *shared) {
+  SHARED float *merged = shared, *most_of = shared + WARPS * HEAD, *sum_of = most_of + WARPS;
+  const int group = at.lane / 8, part = at.lane % 8 * 8;
+  for (int unit = at.block; unit < BATCH * HEADS * SPLITS; unit += at.blocks) {
+    const int split = unit % SPLITS, head = unit / SPLITS;  // of all rows' heads
+    const int per = (place + SPLITS) / SPLITS, start = split * per;
+    const int stop = start + per < place + 1 ? start + per : place + 1;
+    GLOBAL const ushort *keys = cache + (long)(head + head / HEADS * HEADS) * length * HEAD + part;
+    GLOBAL const ushort *values = keys + (long)HEADS * length * HEAD;
+    const float4 lo = FETCH4(query + head * HEAD + part), hi = FETCH4(query + head * HEAD + part + 4);
+    float most = NEVER, sum = 0.0f, y[8];
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] = 0.0f;
+    for (int base = start + at.warp * 4; base < stop; base += WARPS * 4) {
+      const int live = base + group < stop;
+      const int row = live ? base + group : stop - 1;
+      const uint4 k = FETCH_CACHE(keys + row * HEAD), v = FETCH_CACHE(values + row * HEAD);
+      float score = low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
+                    low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
+      score += LANE_XOR(score, 1);
+      score += LANE_XOR(score, 2);
+      score += LANE_XOR(score, 4);
+      const float top = live && score > most ? score : most;
+      const float keep = EXP(most - top), add = live ? EXP(score - top) : 0.0f;
+      most = top;
+      sum = sum * keep + add;
+      y[0] = y[0] * keep + add * low_half(v.x);
+      y[1] = y[1] * keep + add * high_half(v.x);
+      y[2] = y[2] * keep + add * low_half(v.y);
+      y[3] = y[3] * keep + add * high_half(v.y);
+      y[4] = y[4] * keep + add * low_half(v.z);
+      y[5] = y[5] * keep + add * high_half(v.z);
+      y[6] = y[6] * keep + add * low_half(v.w);
+      y[7] = y[7] * keep + add * high_half(v.w);
+    }
+    UNROLL
+    for (int mask = 8; mask < 32; mask *= 2) {
+      const float other = LANE_XOR(most, mask), top = other > most ? other : most;
+      const float keep = EXP(most - top);
+      sum *= keep;
+      sum += LANE_XOR(sum, mask);
+      UNROLL
+      for (int j = 0; j < 8; ++j) {
+        y[j] *= keep;
+        y[j] += LANE_XOR(y[j], mask);
+      }
+      most = top;
+    }
+    if (group == 0) {
+      UNROLL
+      for (int j = 0; j < 8; ++j) merged[at.warp * HEAD + part + j] = y[j];
+      if (at.lane == 0) {
+        most_of[at.warp] = most;
+        sum_of[at.warp] = sum;
+      }
+    }
+    SYNC();
+    if (at.thread < HEAD) {
+      float top = NEVER, total = 0.0f, value = 0.0f;
+      UNROLL
+      for (int w = 0; w < WARPS; ++w) top = most_of[w] > top ? most_of[w] : top;
+      UNROLL
+      for (int w = 0; w < WARPS; ++w) {
+        const float scale = EXP(most_of[w] - top);
+        total += scale * sum_of[w];
+        value += scale * merged[w * HEAD + at.thread];
+      }
+      POST(parts + unit * HEAD + at.thread, value);
+      if (at.thread == 0) {
+        POST(weights + unit * 2, top);
+        POST(weights + unit * 2 + 1, total);
+      }
+    }
+    SYNC();
+  }
+}
+
+// What `attend` left, put together and spread into `shared`.
+INLINE void stash_attended(Where at, GLOBAL const float *parts, GLOBAL const float *weights, SHARED float *shared) {
+  for (int i = at.thread; i < BATCH * HIDDEN / 4; i += THREADS) {
+    const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
+    const int head = (row * HEADS + e / HEAD) * SPLITS;
+    float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER;
+    float4 part[SPLITS];
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) {
+      part[s] = FETCH4(parts + (head + s) * HEAD + e % HEAD);
+      most[s] = FETCH(weights + (head + s) * 2);
+      total[s] = FETCH(weights + (head + s) * 2 + 1);
+    }
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) top = most[s] > top ? most[s] : top;
+    float4 y;
+    y.x = y.y = y.z = y.w = 0.0f;
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) {
+      const float scale = EXP(most[s] - top);
+      sum += scale * total[s];
+      y.x += scale * part[s].x;
+      y.y += scale * part[s].y;
+      y.z += scale * part[s].z;
+      y.w += scale * part[s].w;
+    }
+    const float inverse = 1.0f / sum;
+    y.x *= inverse;
+    y.y *= inverse;
+    y.z *= inverse;
+    y.w *= inverse;
+    *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = y;
+  }
+  SYNC();
+}
+
+INLINE void stash_inner(Where at, GLOBAL const float *inner, SHARED float *shared) {
+  float4 v[INNER_READS];  // all under way before the first is needed
+  UNROLL
+  for (int j = 0; j < INNER_READS; ++j) {
+    const int i = j * THREADS + at.thread;
+    if (i < BATCH * INNER / 4) v[j] = FETCH4(inner + i * 4);
+  }
+  UNROLL
+  for (int j = 0; j < INNER_READS; ++j) {
+    const int i = j * THREADS + at.thread;
+    const int row = i / (INNER / 4), e = i % (INNER / 4) * 4;
+    if (i < BATCH * INNER / 4) *(SHARED float4 *)(shared + row * INNER + SPREAD(e)) = v[j];
+  }
+  SYNC();
+}
+
+// A product from `width` to HIDDEN that is added to x: two warps a row, each half of it.
+
+INLINE int mix_row(Where at, int round) { return (round * (WARPS / 2) + at.warp / 2) * at.blocks + at.block; }
+
+INLINE void mix_load(Where at, GLOBAL const ushort *weight, const int width, int round, LOCAL uint4 *w) {
+  const int row = mix_row(at, round);
+  if (row >= HIDDEN) return;
+  GLOBAL const ushort *from = weight + (long)row * width + at.warp % 2 * (width / 2) + at.lane * 8;
+  UNROLL
+  for (int c = 0; c < width / 512; ++c) w[c] = WEIGHTS(from + c * CHUNK);
+}
+
+INLINE void mix_prefetch(Where at, GLOBAL const ushort *weight, const int width) {
+  for (int round = 0; mix_row(at, round) < HIDDEN; ++round) {
+    GLOBAL const ushort *from = weight + (long)mix_row(at, round) * width + at.warp % 2 * (width / 2);
+    for (int line = at.lane; line < width / 128; line += LANES) PREFETCH(from + line * 64);
+  }
+}
+
+INLINE void mix(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, const int width, GLOBAL const float *x,
+                GLOBAL float *y, SHARED float *shared) {
+  for (int round = 0; round * (WARPS / 2) * at.blocks + at.block < HIDDEN; ++round) {
+    const int row = mix_row(at, round), half = at.warp % 2;
+    SHARED float *halves = shared + HALVES + round % 2 * WARPS * BATCH;
+    float before = 0.0f, sums[BATCH];
+    if (round) mix_load(at, weight, width, round, w);
+    if (half == 0 && at.lane < BATCH && row < HIDDEN) before = FETCH(x + at.lane * HIDDEN + row);
+    UNROLL
+    for (int b = 0; b < BATCH; ++b) sums[b] = 0.0f;
+    if (row < HIDDEN) multiply(w, 1, width / 512, shared + half * (width / 2), width, at.lane, sums);
+    UNROLL
+    for (int b = 0; b < BATCH; ++b) {
+      const float sum = lane_sum(sums[b]);
+      if (at.lane == 0) halves[at.warp * BATCH + b] = sum;
+    }
+    SYNC();
+    if (half == 0 && at.lane < BATCH && row < HIDDEN)
+      POST(y + at.lane * HIDDEN + row,
+           before + (halves[at.warp * BATCH + at.lane] + halves[(at.warp + 1) * BATCH + at.lane]));
+  }
+}
+
+// RMS norm, the gate's and the wide product, silu(gate) * wide. `weight` is [2, INNER, HIDDEN]: gate, then wide.
+
+INLINE void gate_load(Where at, GLOBAL const ushort *weight, int round, LOCAL uint4 *w) {
+  const int row = task(at, round);
+  if (row >= INNER) return;
+  load_rows(weight + (long)row * HIDDEN, weight + ((long)INNER + row) * HIDDEN, at.lane, w);
+}
+
+INLINE void gate_prefetch(Where at, GLOBAL const ushort *weight) {
+  for (int round = 0; task(at, round) < INNER; ++round) {
+    GLOBAL const ushort *row = weight + (long)task(at, round) * HIDDEN;
+    prefetch_rows(row, row + (long)INNER * HIDDEN, at.lane);
+  }
+}
+
+INLINE void gate_row(Where at, int row, LOCAL const uint4 *w, SHARED const float *shared, GLOBAL float *inner) {
+  float sums[2 * BATCH];
+  UNROLL
+  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
+  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) {
+    const float gate = lane_sum(sums[b]), wide = lane_sum(sums[BATCH + b]);
+    if (at.lane == b) {
+      const float scale = inverse_rms(shared, b), g = gate * scale;
+      POST(inner + b * INNER + row, g / (1.0f + EXP(-g)) * (wide * scale));
+    }
+  }
+}
+
+INLINE void gate(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x, GLOBAL const float *gain,
+                 GLOBAL float *inner, SHARED float *shared) {
+  stash_normed(at, x, gain, shared);
+  UNROLL
+  for (int round = 0; round < GATE_AHEAD; ++round)
+    if (task(at, round) < INNER) gate_row(at, task(at, round), w + round * PAIR, shared, inner);
+  for (int round = GATE_AHEAD; task(at, round) < INNER; ++round) {
+    gate_load(at, weight, round, w);
+    gate_row(at, task(at, round), w, shared, inner);
+  }
+}
+
+// Final RMS norm and the logits [BATCH, VOCABULARY], plus `offset`. A pair is rows 2 p and 2 p + 1; an odd last one is
+// alone.
+
+INLINE void logits_load(Where at, GLOBAL const ushort *weight, int round, LOCAL uint4 *w) {
+  const int row = 2 * task(at, round);
+  if (row >= VOCABULARY) return;
+  GLOBAL const ushort *from = weight + (long)row * HIDDEN;
+  load_rows(from, row + 1 < VOCABULARY ? from + HIDDEN : from, at.lane, w);
+}
+
+INLINE void logits_prefetch(Where at, GLOBAL const ushort *weight) {
+  for (int round = 0; 2 * task(at, round) + 1 < VOCABULARY; ++round) {
+    GLOBAL const ushort *row = weight + 2 * (long)task(at, round) * HIDDEN;
+    prefetch_rows(row, row + HIDDEN, at.lane);
+  }
+}
+
+INLINE void logits_pair(Where at, int row, LOCAL const uint4 *w, SHARED const float *shared, float offset,
+                        GLOBAL float *logits) {
+  float sums[2 * BATCH];
+  UNROLL
+  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
+  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  UNROLL
+  for (int b = 0; b < BATCH; ++b) {
+    const float first = lane_sum(sums[b]), second = lane_sum(sums[BATCH + b]);
+    if (at.lane == b) {
+      const float scale = inverse_rms(shared, b);
+      logits[(long)b * VOCABULARY + row] = first * scale + offset;
+      if (row + 1 < VOCABULARY) logits[(long)b * VOCABULARY + row + 1] = second * scale + offset;
+    }
+  }
+}
+
+INLINE void logits_of(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x,
+                      GLOBAL const float *gain, float offset, GLOBAL float *logits, SHARED float *shared) {
+  stash_normed(at, x, gain, shared);
+  UNROLL
+  for (int round = 0; round < HEAD_AHEAD; ++round)
+    if (2 * task(at, round) < VOCABULARY) logits_pair(at, 2 * task(at, round), w + round * PAIR, shared, offset, logits);
+  for (int round = HEAD_AHEAD; 2 * task(at, round) < VOCABULARY; ++round) {
+    logits_load(at, weight, round, w);
+    logits_pair(at, 2 * task(at, round), w, shared, offset, logits);
+  }
+}

@@ -1,0 +1,60 @@
+"""The kernels' source: phases.h and step.h behind the constants of one network and the words of one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from models.chatterbox.config import T3Config
+
+HEAD = 64
+LANES = 32
+WARPS = 16  # a block
+_MOST_SPLITS = 8
+_SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
+
+
+def fits(config: T3Config, batch: int) -> bool:
+    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or two of them."""
+    return (
+        config.backbone == "llama"
+        and config.learned_positions
+        and not config.head_bias
+        and config.hidden == config.heads * HEAD
+        and config.hidden % 512 == 0
+        and config.inner % 512 == 0
+        and batch in (1, 2)
+        and 4 * batch * max(config.hidden, config.inner) + 1024 <= _SHARED_BYTES
+    )
+
+
+def splits(config: T3Config, batch: int, blocks: int) -> int:
+    """Parts of the cache that are attended apart, so that heads and rows keep `blocks` blocks busy."""
+    return max(1, min(_MOST_SPLITS, blocks // (batch * config.heads)))
+
+
+def constants(config: T3Config, batch: int, blocks: int, warps: int = WARPS) -> str:
+    """The definitions that phases.h expects."""
+    values = {
+        "HIDDEN": config.hidden,
+        "HEADS": config.heads,
+        "INNER": config.inner,
+        "LAYERS": config.layers,
+        "BATCH": batch,
+        "VOCABULARY": config.speech_vocabulary,
+        "EPSILON": f"{config.norm_eps!r}f",
+        "WARPS": warps,
+        "SPLITS": splits(config, batch, blocks),
+    }
+    return "".join(f"#define {name} {value}\n" for name, value in values.items())
+
+
+def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
+    """What phases.h calls EXCHANGE_FLOATS: stream, queries, attention's parts and their weights, the wide row."""
+    parts = batch * config.heads * splits(config, batch, blocks)
+    return batch * (2 * config.hidden + config.inner) + parts * (HEAD + 2)
+
+
+def joined(names: Sequence[str]) -> str:
+    """The files of these names, one after the other."""
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)

@@ -1,0 +1,65 @@
+// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid (MEET).
+//
+// Every block must be resident at once: the grid is no larger than the device's processors. Before it waits, a block
+// issues the loads of its next weights (registers) and brings the ones after near (PREFETCH): memory is read while blocks
+// wait for each other.
+
+typedef struct {
+  GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
+  GLOBAL const ushort *qkv, *out, *gate_up, *down;    // products of all layers, [LAYERS, outputs, inputs]
+  GLOBAL const ushort *head;                          // [VOCABULARY, HIDDEN]
+  GLOBAL const float *gains, *rope;                   // [2 LAYERS + 1, HIDDEN]; [positions, 64], cosines and sines
+} Weights;
+
+// Reads `token`, at row `place` of the caches (`length` rows) and position `position` of speech. `caches` points to one
+// a layer, [BATCH, 2 HEADS, length, 64]; `x` to EXCHANGE_FLOATS of scratch. Without a free row the logits are NaN, as
+// they are when a barrier had to be given up.
+INLINE void step(Where at, Weights of, int token, int place, int position, int length, GLOBAL ushort *SHARED *caches,
+                 GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
+  GLOBAL float *query = x + AT_QUERY, *parts = x + AT_PARTS, *weights = x + AT_WEIGHTS, *inner = x + AT_INNER;
+  uint4 w[MOST_AHEAD];
+  int met = 0, failed = place >= length;
+  if (failed) place = position = 0;
+  project_load(at, of.qkv, 0, w);
+  mix_prefetch(at, of.out, HIDDEN);
+  embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
+  for (int layer = 0; layer < LAYERS; ++layer) {
+    GLOBAL const ushort *qkv = of.qkv + (long)layer * 3 * HIDDEN * HIDDEN;
+    GLOBAL const ushort *out = of.out + (long)layer * HIDDEN * HIDDEN;
+    GLOBAL const ushort *gate_up = of.gate_up + (long)layer * 2 * INNER * HIDDEN;
+    GLOBAL const ushort *down = of.down + (long)layer * HIDDEN * INNER;
+    GLOBAL const float *gain = of.gains + layer * 2 * HIDDEN;
+    GLOBAL ushort *cache = caches[layer];
+    MEET(at, counters, &met, &failed);
+    project(at, w, qkv, x, gain, of.rope + place * HEAD, place, length, query, cache, shared);
+    mix_load(at, out, HIDDEN, 0, w);
+    gate_prefetch(at, gate_up);
+    MEET(at, counters, &met, &failed);
+    attend(at, query, cache, place, length, parts, weights, shared);
+    MEET(at, counters, &met, &failed);
+    stash_attended(at, parts, weights, shared);
+    mix(at, w, out, HIDDEN, x, x, shared);
+    UNROLL
+    for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
+    mix_prefetch(at, down, INNER);
+    MEET(at, counters, &met, &failed);
+    gate(at, w, gate_up, x, gain + HIDDEN, inner, shared);
+    mix_load(at, down, INNER, 0, w);
+    if (layer + 1 < LAYERS) {
+      project_prefetch(at, qkv + 3L * HIDDEN * HIDDEN);
+      mix_prefetch(at, out + (long)HIDDEN * HIDDEN, HIDDEN);
+    } else {
+      logits_prefetch(at, of.head);
+    }
+    MEET(at, counters, &met, &failed);
+    stash_inner(at, inner, shared);
+    mix(at, w, down, INNER, x, x, shared);
+    if (layer + 1 < LAYERS) project_load(at, qkv + 3L * HIDDEN * HIDDEN, 0, w);
+  }
+  UNROLL
+  for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
+  MEET(at, counters, &met, &failed);
+  const float spoilt = ANY(failed) ? BITS_FLOAT(0x7fc00000u) : 0.0f;
+  logits_of(at, w, of.head, x, of.gains + LAYERS * 2 * HIDDEN, spoilt, logits, shared);
+  PART(at, counters);
+}
