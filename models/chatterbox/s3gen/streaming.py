@@ -1,0 +1,251 @@
+"""Speech tokens to samples while the tokens are still coming.
+
+Each chunk of tokens is encoded and solved anew together with the recording and the last `window` tokens before it
+(attention looks both ways, so no result can be kept), and only the frames at its end are new. Noise is drawn by
+absolute frame and therefore the same for a frame in every chunk. Three things make the chunks one utterance:
+
+* mel: the last frames of a chunk are held back and, when the next chunk has solved them again, crossfaded;
+* excitation: what has been heard or is crossfaded keeps its excitation, and the oscillators' phase goes on from it;
+* samples: the vocoder hears enough frames before a chunk for its start to be exact, and its samples are crossfaded
+  with those that the previous chunk had made of the frames held back.
+
+A window bounds the cost of a chunk: without it, an utterance of N tokens costs N^2. What it changes is what the encoder
+and the decoder attend to: recording and nearest `window` tokens, instead of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import mx, on_cpu
+from models.chatterbox.config import FRAMES_PER_TOKEN
+from models.chatterbox.s3gen import f0
+from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
+from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
+from models.chatterbox.s3gen.vocoder import MOST_AMPLITUDE, Carried, Vocoder
+from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
+from models.timeline import Stage, Timeline
+
+LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks
+SCHEDULE = (12, 25, 50, 75)  # new tokens of each chunk; the last number repeats
+WINDOW = 50  # tokens before a chunk that are computed again
+HELD = 8  # frames of a chunk that wait for the next: 160 ms
+# Of these, frames that keep their excitation and whose samples are crossfaded. The others' pitch is predicted anew: it
+# depends on frames that were not there, and an error of pitch would shift the phase of all that follows.
+FADE = HELD - f0.REACH
+CONTEXT = 10  # frames before a chunk that the vocoder hears again; with 16, samples change by less than 1e-5
+
+Floats = npt.NDArray[np.float32]
+
+
+class TokensToMel(Protocol):
+    """What is needed of `flow.Flow`."""
+
+    def encode(self, prompt_tokens: Sequence[int], tokens: Sequence[int], *, finalize: bool = True) -> mx.array: ...
+
+    def steps(
+        self, mu: mx.array, prompt_mel: mx.array, speaker: mx.array, noise: mx.array, steps: int | None = None
+    ) -> Iterator[mx.array]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """The recording that S3Gen continues: `tokens` [P], `mel` [2P, mels], `speaker` [192]."""
+
+    tokens: Sequence[int]
+    mel: mx.array
+    speaker: mx.array
+
+
+class MelStream:
+    """Mel frames of one utterance to samples, piece by piece; the state between the pieces."""
+
+    def __init__(self, vocoder: Vocoder, seed: int) -> None:
+        self._vocoder, self._seed = vocoder, seed
+        self._phases = random_phases(seed, vocoder.harmonics)
+        self._carried: Carried | None = None
+        self._first = 0  # frame of _mel's first row
+        self._mel: mx.array | None = None  # frames heard again, and those held back
+        self._held: mx.array | None = None  # samples of the frames to crossfade
+        self.place = 0  # frames spoken; the next piece begins here
+
+    def speak(self, mel: mx.array, *, last: bool) -> mx.array:
+        """Samples [N] that follow what was spoken, of mel [1, F, mels] from frame `place` on.
+
+        All frames are spoken if it is the `last` piece, else all but HELD; of those the next piece brings a newer
+        version. Raises ValueError for a piece that is not the last and not longer than HELD.
+        """
+        size = self._vocoder.samples_per_frame
+        end = self.place + mel.shape[1]
+        if mel.shape[1] <= (0 if last else HELD):
+            raise ValueError(f"{mel.shape[1]} frames are too few to speak")
+        if self._mel is not None:
+            context = self.place - self._first
+            old = self._mel[:, context:]
+            held = min(old.shape[1], mel.shape[1])
+            weight = _rise(held)[None, :, None]
+            blended = old[:, :held] * (1 - weight) + mel[:, :held] * weight
+            mel = mx.concatenate([self._mel[:, :context], blended, mel[:, held:]], axis=1)
+        known = 0 if self._carried is None else self._carried.source.shape[1] // size
+        noise = frame_noise(self._seed, Draw.EXCITATION, self._first + known, mel.shape[1] - known, size)
+        spoken = self._vocoder(mel, self._phases, noise, self._carried)
+        pcm = spoken.pcm[0, (self.place - self._first) * size :]
+        if self._held is not None:
+            faded = min(self._held.size, pcm.size)
+            weight = _rise(faded)
+            start = self._held[:faded] * (1 - weight) + pcm[:faded] * weight
+            pcm = mx.concatenate([start, pcm[faded:]])
+        if last:
+            self.place = end
+            return pcm
+        stop = end - HELD
+        samples, place = (stop - self.place) * size, max(0, stop - CONTEXT)
+        ready = end - (HELD - FADE)  # frames from here on get their excitation from the next piece
+        source = spoken.source[:, (place - self._first) * size : (ready - self._first) * size]
+        turn = ready - self._first - known
+        self._carried = Carried(source, spoken.turns[:, turn : turn + 1])
+        self._held = pcm[samples : samples + FADE * size]
+        self._mel, self._first, self.place = mel[:, place - self._first :], place, stop
+        mx.async_eval(self._carried.source, self._carried.turns, self._held, self._mel)
+        return pcm[:samples]
+
+
+def _rise(count: int) -> mx.array:
+    """From 0 to 1 in `count` steps of a raised cosine, neither end included."""
+    return 0.5 - 0.5 * mx.cos(mx.arange(1, count + 1) * (np.pi / (count + 1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechStreamer:
+    """Tokens to samples with one flow and vocoder. Holds no state of an utterance.
+
+    `schedule` says how many new tokens make each chunk, the last number repeating; `window` how many before them are
+    computed again; `steps` of the flow (None: its own). `steady` holds the loudness to the recording's, `cut` cuts a
+    noisy end off. Raises ValueError for chunks too short for what is held back.
+    """
+
+    flow: TokensToMel
+    vocoder: Vocoder
+    schedule: tuple[int, ...] = SCHEDULE
+    window: int = WINDOW
+    steps: int | None = None
+    steady: bool = True
+    cut: bool = True
+
+    def __post_init__(self) -> None:
+        least = HELD // FRAMES_PER_TOKEN
+        if any(size <= least for size in self.schedule) or self.window < least:
+            raise ValueError(f"chunks must be longer than {least} tokens, and the window no shorter")
+
+    def stream(
+        self,
+        tokens: Iterable[int | None],
+        prompt: Prompt,
+        seed: int,
+        timeline: Timeline,
+        cancelled: IsCancelled,
+        *,
+        whole: bool = False,
+    ) -> Iterator[AudioChunk | None]:
+        """Speak `tokens` as they come (None: none yet); `whole` speaks them as one chunk, when all are there.
+
+        The chunks together have 960 samples a token, less what is cut at the end; the last one says so, and may be
+        empty. None comes where the thread may turn to other work. Raises Cancelled before each stage and step.
+        """
+        utterance = _Utterance(self, prompt, seed, timeline, cancelled)
+        schedule = () if whole else self.schedule
+        known: list[int] = []
+        done = 0
+        for token in tokens:
+            if token is None:
+                yield None
+                continue
+            known.append(token)
+            if schedule and len(known) >= done + schedule[0] + LOOKAHEAD:
+                yield from utterance.speak(known, done, last=False)
+                done += schedule[0]
+                schedule = schedule[1:] or schedule
+        if known:
+            yield from utterance.speak(known, done, last=True)
+        else:
+            yield AudioChunk(np.zeros(0, dtype=np.float32))
+
+
+class _Utterance:
+    """The state of one `stream`."""
+
+    def __init__(
+        self, streamer: SpeechStreamer, prompt: Prompt, seed: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> None:
+        self._streamer, self._prompt, self._seed = streamer, prompt, seed
+        self._timeline, self._cancelled = timeline, cancelled
+        self._wave = MelStream(streamer.vocoder, seed)
+        self._recording = mel_level(np.array(prompt.mel))[0] if streamer.steady else 0.0
+        self._loud, self._gain = 0.0, 0.0
+        self._heard: list[Floats] = []
+
+    def speak(self, known: list[int], done: int, *, last: bool) -> Iterator[AudioChunk | None]:
+        """The chunk after `done` of the tokens known so far, of which a `last` chunk speaks all."""
+        streamer, prompt, timeline = self._streamer, self._prompt, self._timeline
+        start = max(0, done - streamer.window)
+        self._check()
+        with timeline.measure(Stage.S3GEN_ENCODE):
+            mu = streamer.flow.encode(prompt.tokens, known[start:], finalize=last)
+            frames = mu.shape[1] - prompt.mel.shape[0]
+            mels = mu.shape[2]
+            before = frame_noise(self._seed, Draw.PROMPT_MEL, 0, prompt.mel.shape[0], mels)
+            here = frame_noise(self._seed, Draw.MEL, start * FRAMES_PER_TOKEN, frames, mels)
+            noise = mx.concatenate([before, here], axis=1)
+            mx.eval(mu, noise)
+        yield None
+        states = streamer.flow.steps(mu, prompt.mel, prompt.speaker, noise, streamer.steps)
+        state = mu
+        while True:
+            self._check()
+            with timeline.measure(Stage.S3GEN_FLOW):
+                following = next(states, None)
+                if following is None:
+                    mx.eval(state)
+                    break
+                state = following
+                if on_cpu():  # where a step takes long enough for others to wait for
+                    mx.eval(state)
+            yield None
+        mel = state[:, prompt.mel.shape[0] + self._wave.place - start * FRAMES_PER_TOKEN :]
+        self._check()
+        with timeline.measure(Stage.VOCODER):
+            spoken, size = self._wave.place, streamer.vocoder.samples_per_frame
+            pcm = np.array(self._wave.speak(mel, last=last))
+            pcm = self._finish(pcm, np.array(mel[0, : self._wave.place - spoken]), spoken * size, last)
+        yield AudioChunk(pcm, last=last)
+
+    def _finish(self, pcm: Pcm, mel: Floats, place: int, last: bool) -> Pcm:
+        """The chunk's samples as they are heard; the first is sample `place`, `mel` [F, mels] are their frames."""
+        if self._streamer.steady:
+            pcm = self._steady(pcm, mel)
+        pcm = fade_in(pcm, place)
+        if self._streamer.cut:
+            self._loud = max(self._loud, loudest(pcm))
+            if last:
+                pcm = cut_end(pcm, self._loud)
+        return pcm
+
+    def _steady(self, pcm: Pcm, mel: Floats) -> Pcm:
+        """pcm with its loudness held; the gain follows what more is known in a straight line over the chunk."""
+        self._heard.append(mel)
+        before, self._gain = self._gain, steady_gain(self._recording, *mel_level(np.concatenate(self._heard)))
+        if before in (0.0, self._gain):
+            curve = np.full(1, self._gain, dtype=np.float32)
+        else:
+            curve = np.linspace(before, self._gain, len(pcm), dtype=np.float32)
+        louder: Pcm = np.clip(pcm * curve, -MOST_AMPLITUDE, MOST_AMPLITUDE)
+        return louder
+
+    def _check(self) -> None:
+        if self._cancelled():
+            raise Cancelled("cancelled while speaking")

@@ -1,0 +1,102 @@
+"""The vocoder against its definition, on a narrow network; at full size against the reference in test_parity_*."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.s3gen import vocoder as module
+from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
+from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder, bucket
+from tests.models.chatterbox.s3gen import naive
+
+TOLERANCE = 2e-5  # of the samples' norm: float32 through sixty layers
+
+
+def distance(ours: mx.array, reference: np.ndarray) -> float:
+    found = np.array(ours, dtype=np.float64)
+    assert found.shape == reference.shape
+    return float(np.linalg.norm(found - reference) / np.linalg.norm(reference))
+
+
+def speak(vocoder: Vocoder, mel: mx.array, seed: int = 1, carried: Carried | None = None) -> Spoken:
+    known = 0 if carried is None else carried.source.shape[1] // 480
+    noise = frame_noise(seed, Draw.EXCITATION, known, mel.shape[1] - known, 480)
+    return vocoder(mel, random_phases(seed, vocoder.harmonics), noise, carried)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 9, 33])
+def test_definition(frames: int) -> None:
+    """33 frames are cut into parts for the CPU's lanes; one is shorter than the convolutions reach."""
+    mel = naive.mel(frames)
+    source = 0.2 * mx.random.normal((1, frames * 480), key=mx.random.key(0))
+    expected = naive.decode(naive.small(), mel, source)
+    assert distance(naive.lowered().decode(mel, source), expected) < TOLERANCE
+    assert 0.005 < np.abs(expected).max() < 0.99
+
+
+def test_slope_before_the_last_convolution() -> None:
+    """Trap: 0.1 there, as inside, is heard as hiss. The two must be far apart, and ours must be 0.01."""
+    mel, source = naive.mel(12), mx.zeros((1, 12 * 480))
+    ours, wrong = naive.lowered().decode(mel, source), naive.decode(naive.small(), mel, source, last_slope=0.1)
+    assert distance(ours, naive.decode(naive.small(), mel, source)) < TOLERANCE
+    assert distance(ours, wrong) > 100 * TOLERANCE
+
+
+def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cutting the time axis for the lanes changes no sample beyond rounding."""
+    mel, network = naive.mel(40), naive.lowered()
+    cut = speak(Vocoder(network, padded=False), mel)
+    monkeypatch.setattr(module, "_LEAST_ROWS", 1 << 30)
+    assert distance(cut.pcm, np.array(speak(Vocoder(network, padded=False), mel).pcm)) < TOLERANCE
+
+
+@pytest.mark.parametrize("frames", [1, 31, 32, 57])
+@pytest.mark.parametrize("known", [0, 20])
+def test_padding_changes_nothing(frames: int, known: int) -> None:
+    """As a GPU computes it, with a carried excitation and without."""
+    if known >= frames:
+        known = frames - 1
+    network, mel = naive.lowered(), naive.mel(frames)
+    carried = None
+    if known:
+        before = speak(Vocoder(network, padded=False), mel)
+        carried = Carried(before.source[:, : known * 480] * 0.5, before.turns[:, known : known + 1])
+    plain, padded = (speak(Vocoder(network, padded=padded), mel, carried=carried) for padded in (False, True))
+    assert plain.pcm.shape == padded.pcm.shape == (1, frames * 480)
+    assert plain.turns.shape == padded.turns.shape == (1, frames - known + 1)
+    assert distance(padded.source, np.array(plain.source)) < 1e-3
+    assert distance(padded.pcm, np.array(plain.pcm)) < 1e-3
+    assert known == 0 or np.array_equal(np.array(padded.source[:, : known * 480]), np.array(carried.source))  # type: ignore[union-attr]
+
+
+def test_carrying_what_was_made_changes_nothing() -> None:
+    vocoder, mel = Vocoder(naive.lowered()), naive.mel(40)
+    whole = speak(vocoder, mel)
+    carried = Carried(whole.source[:, : 15 * 480], whole.turns[:, 15:16])
+    again = speak(vocoder, mel, carried=carried)
+    assert np.array_equal(np.array(again.source), np.array(whole.source))
+    assert np.array_equal(np.array(again.pcm), np.array(whole.pcm))
+
+
+def test_seeds() -> None:
+    """Trap: frozen noise. One seed gives one result, bit for bit; another seed another."""
+    vocoder, mel = Vocoder(naive.lowered()), naive.mel(20)
+    first, same, other = (np.array(speak(vocoder, mel, seed).pcm) for seed in (1, 1, 2))
+    assert np.array_equal(first, same)
+    assert np.linalg.norm(first - other) > 1e-2 * np.linalg.norm(first)
+
+
+def test_no_sample_beyond_the_limit() -> None:
+    """exp of a large magnitude is held at 100, and samples at 0.99."""
+    network = naive.small()
+    network.post.bias = mx.full(network.post.bias.shape, 60.0)
+    network.lower()
+    pcm = np.array(speak(Vocoder(network), naive.mel(10)).pcm)
+    assert np.isfinite(pcm).all()
+    assert np.abs(pcm).max() == pytest.approx(0.99)
+
+
+def test_buckets() -> None:
+    assert [bucket(n) for n in (1, 32, 33, 2048, 2049, 9000)] == [32, 32, 48, 2048, 4096, 16384]
