@@ -16,9 +16,11 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.config import VARIANTS, T3Config
+from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
 from models.checkpoint import read_arrays
+from models.contract import Sampling
 
 if TYPE_CHECKING:
     from tests.models.chatterbox.t3.reference import Reference
@@ -129,21 +131,39 @@ def test_unguided(pair: Pair, seed: int, text: int, padding: int) -> None:
         assert relative(a, b) < RELATIVE, f"step {step}"
 
 
-def test_guided(pair: Pair) -> None:
-    """Batch 2 through the package's own loop: both rows' logits at every step."""
+def drawn_from(config: T3Config, heads: list[np.ndarray], said: list[int], sampled: dict[str, float]) -> np.ndarray:
+    """Our processors on the reference's logits: probabilities [steps, V]."""
+    chosen = sampling.rules(config, Sampling(**sampled))
+    found = []
+    for step, logits in enumerate(heads):
+        seen = sampling.after(config, said[:step]) if step else sampling.first_seen(config)
+        scores = sampling.guide(mx.array(logits)[:, None], chosen.knobs())
+        scores = sampling.process(scores, seen[None], chosen.knobs(), chosen.kind(config))
+        found.append(np.array(mx.softmax(scores, axis=-1))[0])
+    return np.stack(found)
+
+
+@pytest.mark.parametrize("sampled", [{}, {"temperature": 0.6, "top_p": 0.7, "min_p": 0.1, "repetition_penalty": 2.0}])
+def test_the_packages_own_loop(pair: Pair, sampled: dict[str, float]) -> None:
+    """Told what to say, among it repetitions: logits of every row and step, and what each token is drawn from."""
     case = Case.random(pair.config, 2, text=25, said=9)
-    if not pair.config.guided:  # GPT-2's own loop then, which has no second row
-        heads, _ = pair.reference.inference(case.speaker, case.prompt, case.exaggeration, case.text, case.said)
-        for a, b in zip(pair.logits(case, guided=False), heads, strict=False):
-            assert relative(a, b) < RELATIVE
-        return
-    heads, _ = pair.reference.inference(case.speaker, case.prompt, case.exaggeration, case.text, case.said)
-    case.said = case.said[:8]
-    ours = pair.logits(case, guided=True, padding=5)
-    assert len(ours) == 9
+    case.said[5], case.said[7] = case.said[0], case.said[0]
+    theirs = {name: value for name, value in sampled.items() if pair.config.guided or name != "min_p"}
+    if pair.config.guided:
+        theirs.setdefault("top_p", 1.0)  # the public function's default, not the loop's
+    heads, drawn = pair.reference.inference(
+        case.speaker, case.prompt, case.exaggeration, case.text, case.said, **theirs
+    )
+    ours = pair.logits(case, guided=pair.config.guided, padding=5)
+    assert len(drawn) == 9 and heads[0].shape[0] == (2 if pair.config.guided else 1)
     for step, (a, b) in enumerate(zip(ours, heads, strict=False)):
         assert relative(a, b) < RELATIVE, f"step {step}"
-        assert relative(a[1:], a[:1]) > 1e-2  # the second row has not read the text
+        if pair.config.guided:
+            assert relative(a[1:], a[:1]) > 1e-2  # the second row has not read the text
+    expected = np.stack(drawn)
+    found = drawn_from(pair.config, heads[:9], case.said, sampled)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_array_equal(found > 0, expected > 0)
 
 
 def test_several_at_once(pair: Pair) -> None:

@@ -1,0 +1,76 @@
+"""Processor by processor against transformers, which the reference uses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.chatterbox.t3 import sampling
+
+pytestmark = pytest.mark.parity
+
+SIZES = [(1, 8194), (3, 6563), (2, 17)]
+
+
+def scores(shape: tuple[int, int], seed: int) -> np.ndarray:
+    return (np.random.RandomState(seed).standard_normal(shape) * 4).astype(np.float32)
+
+
+def compare(ours: mx.array, theirs: np.ndarray) -> None:
+    found = np.array(ours)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(theirs))
+    kept = np.isfinite(theirs)
+    np.testing.assert_allclose(found[kept], theirs[kept], rtol=1e-6)
+    assert kept.any(-1).all()
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("penalty", [1.0, 1.2, 3.0])
+def test_repetition_penalty(shape: tuple[int, int], penalty: float) -> None:
+    """Each token once, however often it came."""
+    import torch
+    from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
+
+    x = scores(shape, 1)
+    said = np.random.RandomState(2).randint(0, shape[1], (shape[0], 60))
+    said[:, 1] = said[:, 0]
+    theirs = RepetitionPenaltyLogitsProcessor(penalty)(torch.from_numpy(said), torch.from_numpy(x)).numpy()
+    seen = np.zeros(shape, bool)
+    np.put_along_axis(seen, said, True, axis=1)
+    compare(sampling.penalise(mx.array(x), mx.array(seen), mx.array(penalty)), theirs)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("least", [0.0, 0.05, 0.5, 1.0])
+def test_min_p(shape: tuple[int, int], least: float) -> None:
+    import torch
+    from transformers.generation.logits_process import MinPLogitsWarper
+
+    x = scores(shape, 3)
+    theirs = MinPLogitsWarper(least)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
+    compare(sampling.keep_min_p(mx.array(x), mx.array(math.log(least) if least else -math.inf)), theirs)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.8, 0.95, 0.999])
+def test_top_p(shape: tuple[int, int], share: float) -> None:
+    import torch
+    from transformers.generation.logits_process import TopPLogitsWarper
+
+    x = scores(shape, 4)
+    theirs = TopPLogitsWarper(share)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
+    compare(sampling.keep_top_p(mx.array(x), mx.array(share, dtype=mx.float32)), theirs)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("count", [1, 5, 1000, 10_000])
+def test_top_k(shape: tuple[int, int], count: int) -> None:
+    import torch
+    from transformers.generation.logits_process import TopKLogitsWarper
+
+    x = scores(shape, 5)
+    theirs = TopKLogitsWarper(count)(torch.zeros(1, 0), torch.from_numpy(x)).numpy()
+    compare(sampling.keep_top_k(mx.array(x), count), theirs)
