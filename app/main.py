@@ -16,8 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import __version__, logs, metrics
-from app.api import libretranslate, openai, ops, pages, respond, translate, websocket
+from app.api import libretranslate, openai, ops, pages, respond, translate, voices, websocket
 from app.api.services import Services
+from app.audio import watermark
 from app.config import Settings, SettingsError
 from app.errors import UnknownModelError
 from app.library import Catalogue
@@ -36,9 +37,12 @@ ABORT_SECONDS = 1.0
 def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     """The ASGI application. `catalog` defaults to the models of this machine.
 
-    Raises SettingsError when the settings name a model that the catalogue does not have.
+    Raises SettingsError when the settings name a model that the catalogue does not have, or want a watermark that
+    cannot be made.
     """
     known, preload = _models_to_serve(settings, catalog)
+    if settings.watermark == "perth" and not watermark.is_installed():
+        raise SettingsError("setting 'watermark' is 'perth', which needs the extra `watermark` to be installed")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -53,6 +57,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         lag = asyncio.create_task(metrics.watch_event_loop())
         lexicons = asyncio.create_task(services.speech.warm())
         languages = asyncio.create_task(services.translation.warm())
+        await services.speech.voices.start()
         try:
             yield
         finally:
@@ -74,8 +79,9 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    respond.install(app, settings.max_body_bytes)
+    respond.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes})
     app.include_router(openai.router)
+    app.include_router(voices.router)
     app.include_router(websocket.router)
     app.include_router(translate.router)
     app.include_router(libretranslate.router)

@@ -5,9 +5,11 @@ Times and durations are seconds.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
+
+from models.contract import SAMPLING_RANGES, Sampling
 
 MIN_SPEED = 0.25
 MAX_SPEED = 4.0
@@ -25,11 +27,34 @@ def _encodable(text: str) -> str:
 UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
 
 
+def _ranged(name: str, description: str) -> Any:
+    low, high = SAMPLING_RANGES[name]
+    return Field(
+        None, strict=True, ge=low, le=high, allow_inf_nan=False, description=f"{description}; default: the model's"
+    )
+
+
+class SamplingFields(BaseModel):
+    """How a model that draws its speech at random does so; what a model does not take, it refuses."""
+
+    exaggeration: float | None = _ranged("exaggeration", "of the emotion")
+    cfg_weight: float | None = _ranged("cfg_weight", "of classifier-free guidance; 0: none, and half the work")
+    temperature: float | None = _ranged("temperature", "of the drawing; 0: the likeliest token always")
+    min_p: float | None = _ranged("min_p", "tokens with less than this part of the likeliest one's chance are left out")
+    top_p: float | None = _ranged("top_p", "drawn is from the likeliest tokens that together have this chance")
+    repetition_penalty: float | None = _ranged("repetition_penalty", "divides the chances of what was said already")
+
+    @property
+    def sampling(self) -> Sampling:
+        """The parameters that were given."""
+        return Sampling(**{name: getattr(self, name) for name in SAMPLING_RANGES})
+
+
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Start(_Message):
+class Start(SamplingFields, _Message):
     """First message: how to speak. `sample_rate` in Hz; None keeps the model's.
 
     `input` "llm" says that the text is a language model's, as it writes it: Markdown, code, addresses and emoji are
@@ -83,7 +108,7 @@ INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incomin
 
 
 class Ready(_Message):
-    """Answer to `start`: what will be used."""
+    """Answer to `start`: what will be used, and what the speech is marked with."""
 
     type: Literal["ready"] = "ready"
     model: str
@@ -94,6 +119,7 @@ class Ready(_Message):
     channels: Literal[1] = 1
     translate_to: str | None = None
     request_id: str | None = None
+    watermark: Literal["perth", "none"] = "none"
 
 
 class WordTiming(_Message):

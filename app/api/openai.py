@@ -1,4 +1,4 @@
-"""OpenAI's surface: speech, voices and models (platform.openai.com, "Audio" and "Models").
+"""OpenAI's surface: speech and models (platform.openai.com, "Audio" and "Models").
 
 Audio leaves sentence by sentence. A reply that is one piece has its exact length; a longer one is chunked, and a WAV
 then says 0xFFFFFFFF where its sizes belong. A failure after the first byte breaks the connection: it never looks like
@@ -11,9 +11,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -22,7 +21,7 @@ from app.api.life import ClientGoneError, until_gone
 from app.api.reply import Reply, Shape
 from app.api.respond import error_response
 from app.api.services import Services, services
-from app.api.wire import ModelEntry, ModelList, SpeechBody, VoiceEntry, VoiceList
+from app.api.wire import ModelEntry, ModelList, SpeechBody
 from app.audio import subtitles
 from app.audio.encoders import Format, check_format, check_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
@@ -35,9 +34,10 @@ from app.errors import (
     UnknownModelError,
     UnsupportedFormatError,
 )
-from app.jobs import ModelStatus
+from app.jobs import ModelState, ModelStatus
 from app.pipeline import SpeechStream, SpokenChunk
 from app.speech import SpeechOptions
+from models.contract import SAMPLING_RANGES, Translator
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -49,17 +49,6 @@ router = APIRouter()
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)
-
-
-@router.get("/v1/audio/voices")
-async def voices(request: Request, model: Annotated[str | None, Query()] = None) -> VoiceList:
-    """The voices of a model, the default one unless named."""
-    name, synthesizer = services(request).speech.model(model)
-    entries = [
-        VoiceEntry(id=voice.id, name=voice.id, language=voice.language, gender=voice.gender, model=name)
-        for voice in synthesizer.voices
-    ]
-    return VoiceList(voices=entries, data=entries)
 
 
 @router.get("/v1/models")
@@ -85,7 +74,8 @@ def _models(app: Services) -> list[ModelEntry]:
     defaults = (app.speech.default_model, app.catalog.default_translator())
     entries = []
     for info in app.catalog.models():
-        state = app.worker.state(info.name).status
+        held = app.worker.state(info.name)
+        state = held.status
         status = {
             ModelStatus.IDLE: "absent" if info.status == "absent" else "available",
             ModelStatus.WARMING: "loading",
@@ -100,9 +90,21 @@ def _models(app: Services) -> list[ModelEntry]:
                 description=info.description,
                 license=info.license,
                 aliases=list(info.aliases),
+                cloning=info.cloning,
+                preloaded=info.name in app.preload,
+                memory_bytes=held.memory if held.status is ModelStatus.READY else None,
+                parameters=_parameters(held),
             )
         )
     return entries
+
+
+def _parameters(state: ModelState) -> list[str] | None:
+    """The sampling parameters of a loaded model that speaks."""
+    if state.status is not ModelStatus.READY or state.model is None or isinstance(state.model, Translator):
+        return None
+    taken = state.model.parameters
+    return [name for name in SAMPLING_RANGES if name in taken]
 
 
 class SpeechResponse(Response):
@@ -162,10 +164,12 @@ class SpeechResponse(Response):
                     lang=self._body.lang,
                     speed=self._body.speed,
                     seed=self._body.seed,
+                    sampling=self._body.sampling,
                     translate_to=self._body.translate_to,
                     source=self._body.source,
                     translate_model=self._body.translate_model,
-                )
+                ),
+                self._timeline,
             )
             rate = check_rate(name, self._body.sample_rate or speaker.synthesizer.sample_rate)
         except ServiceError as error:

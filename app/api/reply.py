@@ -94,6 +94,7 @@ class Reply:
             "content-type": media_type,
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._shape.rate),
+            "x-watermark": self._stream.speaker.watermark,
             "cache-control": "no-store",
         }
         if length is not None:

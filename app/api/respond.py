@@ -63,13 +63,15 @@ def explain(error: RequestValidationError) -> InvalidRequestError:
     return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
 
 
-def install(app: FastAPI, max_body_bytes: int) -> None:
-    """Give every path of `app` these errors and limits."""
+def install(app: FastAPI, max_body_bytes: int, uploads: Mapping[str, int] | None = None) -> None:
+    """Give every path of `app` these errors and limits. `uploads`: paths with limits of their own, in bytes."""
 
     async def on_service_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, ServiceError):
             return await on_crash(request, error)
-        return error_response(error, path=request.url.path)
+        # The rest of such a body is not read, so the connection cannot be used again.
+        headers = {"connection": "close"} if isinstance(error, BodyTooLargeError) else None
+        return error_response(error, headers, path=request.url.path)
 
     async def on_validation_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, RequestValidationError):
@@ -103,7 +105,7 @@ def install(app: FastAPI, max_body_bytes: int) -> None:
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_crash)
-    app.add_middleware(BodyLimit, limit=max_body_bytes)
+    app.add_middleware(BodyLimit, limit=max_body_bytes, uploads=uploads or {})
     app.add_middleware(RequestId)
 
 
@@ -167,19 +169,27 @@ class RequestId:
 
 
 class BodyLimit:
-    """Read bodies before the application does and refuse those above `limit` bytes with 413."""
+    """Read bodies before the application does and refuse those above `limit` bytes with 413.
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    To the paths of `uploads` they are handed on as they come, and BodyTooLargeError is raised where one is too long.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
         self._app = app
         self._limit = limit
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "0")
-        if declared.isdecimal() and int(declared) > self._limit:
-            await self._refuse(scope, receive, send)
+        limit = self._uploads.get(scope["path"], self._limit)
+        if declared.isdecimal() and int(declared) > limit:
+            await self._refuse(limit, scope, receive, send)
+            return
+        if scope["path"] in self._uploads:
+            await self._app(scope, _counted(receive, limit), send)
             return
         parts: list[bytes] = []
         size = 0
@@ -189,8 +199,8 @@ class BodyLimit:
                 return
             part = message.get("body", b"")
             size += len(part)
-            if size > self._limit:
-                await self._refuse(scope, receive, send)
+            if size > limit:
+                await self._refuse(limit, scope, receive, send)
                 return
             parts.append(part)
             if not message.get("more_body", False):
@@ -206,10 +216,29 @@ class BodyLimit:
 
         await self._app(scope, replay, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = BodyTooLargeError(f"The body is too large; at most {self._limit} bytes are accepted.")
+    async def _refuse(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
+        error = _too_large(limit)
         # The rest of the body is not read, so the connection cannot be used again.
         await error_response(error, {"connection": "close"}, path=scope["path"])(scope, receive, send)
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(f"The body is too large; at most {limit} bytes are accepted.")
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    """`receive`, until more than `limit` bytes of a body came."""
+    size = 0
+
+    async def receive_some() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _too_large(limit)
+        return message
+
+    return receive_some
 
 
 def sse_error(error: ServiceError) -> bytes:

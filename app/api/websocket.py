@@ -172,6 +172,7 @@ class _Connection:
                     lang=start.lang,
                     speed=start.speed,
                     seed=start.seed,
+                    sampling=start.sampling,
                     translate_to=start.translate_to,
                     source=start.source,
                     translate_model=start.translate_model,
@@ -194,6 +195,7 @@ class _Connection:
             sample_rate=rate,
             translate_to=None if route is None else codes.tag(route.target),
             request_id=logs.request_id.get(),
+            watermark=speaker.watermark,
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from app.messages import Seed, Speed, UnicodeText
+from app.messages import SamplingFields, Seed, Speed, UnicodeText
 from models.contract import Kind
 
 
@@ -17,8 +17,8 @@ class VoiceReference(BaseModel):
     id: UnicodeText
 
 
-class SpeechBody(BaseModel):
-    """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed` and `sample_rate` added.
+class SpeechBody(SamplingFields):
+    """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
 
     Unknown parameters are refused: a misspelt one would otherwise be ignored in silence.
     """
@@ -50,14 +50,46 @@ class SpeechBody(BaseModel):
 
 
 class VoiceEntry(BaseModel):
-    """One voice of a model."""
+    """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
+
+    `language` of a cloned voice is null where nobody said it; `model` is one that speaks in it, null where none was
+    named. `created_at`, in seconds since 1970, and `duration`, in seconds of the recording, are those of cloned ones.
+    """
 
     id: str
     name: str
-    language: str
+    language: str | None
     gender: str | None
-    model: str
-    object: Literal["voice"] = "voice"
+    model: str | None
+    object: Literal["voice", "audio.voice"] = "voice"
+    kind: Literal["builtin", "cloned"] = "builtin"
+    created_at: int | None = None
+    duration: float | None = None
+    type: Literal["audio_sample"] | None = None
+
+
+class VoiceUpload(BaseModel):
+    """`POST /v1/audio/voices`, as multipart/form-data."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, description="a label; several voices may bear it")]
+    audio_sample: Annotated[
+        bytes,
+        Field(
+            description="the recording; also accepted as `audio` or `file`",
+            json_schema_extra={"type": "string", "format": "binary"},
+        ),
+    ]
+    consent: Annotated[Literal["true"], Field(description="the speaker agrees to being cloned")]
+    language: Annotated[str | None, Field(description="BCP-47 tag of what the speaker speaks")] = None
+    gender: Literal["female", "male"] | None = None
+
+
+class VoiceDeleted(BaseModel):
+    """Answer to `DELETE /v1/audio/voices/{voice_id}`."""
+
+    id: str
+    object: Literal["audio.voice"] = "audio.voice"
+    deleted: Literal[True] = True
 
 
 class VoiceList(BaseModel):
@@ -71,7 +103,9 @@ class VoiceList(BaseModel):
 class ModelEntry(BaseModel):
     """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
-    `default` models answer requests that name none: one speaks, one translates.
+    `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
+    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed. `preloaded` ones are
+    loaded at start. `default` models answer requests that name none: one speaks, one translates.
     """
 
     id: str
@@ -85,6 +119,10 @@ class ModelEntry(BaseModel):
     description: str
     license: str
     aliases: list[str]
+    cloning: bool = False
+    preloaded: bool = False
+    memory_bytes: int | None = None
+    parameters: list[str] | None = None
 
 
 class ModelList(BaseModel):
