@@ -35,6 +35,8 @@ def main() -> None:
         "speaker": package.embed(package.speaker(config, s3gen), low),
         "tokens": package.tokens(package.tokenizer(config, s3gen), low),
     }
+    made = package.Conditioner(config, voice, s3gen)(pcm)
+    found |= {name: array[::4] if name == "s3gen_mel" else array for name, array in made.items()}
     np.savez_compressed(Path(__file__).parent / "golden.npz", **found)
 
 

@@ -16,6 +16,7 @@ from tests.models.chatterbox import reference_packages  # noqa: F401  (makes the
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import torchaudio
+    from chatterbox.models.s3gen.s3gen import S3Token2Mel
     from chatterbox.models.s3gen.utils.mel import mel_spectrogram
     from chatterbox.models.s3gen.xvector import CAMPPlus, extract_feature
     from chatterbox.models.s3tokenizer import S3Tokenizer
@@ -104,3 +105,29 @@ def embed(module: CAMPPlus, pcm: np.ndarray) -> np.ndarray:
 def tokens(module: S3Tokenizer, pcm: np.ndarray, limit: int | None = None) -> np.ndarray:
     """Speech tokens [T] of 16 kHz pcm."""
     return module([torch.from_numpy(pcm)], max_len=limit)[0][0].numpy()
+
+
+class Conditioner:
+    """`prepare_conditionals` of the reference, which is a method of classes that hold a whole checkpoint."""
+
+    def __init__(self, config: ChatterboxConfig, voice: Mapping[str, np.ndarray], s3gen: Mapping[str, np.ndarray]):
+        self.limit = config.t3.prompt_tokens
+        self.voice_encoder = voice_encoder(config, voice)
+        # embed_ref alone, without the flow-matching decoder, whose parameters it only asks for their type.
+        self.s3gen = S3Token2Mel.__new__(S3Token2Mel)
+        torch.nn.Module.__init__(self.s3gen)
+        self.s3gen.tokenizer, self.s3gen.speaker_encoder = tokenizer(config, s3gen), speaker(config, s3gen)
+        self.s3gen.mel_extractor, self.s3gen.flow = mel_spectrogram, self.s3gen.speaker_encoder
+
+    def __call__(self, pcm: np.ndarray) -> dict[str, np.ndarray]:
+        """24 kHz pcm -> the arrays by this project's names, each without its batch."""
+        low = resample_soxr(pcm, 24_000, 16_000)
+        with torch.inference_mode():
+            spoken = self.s3gen.embed_ref(pcm[: 10 * 24_000], 24_000, device="cpu")
+        return {
+            "t3_speaker": self.voice_encoder.embeds_from_wavs([low], sample_rate=16_000).mean(axis=0),
+            "t3_prompt": tokens(self.s3gen.tokenizer, low[: self.limit * 640], self.limit),
+            "s3gen_tokens": spoken["prompt_token"][0].numpy(),
+            "s3gen_mel": spoken["prompt_feat"][0].numpy(),
+            "s3gen_speaker": spoken["embedding"][0].numpy(),
+        }
