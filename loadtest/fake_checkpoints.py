@@ -169,7 +169,8 @@ def write_turbo_tokenizer(folder: Path, config: T3Config) -> None:
     )
     tokenizer.train_from_iterator(_SENTENCES, trainer)
     tokenizer.model.save(str(folder))
-    added = {"<|endoftext|>": min(50256, config.text_vocabulary - 20), "[laugh]": config.text_vocabulary - 1}
+    first = tokenizer.get_vocab_size()
+    added = {"[laugh]": first, "[sigh]": first + 1}
     (folder / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
 
 

@@ -1,0 +1,233 @@
+"""Text to audio in any recorded voice: tokens drawn by T3, spoken by S3Gen while more of them are drawn."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from models.backend import mx, on_cpu
+from models.chatterbox import warm
+from models.chatterbox.config import (
+    SAMPLE_RATE,
+    SILENCE_TOKEN,
+    VARIANTS,
+    ChatterboxConfig,
+    Variant,
+    load_config,
+)
+from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
+from models.chatterbox.s3gen import vocoder_weights
+from models.chatterbox.s3gen import weights as flow_weights
+from models.chatterbox.s3gen.flow import Flow
+from models.chatterbox.s3gen.streaming import Prompt, SpeechStreamer
+from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
+from models.chatterbox.t3 import sampling
+from models.chatterbox.t3 import weights as t3_weights
+from models.chatterbox.t3.decode import MOST_TOKENS, Decoder, Utterance
+from models.chatterbox.t3.decode import Voice as TokenVoice
+from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
+from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.network import T3
+from models.chatterbox.text import TextTokenizer, load_tokenizer, normalise
+from models.checkpoint import raise_problems, read_arrays
+from models.contract import (
+    AudioChunk,
+    Conditioning,
+    IsCancelled,
+    ModelRequestError,
+    ModelSpec,
+    Pcm,
+    Progress,
+    Reads,
+    SpeechRequest,
+    UnknownVoiceError,
+    Voice,
+    WarmupStep,
+    WeightsError,
+)
+from models.timeline import Timeline
+
+logger = logging.getLogger(__name__)
+
+BUILT_IN = "default"  # the voice of conds.pt
+MAX_CHARACTERS = 300  # of one utterance: beyond some 350 the models begin to babble
+# New tokens of each chunk, the last number repeating: small ones until the first is heard; what follows has an audience
+# that is busy listening.
+FIRST_SCHEDULE, LATER_SCHEDULE = (10, 25, 50, 75), (25, 50, 75)
+# Turbo was trained to end in silence: three tokens of it.
+TURBO_END = (SILENCE_TOKEN,) * 3
+# Seconds of a recording that S3Gen continues: each adds 50 mel frames to every call of its decoder.
+PROMPT_SECONDS = 6.0
+_S3GEN = ("flow.", "mel2wav.", "speaker_encoder.", "tokenizer.")
+LOOKUP = "lookup"
+
+
+def load(spec: ModelSpec) -> ChatterboxSynthesizer:
+    """Load a checkpoint: spec.files has "t3", "s3gen", "voice_encoder", "voice", the tokenizer's and maybe "config".
+
+    With `spec.dtype` bfloat16 a GPU computes T3 and the flow's decoder in it; the CPU always computes in float32.
+    `spec.draft` is "lookup", or a folder with a smaller T3 (config.json, and t3_cfg.safetensors). Raises WeightsError.
+    """
+    files, variant = spec.files, _variant(spec.name)
+    config = load_config(files.get("config"), variant)
+    half = spec.dtype == "bfloat16" and not on_cpu()
+    if spec.steps < 0:
+        raise WeightsError(f"{spec.name}: the flow takes at least one step, not {spec.steps}")
+    network = _load_t3(config, files["t3"], half, spec.bits)
+    arrays = read_arrays(files["s3gen"])
+    raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
+    flow = Flow(config)
+    flow_weights.load_weights(flow, arrays, files["s3gen"], bfloat16=half)
+    hift = HiFT(config.vocoder, config.mels)
+    vocoder_weights.load_weights(hift, arrays, files["s3gen"])
+    encoder = ReferenceEncoder(config, PROMPT_SECONDS)
+    encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")
+    voice = read_conds(files["voice"], config)
+    decoder = Decoder(
+        network,
+        cache_bits=spec.cache_bits,
+        step=FusedStep(network) if not spec.cache_bits and FusedStep.available(network) else None,
+        draft=_draft(spec.draft, config, half, spec.bits),
+    )
+    tokenizer = load_tokenizer(files, config.t3)
+    return ChatterboxSynthesizer(config, tokenizer, decoder, flow, Vocoder(hift), encoder, voice, steps=spec.steps)
+
+
+def _variant(name: str) -> Variant:
+    for variant in VARIANTS:
+        if name == variant:
+            return variant
+    raise WeightsError(f"{name} is no variant of Chatterbox; known are {', '.join(VARIANTS)}")
+
+
+def _load_t3(config: ChatterboxConfig, path: str, half: bool, bits: int) -> T3:
+    network = T3(config.t3)
+    t3_weights.load_weights(network, read_arrays(path), path, mx.bfloat16 if half else mx.float32)
+    network.lower(bits)
+    return network
+
+
+def _draft(name: str, config: ChatterboxConfig, half: bool, bits: int) -> Draft | None:
+    if not name:
+        return None
+    if name == LOOKUP:
+        return Lookup()
+    folder = Path(name)
+    if not folder.is_dir():
+        raise WeightsError(f"a draft is '{LOOKUP}' or a folder with a smaller T3, not {name!r}")
+    smaller = load_config(folder / "config.json", config.variant)
+    return SmallT3(_load_t3(smaller, str(folder / "t3_cfg.safetensors"), half, bits))
+
+
+class ChatterboxSynthesizer:
+    """A loaded Chatterbox. Implements `models.contract.Synthesizer` and `models.contract.VoiceCloner`."""
+
+    sample_rate = SAMPLE_RATE
+    reads: Reads = "text"
+    symbols: frozenset[str] = frozenset()
+    max_phonemes = MAX_CHARACTERS
+    watermarked = True
+    default_voice = BUILT_IN
+
+    def __init__(
+        self,
+        config: ChatterboxConfig,
+        tokenizer: TextTokenizer,
+        decoder: Decoder,
+        flow: Flow,
+        vocoder: Vocoder,
+        encoder: ReferenceEncoder,
+        voice: Conditioning,
+        *,
+        steps: int = 0,
+    ) -> None:
+        self.config = config
+        self.voices = [Voice(BUILT_IN, "en-us")]
+        self.parameters = frozenset(sampling.defaults(config.t3))
+        self.reference_seconds = encoder.reference_seconds
+        self._tokenizer, self._decoder, self._encoder = tokenizer, decoder, encoder
+        self._flow = flow
+        streamer = SpeechStreamer(flow=flow, vocoder=vocoder, schedule=FIRST_SCHEDULE, steps=steps or None)
+        self._streamers = {True: streamer, False: replace(streamer, schedule=LATER_SCHEDULE)}
+        self._voice = voice
+        self._turbo = config.variant == "chatterbox-turbo"
+
+    def check_voice(self, voice: str) -> None:
+        """Raise UnknownVoiceError unless `voice` is the built-in one."""
+        if voice != BUILT_IN:
+            raise UnknownVoiceError(f"Unknown voice '{voice[:100]}'; built in is '{BUILT_IN}', others are cloned.")
+
+    def check_conditioning(self, conditioning: Conditioning) -> None:
+        """Raise WeightsError naming an array that is missing, extra or misshapen. Safe on any thread."""
+        check_conditioning(conditioning, self.config)
+
+    def condition(
+        self, pcm: Pcm, sample_rate: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[Conditioning | None]:
+        """Make a voice from a recording: float32 mono [samples]; None between its stages."""
+        return self._encoder.condition(pcm, sample_rate, cancelled)
+
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
+        """Chunks of a sentence as they are spoken; None where the thread may turn to other work.
+
+        Raises ModelRequestError for a speed other than 1, which the models do not have, and for text that holds
+        nothing they could read; Cancelled between steps and stages.
+        """
+        if request.speed != 1.0:
+            raise ModelRequestError(f"Chatterbox speaks at speed 1 only, not {request.speed:g}")
+        return self._stream(request, timeline, cancelled)
+
+    def _stream(
+        self,
+        request: SpeechRequest,
+        timeline: Timeline,
+        cancelled: IsCancelled,
+        *,
+        limit: int = MOST_TOKENS,
+        exact: bool = False,
+    ) -> Iterator[AudioChunk | None]:
+        if request.conditioning is None:
+            self.check_voice(request.voice)
+        text = self._tokenizer.encode(normalise(request.text, turbo=self._turbo))
+        if not text:
+            raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
+        arrays = (request.conditioning or self._voice).arrays
+        voice = TokenVoice(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
+        prompt = Prompt(
+            arrays["s3gen_tokens"].tolist(), mx.array(arrays["s3gen_mel"]), mx.array(arrays["s3gen_speaker"])
+        )
+        rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
+        tokens = self._tokens(Utterance(text, voice, rules, request.seed, limit), timeline, cancelled)
+        yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled)
+
+    def _tokens(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
+        yield from self._decoder.decode(utterance, timeline, cancelled)
+        if self._turbo:
+            yield from TURBO_END
+
+    def warm(self, progress: Progress) -> None:
+        """Run every shape that will be served; on the CPU, where shapes cost nothing, a few words."""
+        steps = list(self._warm_steps())
+        for done, (name, run) in enumerate(steps, 1):
+            start = time.perf_counter()
+            run()
+            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+
+    def _warm_steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        if not on_cpu():
+            yield from warm.decoder_steps(self._decoder, self._voice)
+            yield from warm.flow_steps(self._flow)
+            yield from warm.vocoder_steps(self._streamers[True].vocoder, self.config.mels)
+        for first in (True, False):
+            yield f"sentence first={first}", partial(self._warm_sentence, first)
+
+    def _warm_sentence(self, first: bool) -> None:
+        """A sentence of as many tokens as make two chunks."""
+        request = SpeechRequest("Warm.", "", BUILT_IN, first=first)
+        most = sum(self._streamers[first].schedule[:2])
+        for _ in self._stream(request, Timeline(), lambda: False, limit=most, exact=True):
+            pass
