@@ -13,7 +13,7 @@ from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.vocoder import HiFT, ResBlock
 from models.layers.conv import Conv1d
 
-MELS = 6
+MELS = 8
 SMALL = VocoderConfig(width=32, f0_width=12, f0_layers=5)
 
 
