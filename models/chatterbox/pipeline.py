@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from models.contract import (
     Pcm,
     Progress,
     Reads,
+    Sampling,
     SpeechRequest,
     UnknownVoiceError,
     Voice,
@@ -189,7 +190,8 @@ class ChatterboxSynthesizer:
         *,
         limit: int = MOST_TOKENS,
         exact: bool = False,
-    ) -> Iterator[AudioChunk | None]:
+        whole: bool = False,
+    ) -> Generator[AudioChunk | None, None, None]:
         if request.conditioning is None:
             self.check_voice(request.voice)
         text = self._tokenizer.encode(normalise(request.text, turbo=self._turbo))
@@ -202,7 +204,14 @@ class ChatterboxSynthesizer:
         )
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
         tokens = self._tokens(Utterance(text, voice, rules, request.seed, limit), timeline, cancelled)
-        yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled)
+        yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
+
+    def forced(
+        self, text: str, tokens: int, sampling: Sampling, seed: int, timeline: Timeline, *, whole: bool = False
+    ) -> Generator[AudioChunk | None, None, None]:
+        """Speak so many `tokens` in the built-in voice, whatever the text: for benchmarks."""
+        request = SpeechRequest(text, "", BUILT_IN, seed=seed, sampling=sampling)
+        return self._stream(request, timeline, lambda: False, limit=tokens, exact=True, whole=whole)
 
     def _tokens(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
         yield from self._decoder.decode(utterance, timeline, cancelled)
