@@ -1,0 +1,156 @@
+"""The dashboard in a browser: its numbers are those of /metrics, its waterfall is that of the last requests."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+SEEN = "document.querySelectorAll('#figures div').length > 4"
+
+
+def speak(url: str, id_: str, text: str = "Hello world.") -> httpx.Response:
+    reply = httpx.post(f"{url}/v1/audio/speech", json={"input": text}, headers={"x-request-id": id_}, timeout=60)
+    assert reply.status_code == 200
+    return reply
+
+
+def evaluate(page, body: str, *arguments: object):
+    """Run `body` with the functions of metrics.js and `given`."""
+    script = f"""async (given) => {{
+        const {{ parse, total, histograms, quantile, since, share }} = await import("/web/metrics.js");
+        {body}
+    }}"""
+    return page.evaluate(script, list(arguments))
+
+
+def test_the_last_requests_are_shown_with_their_stages(open_page, until, house_server):
+    speak(house_server, "shown-1")
+    page = open_page("/dashboard")
+    until(page, "document.body.textContent.includes('shown-1')")
+    entry = page.locator("#requests li", has_text="shown-1")
+    assert "house, openai" in entry.inner_text()
+    stages = entry.locator("rect").evaluate_all("(all) => all.map((each) => each.dataset.stage)")
+    assert {"queue", "g2p", "decoder", "audio_encode"} <= set(stages)
+    edges = entry.locator("rect").evaluate_all(
+        "(all) => all.map((each) => [parseFloat(each.getAttribute('x')), parseFloat(each.getAttribute('width'))])"
+    )
+    assert all(0 <= start <= start + width <= 101 for start, width in edges)
+    assert entry.locator("line").count() == 1
+    # A new one appears by itself, before the others.
+    speak(house_server, "shown-2")
+    until(page, "document.querySelector('#requests li .id')?.textContent === 'shown-2'", 5)
+    assert "decoder" in page.inner_text("#key")
+    assert "decoder" in page.inner_text("#stages")
+
+
+def test_a_failure_to_read_is_said_and_passes(open_page, until):
+    page = open_page("/dashboard")
+    until(page, SEEN)
+    page.expected.append("ERR_FAILED")
+    page.route("**/metrics", lambda route: route.abort())
+    until(page, "!document.querySelector('#error').hidden", 5)
+    assert "does not answer" in page.inner_text("#error")
+    page.unroute("**/metrics")
+    until(page, "document.querySelector('#error').hidden", 5)
+
+
+def test_figures_can_be_limited(open_page, until, house_server):
+    speak(house_server, "limited-1")
+    page = open_page("/dashboard")
+    until(page, "document.querySelectorAll('#models tr').length > 0")
+    page.select_option("#surface", "openai")
+    rows = page.locator("#models tr").all_inner_texts()
+    assert len(rows) == 1
+    assert rows[0].startswith("house, openai")
+    total = int(rows[0].split("\t")[1])
+    text = httpx.get(f"{house_server}/metrics").text
+    counted = [line for line in text.splitlines() if line.startswith("tts_ttfa_seconds_count") and '"openai"' in line]
+    assert total == sum(float(line.rsplit(" ", 1)[1]) for line in counted)
+    # Of the last minute there is what came since the page was opened.
+    page.select_option("#window", "60")
+    before = page.locator("#models tr").all_inner_texts()
+    speak(house_server, "limited-2")
+    until(page, "document.body.textContent.includes('limited-2')", 5)
+    now = int(page.locator("#models tr").first.inner_text().split("\t")[1])
+    assert now == (int(before[0].split("\t")[1]) if before else 0) + 1
+
+
+def test_a_pause_is_one(open_page, until, house_server):
+    page = open_page("/dashboard")
+    until(page, SEEN)
+    page.click("#pause")
+    assert page.locator("#pause").get_attribute("aria-pressed") == "true"
+    page.wait_for_timeout(300)
+    speak(house_server, "paused-1")
+    page.wait_for_timeout(1500)
+    assert "paused-1" not in page.inner_text("#requests")
+    page.click("#pause")
+    until(page, "document.body.textContent.includes('paused-1')", 5)
+
+
+def test_requests_carry_no_text_and_no_voice(house_server):
+    reply = httpx.post(
+        f"{house_server}/v1/audio/speech",
+        json={"input": "Unmistakable words.", "voice": "slt"},
+        headers={"x-request-id": "private-1"},
+        timeout=60,
+    )
+    assert reply.status_code == 200
+    answer = httpx.get(f"{house_server}/dashboard/requests")
+    (entry,) = (each for each in answer.json()["requests"] if each["request_id"] == "private-1")
+    assert set(entry) == {
+        "request_id", "started", "model", "surface", "streaming", "outcome", "first_audio", "total", "audio", "stages",
+        "spans", "rtf",
+    }  # fmt: skip
+    assert "Unmistakable" not in answer.text
+    assert "slt" not in json.dumps(entry)
+
+
+def test_reading_the_text_format(open_page):
+    page = open_page("/docs")
+    text = "\n".join(
+        [
+            '# HELP a help {x="1"} 5',
+            'a{x="q\\"uote",y="back\\\\slash, comma} brace"} 1.5',
+            'a{x="line\\nbreak"} +Inf',
+            "b 2e-05",
+            "c NaN",
+            "",
+        ]
+    )
+    found = evaluate(
+        page, "return [...parse(given[0])].map(([k, v]) => [k, v.map((s) => [s.labels, String(s.value)])])", text
+    )
+    assert found == [
+        ["a", [[{"x": 'q"uote', "y": "back\\slash, comma} brace"}, "1.5"], [{"x": "line\nbreak"}, "Infinity"]]],
+        ["b", [[{}, "0.00002"]]],
+        ["c", [[{}, "NaN"]]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edges", "counts", "q", "expected"),
+    [
+        # What Prometheus' histogram_quantile answers, by its rules.
+        ([1, 2, float("inf")], [0, 10, 10], 0.5, 1.5),
+        ([1, 2, float("inf")], [10, 10, 10], 0.5, 0.5),
+        ([1, 2, float("inf")], [0, 5, 10], 0.99, 2),
+        ([0, 0.05, float("inf")], [7, 9, 10], 0.5, 0),
+        ([0.1, 0.2, 0.4, float("inf")], [10, 20, 40, 40], 0.75, 0.3),
+    ],
+)
+def test_percentiles_are_those_of_prometheus(open_page, edges, counts, q, expected):
+    page = open_page("/docs")
+    given = {"edges": [str(edge).replace("inf", "Infinity") for edge in edges], "counts": counts}
+    body = "return quantile(given[1], { edges: given[0].edges.map(Number), counts: given[0].counts });"
+    assert evaluate(page, body, given, q) == pytest.approx(expected)
+
+
+def test_a_restarted_server_counts_from_its_beginning(open_page):
+    page = open_page("/docs")
+    text = 'h_bucket{{le="1"}} {0}\nh_bucket{{le="+Inf"}} {0}\nh_sum {0}\nh_count {0}\n'
+    body = """const [then, now, restarted] = given.map((text) => [...histograms(parse(text), "h").values()][0]);
+        return [since(now, then).count, since(restarted, now).count, since(now, undefined).count];"""
+    assert evaluate(page, body, text.format(3), text.format(8), text.format(2)) == [5, 2, 8]

@@ -1,0 +1,400 @@
+"""The playground in a browser: sound arrives and is played, words light up, errors show, offered code runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import wave
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+TEXT = "The weather is fine today, and the train leaves in the morning. Every word is heard."
+READY = "document.querySelectorAll('#voice option').length > 2"
+DONE = "!document.querySelector('#download').disabled"
+
+
+def received(page) -> np.ndarray:
+    """The samples that the page got."""
+    values = page.evaluate("playground.pieces.flatMap((piece) => [...piece])")
+    return np.asarray(values, np.float32)
+
+
+def speak(page, until, text: str = TEXT) -> None:
+    until(page, READY)
+    page.fill("#text", text)
+    page.keyboard.press("Control+Enter")
+
+
+def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server, recognise):
+    page = open_page()
+    speak(page, until)
+    until(page, DONE)
+    samples = received(page)
+    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=60)
+    expected = np.frombuffer(whole.content, "<i2")
+    assert samples.size == expected.size
+    np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)
+    assert "the train leaves in the morning" in recognise(samples, 24_000)
+
+
+def test_sound_is_played_while_it_streams(open_page, until):
+    page = open_page()
+    speak(page, until, TEXT * 6)
+    until(page, "playground.position > 0.3")
+    # Far more is still to come: the server has not said that it is done.
+    assert page.locator("#form").get_attribute("aria-busy") == "true"
+    before = page.evaluate("playground.position")
+    # The loudest of what left towards the loudspeaker in the last 85 ms.
+    until(page, "playground.heardNow() > 0.05", 5)
+    until(page, f"playground.position > {before} + 0.5")
+    assert page.evaluate("document.querySelector('#length').textContent") != "0.00 s"
+    page.keyboard.press("Escape")
+    until(page, "playground.heardNow() === 0", 5)
+    assert page.locator("#form").get_attribute("aria-busy") == "false"
+    assert page.is_hidden("#error")
+
+
+def test_words_light_up_when_they_are_heard(open_page, until):
+    page = open_page()
+    speak(page, until)
+    seen: list[str] = []
+    until(page, "document.querySelector('#words .lit')")
+    for _ in range(600):
+        state = page.evaluate(
+            """() => {
+                const lit = [...document.querySelectorAll("#words .lit")];
+                return {
+                    lit: lit.map((span) => [span.textContent, Number(span.dataset.start)]),
+                    at: playground.position,
+                    playing: !document.querySelector("#stop").disabled,
+                };
+            }"""
+        )
+        assert len(state["lit"]) <= 1
+        if state["lit"]:
+            word, start = state["lit"][0]
+            assert start <= state["at"] + 0.05
+            if not seen or seen[-1] != word:
+                seen.append(word)
+        if not state["playing"]:
+            break
+        page.wait_for_timeout(15)
+    else:
+        pytest.fail("it never ended")
+    words = re.findall(r"\w+", TEXT)
+    # A slow machine may skip a frame in which a short word was lit; the order is what they are spoken in.
+    assert len(seen) > 0.7 * len(words)
+    assert [word for word in words if word in seen] == seen
+    assert page.locator("#words .ahead").count() == 0
+    assert " ".join(page.inner_text("#words").split()) == TEXT
+
+
+def test_times_and_stages_are_shown(open_page, until, house_server):
+    page = open_page()
+    speak(page, until)
+    until(page, DONE)
+    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-here"))
+    assert re.fullmatch(r"[\d.]+ m?s", page.inner_text("#first-server"))
+    stages = [row.inner_text().split("\t")[0] for row in page.locator("#stages tr").all()]
+    assert stages == ["queue", "g2p", "voice", "bert", "text encoder", "predictor", "decoder", "audio encode"]
+    id_ = page.inner_text("#request-id")
+    known = httpx.get(f"{house_server}/dashboard/requests").json()["requests"]
+    assert [entry["outcome"] for entry in known if entry["request_id"] == id_] == ["ok"]
+
+
+def test_pictures_grow_with_the_sound(open_page, until):
+    page = open_page()
+    painted = """(id) => {
+        const canvas = document.getElementById(id);
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const ground = [...data.slice(0, 4)].join();
+        let other = 0;
+        for (let i = 0; i < data.length; i += 4) other += data.slice(i, i + 4).join() !== ground;
+        return other / (data.length / 4);
+    }"""
+    # This test reads canvases; the page does not.
+    page.expected.append("getImageData")
+    until(page, READY)
+    silent = [page.evaluate(painted, id_) for id_ in ("wave", "spectrum")]
+    assert max(silent) < 0.03
+    speak(page, until)
+    until(page, DONE)
+    until(page, "document.querySelector('#stop').disabled")
+    assert page.evaluate(painted, "wave") > 0.1
+    assert page.evaluate(painted, "spectrum") > 0.2
+
+
+def test_translated_words_are_those_that_are_spoken(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.select_option("#translate", "fr-fr")
+    assert page.input_value("#translator") == "phrasebook"
+    speak(page, until, "Where is the train station? Good morning.")
+    until(page, DONE)
+    assert "Où est la gare" in page.inner_text("#words")
+    assert page.locator("#words .source").first.inner_text() == "Where is the train station?"
+    assert page.locator("#words .ahead, #words .heard, #words .lit").count() >= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "translate", "says", "code"),
+    [
+        ("", None, "no text", "empty_input"),
+        ("…", None, "nothing", "nothing_to_speak"),
+        ("a[pause:]b [pause:99999s]", None, "pause", "invalid_markup"),
+        ("Colourless green ideas sleep furiously.", "fr-fr", "", "outside_coverage"),
+    ],
+)
+def test_errors_show_with_their_request(open_page, until, text, translate, says, code):
+    page = open_page()
+    until(page, READY)
+    if translate:
+        page.select_option("#translate", translate)
+    speak(page, until, text)
+    until(page, "!document.querySelector('#error').hidden")
+    shown = page.inner_text("#error")
+    assert says in shown.lower()
+    assert code in shown
+    assert page.inner_text("#request-id") in shown
+    # And what follows works.
+    if translate:
+        page.select_option("#translate", "")
+    speak(page, until, "Good night.")
+    until(page, DONE)
+    assert page.is_hidden("#error")
+
+
+def test_a_connection_that_ends_is_an_error(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close(code=1012, reason="shutting down"))
+    page.keyboard.press("Control+Enter")
+    until(page, "!document.querySelector('#error').hidden")
+    assert "shutting down" in page.inner_text("#error")
+    assert page.locator("#form").get_attribute("aria-busy") == "false"
+
+
+def test_a_download_is_the_sound(open_page, until):
+    page = open_page()
+    speak(page, until, "Good night.")
+    until(page, DONE)
+    with page.expect_download() as waiting:
+        page.click("#download")
+    data = Path(waiting.value.path()).read_bytes()
+    assert waiting.value.suggested_filename == "nightingale.wav"
+    with wave.open(BytesIO(data)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
+        samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    np.testing.assert_array_equal(samples, np.round(received(page) * 32768).astype(np.int16))
+
+
+def test_it_plays_again(open_page, until):
+    page = open_page()
+    speak(page, until, "Good night.")
+    until(page, DONE)
+    until(page, "document.querySelector('#stop').disabled")
+    count = page.evaluate("playground.samples")
+    page.click("#again")
+    until(page, "playground.position > 0.1")
+    until(page, "playground.heardNow() > 0.05", 5)
+    assert page.evaluate("playground.samples") == count
+
+
+AWKWARD = 'It\'s "quoted", \\back\\ and $HOME `id`.\nSecond line: naïve café 😀.'
+
+
+def test_the_code_that_is_offered_runs(open_page, until, program, tmp_path):
+    page = open_page()
+    until(page, READY)
+    page.fill("#text", AWKWARD)
+    page.select_option("#voice", "slt")
+    page.fill("#speed", "0.5")
+    page.locator("#speed").dispatch_event("input")
+    sizes = {}
+    for name in ("curl", "Python", "JavaScript"):
+        page.get_by_role("tab", name=name).click()
+        code = page.inner_text("#code")
+        assert '"voice": "slt"' in code
+        assert '"speed": 1.41' in code
+        if name == "JavaScript":
+            code = code.replace("await (await import", "// ") + "\nreturn (await reply.arrayBuffer()).byteLength;"
+            sizes[name] = page.evaluate(f"async () => {{ {code} }}")
+            continue
+        command = ["bash", "-ec", code] if name == "curl" else [sys.executable, "-c", code]
+        if name == "curl":
+            program("curl")
+        subprocess.run(command, cwd=tmp_path, timeout=60, check=True)
+        data = (tmp_path / "speech.wav").read_bytes()
+        assert data[:4] == b"RIFF"
+        sizes[name] = len(data)
+        (tmp_path / "speech.wav").unlink()
+    assert len(set(sizes.values())) == 1, sizes
+    assert sizes["curl"] > 50_000
+
+
+def test_tabs_are_chosen_by_arrows(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.get_by_role("tab", name="curl").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "Python"
+    assert "urllib" in page.inner_text("#code")
+
+
+def test_everything_is_reached_by_keyboard_and_has_a_name(open_page, until):
+    page = open_page()
+    until(page, READY)
+    reached = []
+    page.keyboard.press("Tab")
+    for _ in range(40):
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        page.keyboard.press("Tab")
+    for id_ in ("text", "model", "voice", "lang", "speed", "translate", "speak", "words", "code", "copy"):
+        assert id_ in reached, id_
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("input, select, textarea, button, canvas")]
+            .filter((each) => !each.labels?.length && !each.textContent.trim() && !each.ariaLabel)
+            .map((each) => each.id)"""
+    )
+    assert nameless == []
+
+
+def test_models_that_are_not_there_cannot_be_chosen(open_page, until):
+    page = open_page()
+    until(page, READY)
+    assert page.evaluate("document.querySelector('#model option[value=\"kokoro-82m\"]').disabled")
+    assert page.input_value("#model") == "house"
+    # Not one of this server's models makes voices: nothing is promised.
+    assert page.is_hidden("#cloning")
+
+
+def test_a_dropped_recording_becomes_a_voice(open_page, until):
+    """The server's part stands in: no model in the box makes voices. What is sent is what is tested."""
+    sent = {}
+
+    def models(route):
+        body = route.fetch().json()
+        for entry in body["models"]:
+            entry["cloning"] = entry["id"] == "house"
+        route.fulfill(json=body)
+
+    def voices(route):
+        if route.request.method == "GET":
+            body = route.fetch().json()
+            if sent:
+                body["voices"].append({"id": "voice_1", "name": "Ann", "language": "en-us", "gender": None})
+            route.fulfill(json=body)
+        elif not sent:
+            sent["body"] = route.request.post_data_buffer
+            route.fulfill(status=201, json={"id": "voice_1", "name": "Ann"})
+        else:
+            route.fulfill(status=400, json={"error": {"message": "Half a second is too short.", "code": "bad_audio"}})
+
+    page = open_page("/docs")
+    page.route("**/v1/models", models)
+    page.route(re.compile(r"/v1/audio/voices"), voices)
+    page.goto("/")
+    until(page, "!document.querySelector('#cloning').hidden")
+    drop = """() => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([new Uint8Array([82, 73, 70, 70])], "ann.wav", { type: "audio/wav" }));
+        document.body.dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: transfer }));
+    }"""
+    page.evaluate(drop)
+    assert page.input_value("#clone-name") == "ann"
+    # Without consent nothing is sent.
+    page.click("#drop button")
+    assert not sent
+    page.fill("#clone-name", "Ann")
+    page.check("#consent")
+    page.click("#drop button")
+    until(page, "document.querySelector('#voice').value === 'voice_1'")
+    assert b'name="name"\r\n\r\nAnn\r\n' in sent["body"]
+    assert b'name="consent"\r\n\r\ntrue\r\n' in sent["body"]
+    assert b'name="file"; filename="ann.wav"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n' in sent["body"]
+    # A refusal says why.
+    page.expected.append("400")
+    page.evaluate(drop)
+    page.fill("#clone-name", "Ann")
+    page.check("#consent")
+    page.click("#drop button")
+    until(page, "!document.querySelector('#clone-error').hidden")
+    assert page.inner_text("#clone-error") == "Half a second is too short."
+
+
+def test_samples_survive_frames_cut_anywhere(open_page):
+    page = open_page()
+    numbers = page.evaluate(
+        """async () => {
+            const { SpeechStream } = await import("/web/stream.js");
+            const heard = [];
+            const stream = Object.assign(Object.create(SpeechStream.prototype),
+              { half: null, on: { audio: (samples) => heard.push(...samples) } });
+            const bytes = new Uint8Array(Int16Array.from([1, -2, 300, -400, 32767, -32768, 7]).buffer);
+            const cuts = [0, 1, 2, 5, 5, 12, 14];
+            for (let i = 1; i < cuts.length; i++) stream.hear(bytes.slice(cuts[i - 1], cuts[i]).buffer);
+            return heard.map((sample) => sample * 32768);
+        }"""
+    )
+    assert numbers == [1, -2, 300, -400, 32767, -32768, 7]
+
+
+def test_long_text_is_sent_in_pieces_that_are_whole_characters(open_page, until):
+    page = open_page()
+    until(page, READY)
+    frames: list[str] = []
+
+    def answer(socket) -> None:
+        def hear(message: str) -> None:
+            frames.append(message)
+            if '"start"' in message:
+                socket.send('{"type": "ready", "sample_rate": 24000, "model": "m", "voice": "v", "lang": "l"}')
+
+        socket.on_message(hear)
+
+    page.route_web_socket("**/v1/audio/stream", answer)
+    text = "a" + "😀" * 9_000
+    page.fill("#text", text)
+    page.keyboard.press("Control+Enter")
+    for _ in range(200):
+        if any('"flush"' in frame for frame in frames):
+            break
+        page.wait_for_timeout(10)
+    pieces = [event["text"] for event in map(json.loads, frames) if event["type"] == "text"]
+    assert "".join(pieces) == text
+    assert len(pieces) == 3
+    assert max(len(frame.encode()) for frame in frames) < 65_536
+    page.keyboard.press("Escape")
+
+
+def test_the_spectrum_is_that_of_numpy(open_page):
+    page = open_page()
+    samples = np.random.default_rng(7).standard_normal(512).astype(np.float32)
+    found = page.evaluate(
+        """async (samples) => [...(await import("/web/picture.js")).spectrum(Float32Array.from(samples))]""",
+        samples.tolist(),
+    )
+    # 32-bit butterflies, nine deep, of values around 1.
+    np.testing.assert_allclose(found, np.abs(np.fft.rfft(samples))[:256], atol=1e-4)
+
+
+def test_a_picture_of_an_hour_is_bounded(open_page):
+    page = open_page()
+    size, merged, seconds = page.evaluate(
+        """async () => {
+            const { Picture } = await import("/web/picture.js");
+            const picture = new Picture(document.querySelector("#wave"), document.querySelector("#spectrum"));
+            const second = new Float32Array(24000).map((_, i) => Math.sin(i / 5) / 2);
+            for (let i = 0; i < 120; i++) picture.push(second);
+            return [picture.columns.length, picture.merge, picture.seconds];
+        }"""
+    )
+    assert seconds == 120
+    assert size * merged <= 120 * 24_000 / 256 < (size + 1) * merged
+    assert size < 2048
