@@ -1,11 +1,12 @@
 """NLLB-200-distilled-600M, greedy: this project beside PyTorch and CTranslate2, same weights, same run.
 
     python loadtest/nllb_peers.py [--source 20] [--target 22] [--runs 5] [--dtype bfloat16] [--bits 8]
-                                  [--shortlist 16384] [--batch 32] [--without torch,ctranslate2] [--json FILE]
+                                  [--shortlist 16384] [--batch 32] [--without torch,ctranslate2,plain] [--json FILE]
 
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Rounds
 alternate between the peers, so that a noisy machine troubles all of them; medians and ratios are printed. PyTorch and
-CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits.
+CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this
+project runs a second time with MLX's own kernels alone.
 """
 
 from __future__ import annotations
@@ -56,10 +57,14 @@ def random_arrays(config: NllbConfig, seed: int = 0) -> dict[str, mx.array]:
     mx.random.seed(seed)
     found: dict[str, mx.array] = {}
     for name, shape in shapes(config).items():
-        if name.endswith("norm.weight"):
+        if name == "model.decoder.layer_norm.weight":
+            found[name] = mx.random.normal(shape)  # of both signs, or a token would follow itself: embeddings are tied
+        elif name.endswith("norm.weight"):
             found[name] = mx.ones(shape)
         else:
             scale = 1 / math.sqrt(shape[-1]) if len(shape) == 2 else 0.02
+            if name.endswith(("q_proj.weight", "k_proj.weight", "encoder_attn.out_proj.weight")):
+                scale *= 2  # attention that is sharp: what comes out depends on the source
             found[name] = mx.random.normal(shape) * scale
         mx.eval(found[name])
     return found
@@ -72,10 +77,11 @@ def sources(count: int, tokens: int) -> list[list[int]]:
 
 
 class Ours:
-    """This project's network, with the whole vocabulary or a shortlist's number of tokens."""
+    """This project's network, with the whole vocabulary or a shortlist's number of tokens. `plain`: no own kernels."""
 
-    def __init__(self, arrays: dict[str, mx.array], options: argparse.Namespace) -> None:
+    def __init__(self, arrays: dict[str, mx.array], options: argparse.Namespace, *, plain: bool = False) -> None:
         self.network = Nllb(NllbConfig(**CONFIG))
+        self.network.fused = self.network.fused and not plain
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, arrays, "random", dtype)
         self.network.lower(options.bits)
@@ -218,6 +224,8 @@ def main() -> None:
     arrays = random_arrays(NllbConfig(**CONFIG))
     model = Ours(arrays, options)
     peers: dict[str, Run] = {"nightingale": model}
+    if model.network.fused and "plain" not in left_out:
+        peers["nightingale, MLX's"] = Ours(arrays, options, plain=True)
     report: dict[str, Any] = {
         "machine": f"{platform.machine()}, {device_name()}",
         "options": vars(options) | {"json": ""},

@@ -37,6 +37,12 @@ def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
     return x @ part[0].T
 
 
+def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
+    """A piece's weight, scales and offsets, as kernels take them; unless quantised the weight stands for all."""
+    weight, scales, offsets = part if len(part) == 3 else (part[0], part[0], part[0])
+    return weight, scales, offsets
+
+
 class Projection(nn.Module):
     """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
 
@@ -57,6 +63,17 @@ class Projection(nn.Module):
         if native:
             self._octets = [Octets(weight) for (weight,) in self._parts]
         self.weight = self._parts[0][0]
+
+    @property
+    def bits(self) -> int:
+        """Bits of the weights that the device reads, 0 where they are not quantised."""
+        return self._bits
+
+    @property
+    def whole(self) -> tuple[mx.array, mx.array, mx.array]:
+        """Weight, scales and offsets in one piece (see `triple`), as they lie on a GPU."""
+        (part,) = self._parts
+        return triple(part)
 
     def __call__(self, x: mx.array) -> mx.array:
         if not self._parts:

@@ -15,6 +15,7 @@ from models.backend import mx
 from models.layers import octet
 from models.layers.position import sinusoids
 from models.layers.projection import Projection
+from models.nllb import kernels
 from models.nllb.config import NllbConfig
 from models.nllb.vocabulary import Vocabulary
 
@@ -58,6 +59,12 @@ class EncoderLayer(nn.Module):
         self.ffn_norm = nn.LayerNorm(config.d_model)
         self.ffn = FeedForward(config.d_model, config.encoder_ffn_dim)
 
+    def fused(self, x: mx.array, normal: mx.array, bias: mx.array, after: nn.LayerNorm) -> tuple[mx.array, mx.array]:
+        """The same with CUDA kernels between the products: x and its norm -> the layer's output and that in `after`."""
+        y = kernels.mix(self.qkv(normal), bias, self.heads)
+        x, normal = kernels.settle(x, self.out(y), self.ffn_norm)
+        return kernels.settle(x, self.ffn(normal), after)
+
     def __call__(self, x: mx.array, bias: mx.array) -> mx.array:
         qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
         x = x + self.out(_attend(qkv[:, : self.heads], qkv[:, self.heads :], bias))
@@ -79,6 +86,35 @@ class DecoderLayer(nn.Module):
         self.ffn_norm = nn.LayerNorm(config.d_model)
         self.ffn = FeedForward(config.d_model, config.decoder_ffn_dim)
 
+    def few(
+        self, x: mx.array, at: mx.array, past: mx.array, memory: mx.array, memory_bias: mx.array
+    ) -> tuple[mx.array, mx.array]:
+        """The same by CUDA kernels alone, for few rows; `at` is what `kernels.embed` made of `place`."""
+        qkv = kernels.dense(x, self.qkv, norm=self.attention_norm)
+        y, past = kernels.attend(qkv, past, at, self.heads)
+        x = kernels.dense(y, self.out, add=x)
+        y = kernels.recall(x, memory, memory_bias, self.heads, self.cross_norm, self.cross_q)
+        x = kernels.dense(y, self.cross_out, add=x)
+        y = kernels.dense(x, self.ffn.fc1, norm=self.ffn_norm, relu=True)
+        return kernels.dense(y, self.ffn.fc2, add=x), past
+
+    def many(
+        self,
+        x: mx.array,
+        normal: mx.array,
+        at: mx.array,
+        past: mx.array,
+        memory: mx.array,
+        memory_bias: mx.array,
+        after: nn.LayerNorm,
+    ) -> tuple[mx.array, mx.array, mx.array]:
+        """The same with CUDA kernels between the products; `normal` and `after` as in `EncoderLayer.fused`."""
+        y, past = kernels.attend(self.qkv(normal), past, at, self.heads)
+        x, normal = kernels.settle(x, self.out(y), self.cross_norm)
+        y = kernels.recall(self.cross_q(normal), memory, memory_bias, self.heads, self.cross_norm)
+        x, normal = kernels.settle(x, self.cross_out(y), self.ffn_norm)
+        return *kernels.settle(x, self.ffn(normal), after), past
+
     def __call__(
         self, x: mx.array, place: mx.array, past: mx.array, bias: mx.array, memory: mx.array, memory_bias: mx.array
     ) -> tuple[mx.array, mx.array]:
@@ -98,6 +134,14 @@ class Encoder(nn.Module):
         super().__init__()
         self.layers = [EncoderLayer(config) for _ in range(config.encoder_layers)]
         self.norm = nn.LayerNorm(config.d_model)
+
+    def fused(self, x: mx.array, bias: mx.array) -> mx.array:
+        """The same with CUDA kernels between the products."""
+        following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
+        normal: mx.array = self.layers[0].attention_norm(x)
+        for layer, after in zip(self.layers, following, strict=True):
+            x, normal = layer.fused(x, normal, bias, after)
+        return normal
 
     def __call__(self, x: mx.array, bias: mx.array) -> mx.array:
         for layer in self.layers:
@@ -119,7 +163,26 @@ class Decoder(nn.Module):
     def memories(self, encoded: mx.array) -> list[mx.array]:
         """Encoder output [B, S, C] -> keys and values [B, 2 * heads, S, C / heads] of each layer."""
         wide = _heads(self.memory(encoded), 2 * len(self.layers), self.heads)
+        if encoded.shape[0] == 1:  # one copy: its parts are whole
+            wide = mx.contiguous(wide)
         return [mx.contiguous(part) for part in mx.split(wide, len(self.layers), axis=1)]
+
+    def fused(
+        self, x: mx.array, at: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
+    ) -> tuple[mx.array, list[mx.array]]:
+        """The same by CUDA kernels; more than a few rows are multiplied by BLAS."""
+        written = []
+        if kernels.rows(x) <= kernels.FEW:
+            for layer, before, read in zip(self.layers, past, memory, strict=True):
+                x, kept = layer.few(x, at, before, read, memory_bias)
+                written.append(kept)
+            return self.norm(x), written
+        following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
+        normal: mx.array = self.layers[0].attention_norm(x)
+        for layer, after, before, read in zip(self.layers, following, past, memory, strict=True):
+            x, normal, kept = layer.many(x, normal, at, before, read, memory_bias, after)
+            written.append(kept)
+        return normal, written
 
     def __call__(
         self, x: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
@@ -145,6 +208,8 @@ class Nllb(nn.Module):
         positions = sinusoids(config.max_position_embeddings, config.d_model, FIRST_POSITION)
         self._positions = mx.array(positions)
         self.bits = 0
+        sides = (config.decoder_attention_heads, config.decoder_ffn_dim), (config.encoder_attention_heads, 64)
+        self.fused = kernels.available() and all(kernels.fits(config.d_model, *side) for side in sides)
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -168,17 +233,23 @@ class Nllb(nn.Module):
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""
         bias = mx.where(mx.arange(ids.shape[1]) < counts[:, None], 0.0, float("-inf")).astype(self.dtype)[:, None, None]
         x = self.vocabulary.embed(ids) + self._positions[: ids.shape[1]]
-        return self.encoder(x, bias), bias
+        fused = self.fused and kernels.mixes(ids.shape[1])
+        return self.encoder.fused(x, bias) if fused else self.encoder(x, bias), bias
 
     def allocate(self, batch: int, length: int) -> list[mx.array]:
         """Room for the keys and values of `length` decoded tokens: zeros [batch, 2 * heads, length, size] a layer."""
         heads = self.config.decoder_attention_heads
         shape = (batch, 2 * heads, length, self.config.d_model // heads)
+        if self.fused:  # the kernels copy what they are given: all layers may start from the same
+            return [mx.zeros(shape, dtype=self.dtype)] * len(self.decoder.layers)
         return [mx.zeros(shape, dtype=self.dtype) for _ in self.decoder.layers]
 
     def advance(
         self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
     ) -> tuple[mx.array, list[mx.array]]:
         """Decode ids [B, n] at positions place [1] on -> the last layer's output [B, n, C] and the new `past`."""
+        if self.fused:
+            x, at = self.vocabulary.placed(ids, place, self._positions)
+            return self.decoder.fused(x, at, past, memory, memory_bias)
         positions = mx.take(self._positions, place + mx.arange(ids.shape[1]), axis=0)
         return self.decoder(self.vocabulary.embed(ids) + positions, place, past, memory, memory_bias)

@@ -145,13 +145,13 @@ class Stages:
         self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], bias: mx.array, tree: Tree
     ) -> list[mx.array]:
         hidden, past = self.network.advance(ids, place, past, memory, bias)
-        return [argmax(tree, hidden[:, -1], self._bits), place + ids.shape[1], *past]
+        return [argmax(tree, hidden[:, -1], self._bits, fused=self.network.fused), place + ids.shape[1], *past]
 
     def _verify_(
         self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], bias: mx.array, tree: Tree
     ) -> list[mx.array]:
         hidden, past = self.network.advance(ids, place, past, memory, bias)
-        return [argmax(tree, hidden, self._bits), *past]
+        return [argmax(tree, hidden, self._bits, fused=self.network.fused), *past]
 
     def _best_(
         self,

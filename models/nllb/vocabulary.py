@@ -12,8 +12,9 @@ from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
 from models.layers import screen
-from models.layers.projection import GROUP, Part, multiply, row_parts
+from models.layers.projection import GROUP, Part, multiply, row_parts, triple
 from models.layers.screen import Screen
+from models.nllb import kernels
 from models.nllb.config import NllbConfig
 
 _FRIENDLY = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
@@ -46,6 +47,11 @@ class Vocabulary(nn.Module):
     def embed(self, ids: mx.array) -> mx.array:
         """Embeddings of ids [B, T], times the configuration's scale."""
         return self._rows(ids) * self._scale
+
+    def placed(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
+        """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` for `kernels.attend`."""
+        whole = triple(self._packed or (self.weight,))
+        return kernels.embed(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
         if self._bits:
@@ -115,8 +121,15 @@ def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
     return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
 
 
-def argmax(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
-    """x [..., C] -> the likeliest tokens, int32 [...]. No softmax is computed: it would not change them."""
+def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx.array:
+    """x [..., C] -> the likeliest tokens, int32 [...]. No softmax is computed: it would not change them.
+
+    `fused`: by CUDA kernels where there are few rows.
+    """
+    if fused and x.size // x.shape[-1] <= kernels.FEW:
+        (part,), (banned,), (table,) = tree["parts"], tree["banned"][0], tree["table"][0]
+        found = kernels.likeliest(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
+        return found.reshape(x.shape[:-1])
     values, places = [], []
     for part, (banned,), (start,), lane in zip(tree["parts"], tree["banned"], tree["starts"], lanes(), strict=False):
         with mx.stream(lane):
