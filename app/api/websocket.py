@@ -1,6 +1,7 @@
 """`WS /v1/audio/stream`: carries out the effects of a StreamSession on a socket.
 
-Two tasks per socket: one reads, one speaks the sets in turn. A set is pulled through: a client that does not read
+Three tasks per socket: one listens, so that a client's going is noticed whatever is waited for; one carries out what
+it heard; one speaks the sets in turn. A set is pulled through: a client that does not read
 stops the sending, that stops the speaking, and the sentences after the next two are not computed.
 """
 
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, WebSocket
+from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from app import logs, messages, metrics
@@ -31,6 +33,9 @@ router = APIRouter()
 
 # Largest binary frame sent: many clients refuse messages above one mebibyte.
 FRAME = 65_536
+
+# Messages that are read before they are carried out.
+INBOX = 4
 
 _T = TypeVar("_T")
 
@@ -68,12 +73,15 @@ class _Connection:
         # Unbounded by type, bounded by the session: MAX_SETS flushed sets and the one being written.
         self._turns: asyncio.Queue[_Set] = asyncio.Queue()
         self._speaking: asyncio.Task[None] | None = None
+        self._inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX)
+        self._gone = asyncio.Event()
         self._active_at = time.monotonic()
         self._played_out = 0.0
 
     async def serve(self) -> None:
         """Read until either side closes."""
         admitted = False
+        listening = asyncio.create_task(self._listen())
         try:
             try:
                 self._app.speech.admit()
@@ -85,14 +93,26 @@ class _Connection:
             # The client is gone, or reads nothing: there is nobody to tell.
             pass
         finally:
+            listening.cancel()
             await self._drop()
             if admitted:
                 self._app.speech.release()
 
+    async def _listen(self) -> None:
+        while not self._gone.is_set():
+            try:
+                message = await self._socket.receive()
+            except (RuntimeError, OSError):
+                # Closed by this side.
+                message = {"type": "websocket.disconnect"}
+            if message["type"] == "websocket.disconnect":
+                self._gone.set()
+            await self._inbox.put(message)
+
     async def _read(self) -> None:
         draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
         aborted = asyncio.create_task(self._app.speech.aborted())
-        receiving = asyncio.create_task(self._socket.receive())
+        receiving = asyncio.create_task(self._inbox.get())
         try:
             while True:
                 waiting: set[asyncio.Task[Any]] = {receiving, aborted}
@@ -118,7 +138,7 @@ class _Connection:
                     frame = message.get("text")
                     data = message.get("bytes") or b"" if frame is None else frame
                     await self._carry_out(self._session.receive(data, self._active_at))
-                    receiving = asyncio.create_task(self._socket.receive())
+                    receiving = asyncio.create_task(self._inbox.get())
                 elif draining is not None and draining.done():
                     draining = None
                     await self._carry_out(self._session.drain(time.monotonic()))
@@ -165,17 +185,19 @@ class _Connection:
     async def _prepare(self, start: messages.Start) -> None:
         try:
             name = check_format(start.format)
-            speaker = await self._app.speech.prepare(
-                SpeechOptions(
-                    model=start.model,
-                    voice=start.voice,
-                    lang=start.lang,
-                    speed=start.speed,
-                    seed=start.seed,
-                    sampling=start.sampling,
-                    translate_to=start.translate_to,
-                    source=start.source,
-                    translate_model=start.translate_model,
+            speaker = await self._unless_gone(
+                self._app.speech.prepare(
+                    SpeechOptions(
+                        model=start.model,
+                        voice=start.voice,
+                        lang=start.lang,
+                        speed=start.speed,
+                        seed=start.seed,
+                        sampling=start.sampling,
+                        translate_to=start.translate_to,
+                        source=start.source,
+                        translate_model=start.translate_model,
+                    )
                 )
             )
             own = speaker.synthesizer.sample_rate
@@ -198,6 +220,23 @@ class _Connection:
             watermark=speaker.watermark,
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
+
+    async def _unless_gone(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for `work`, unless the client goes, or the server: a voice may take seconds to be made ready."""
+        task = asyncio.create_task(work)
+        gone = asyncio.create_task(self._gone.wait())
+        aborted = asyncio.create_task(self._app.speech.aborted())
+        try:
+            await asyncio.wait({task, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if gone.done():
+                raise _ClosedError
+            raise DrainingError("The server is shutting down.")
+        finally:
+            for each in (task, gone, aborted):
+                each.cancel()
+            await asyncio.wait({task})
 
     @staticmethod
     def _feed(turn: _Set, text: str, offset: int, source: str | None, waited: float) -> None:

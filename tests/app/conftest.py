@@ -1,4 +1,4 @@
-"""A small, deterministic synthesizer and translator, and a server around them, on a real socket in a thread of its own.
+"""Small, deterministic synthesizers and a translator, and a server around them, on a socket in a thread of its own.
 
 These models exist for what a real one does not do on demand: be slow, fail, be counted, be absent.
 """
@@ -21,6 +21,7 @@ from app.main import create_app, serve
 from models.contract import (
     AudioChunk,
     Cancelled,
+    Conditioning,
     Hypothesis,
     InputTooLongError,
     OutsideCoverageError,
@@ -30,6 +31,7 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
     UnknownVoiceError,
+    UnusableReferenceError,
     Voice,
     WarmupStep,
     WeightsError,
@@ -109,6 +111,83 @@ class Tone:
             self.computed.append(f"{request.text}/{index}" if count > 1 else request.text)
             last = index == count - 1
             yield AudioChunk(part, ends if last else (), last)
+
+
+@dataclass
+class Parrot:
+    """Reads text and clones voices: hums SECONDS_PER_PHONEME a character at the pitch of the recording.
+
+    Its own voice hums at 300 Hz. `gate` holds up conditioning and `hold` speech while they are cleared.
+    """
+
+    sample_rate: int = RATE
+    max_phonemes: int = 60
+    default_voice: str = "own"
+    voices: tuple[Voice, ...] = (Voice("own", "en-us", "male"),)
+    reads: Reads = "text"
+    symbols: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset({"exaggeration", "temperature"})
+    watermarked: bool = False
+    reference_seconds: tuple[float, float] = (2.0, 5.0)
+    requests: list[SpeechRequest] = field(default_factory=list)
+    heard: list[float] = field(default_factory=list)
+    given_up: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
+    hold: threading.Event = field(default_factory=threading.Event)
+    array: str = "pitch"
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+        self.hold.set()
+
+    def check_voice(self, voice: str) -> None:
+        if voice != "own":
+            raise UnknownVoiceError(f"Unknown voice '{voice[:40]}'; accepted are: own.")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("all", 1, 1, 0.0))
+
+    def condition(
+        self, pcm: np.ndarray, sample_rate: int, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Conditioning | None]:
+        seconds = pcm.size / sample_rate
+        if seconds < self.reference_seconds[0]:
+            raise UnusableReferenceError(f"{seconds:.1f} seconds; at least 2 are needed")
+        self.heard.append(seconds)
+        try:
+            while not self.gate.wait(0.005):
+                yield None
+                if cancelled():
+                    raise Cancelled
+        except (Cancelled, GeneratorExit):
+            self.given_up += 1
+            raise
+        spectrum = np.abs(np.fft.rfft(pcm))
+        pitch = np.argmax(spectrum) * sample_rate / pcm.size
+        yield Conditioning({self.array: np.array([pitch], np.float32)})
+
+    def check_conditioning(self, conditioning: Conditioning) -> None:
+        if set(conditioning.arrays) != {self.array}:
+            raise WeightsError(f"missing {self.array}")
+
+    def stream(
+        self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[AudioChunk | None]:
+        self.requests.append(request)
+        pitch = 300.0 if request.conditioning is None else float(request.conditioning.arrays[self.array][0])
+        size = round(len(request.text) * SECONDS_PER_PHONEME * RATE)
+        pcm = (LEVEL * np.sin(2 * np.pi * pitch * np.arange(size) / RATE)).astype(np.float32)
+        with timeline.measure(Stage.T3_DECODE):
+            timeline.tokens += len(request.text)
+            timeline.drafted += 10
+            timeline.accepted += 4
+        first, rest = pcm[: size // 4], pcm[size // 4 :]
+        yield AudioChunk(first, last=False)
+        while not self.hold.wait(0.005):
+            yield None
+            if cancelled():
+                raise Cancelled
+        yield AudioChunk(rest)
 
 
 @dataclass
@@ -193,7 +272,7 @@ class Info:
 
 @dataclass
 class ToneCatalog:
-    """Models: tone (default), tone-two (loads on demand), absent, corrupt; shout and absent-translator translate.
+    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate.
 
     `translator` is the one of requests that name none.
     """
@@ -201,12 +280,14 @@ class ToneCatalog:
     tone: Tone = field(default_factory=Tone)
     second: Tone = field(default_factory=Tone)
     shout: Shout = field(default_factory=Shout)
+    parrot: Parrot = field(default_factory=Parrot)
     translator: str = "absent-translator"
 
     def models(self) -> list[Info]:
         return [
             Info("tone", aliases=("t",)),
             Info("tone-two"),
+            Info("parrot", cloning=True),
             Info(
                 "absent",
                 "absent",
@@ -244,9 +325,11 @@ class ToneCatalog:
     def present(self, name: str) -> bool:
         return not name.startswith("absent")
 
-    def load(self, name: str) -> Tone | Shout:
+    def load(self, name: str) -> Tone | Shout | Parrot:
         if name == "shout":
             return self.shout
+        if name == "parrot":
+            return self.parrot
         if name.startswith("absent"):
             raise WeightsMissingError(f"The weights of model '{name}' are not on this machine.")
         if name == "corrupt":
@@ -262,6 +345,7 @@ class Running:
     tone: Tone
     second: Tone
     shout: Shout
+    parrot: Parrot
     server: uvicorn.Server
     thread: threading.Thread
 
@@ -288,7 +372,9 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     thread.start()
     assert wait_until(lambda: server.started), "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
-    running = Running(f"http://127.0.0.1:{port}", catalog.tone, catalog.second, catalog.shout, server, thread)
+    running = Running(
+        f"http://127.0.0.1:{port}", catalog.tone, catalog.second, catalog.shout, catalog.parrot, server, thread
+    )
     deadline = time.monotonic() + 30
     answer = ""
     while time.monotonic() < deadline:
@@ -308,6 +394,8 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
 def stop(running: Running) -> None:
     running.tone.gate.set()
     running.shout.gate.set()
+    running.parrot.gate.set()
+    running.parrot.hold.set()
     running.server.should_exit = True
     running.thread.join(20)
     assert not running.thread.is_alive(), "the server did not stop"
@@ -323,9 +411,14 @@ def start_server() -> Iterator[StartServer]:
     started: list[Running] = []
 
     def begin(
-        *, tone: Tone | None = None, translator: str = "absent-translator", ready: bool = True, **settings: object
+        *,
+        tone: Tone | None = None,
+        parrot: Parrot | None = None,
+        translator: str = "absent-translator",
+        ready: bool = True,
+        **settings: object,
     ) -> Running:
-        catalog = ToneCatalog(tone or Tone(), translator=translator)
+        catalog = ToneCatalog(tone or Tone(), parrot=parrot or Parrot(), translator=translator)
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running
@@ -369,6 +462,21 @@ def translating(shared_translating_server: Running) -> Running:
     return shared_translating_server
 
 
+@pytest.fixture(scope="session")
+def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One server with `parrot` warm, for tests that leave no voice in it."""
+    running = start(Settings(data_dir=tmp_path_factory.mktemp("data"), preload=("parrot",)), ToneCatalog())
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def cloning(shared_cloning_server: Running) -> Running:
+    """The shared cloning server, its records cleared."""
+    shared_cloning_server.parrot.requests.clear()
+    return shared_cloning_server
+
+
 @pytest.fixture(name="wait_until")
 def wait_until_fixture() -> WaitUntil:
     """`wait_until`, for test files: they cannot import this one."""
@@ -379,6 +487,12 @@ def wait_until_fixture() -> WaitUntil:
 def tone() -> Tone:
     """A synthesizer to be changed and given to `start_server`."""
     return Tone()
+
+
+@pytest.fixture
+def parrot() -> Parrot:
+    """A synthesizer that clones, to be changed and given to `start_server`."""
+    return Parrot()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:

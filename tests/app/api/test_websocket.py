@@ -152,6 +152,7 @@ def test_ready_says_what_will_be_used(server: Any) -> None:
         "channels": 1,
         "translate_to": None,
         "request_id": socket.response.headers["x-request-id"],
+        "watermark": "none",
     }
 
 
