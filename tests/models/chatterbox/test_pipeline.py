@@ -1,0 +1,261 @@
+"""Chatterbox end to end on small random checkpoints in the official layout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadtest.fake_checkpoints import small, write
+from models.backend import mx
+from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
+from models.chatterbox.pipeline import ChatterboxSynthesizer, load
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    Conditioning,
+    ModelRequestError,
+    ModelSpec,
+    Sampling,
+    SpeechRequest,
+    UnknownVoiceError,
+    VoiceCloner,
+    WeightsError,
+)
+from models.timeline import Stage, Timeline
+
+REQUEST = SpeechRequest("The weather is fine today.", "", "default", seed=1)
+TOKENS = 60
+
+
+def files(folder: Path, variant: Variant) -> dict[str, str]:
+    names = {"config": "config.json", "voice_encoder": "ve.safetensors", "voice": "conds.pt"}
+    if variant == "chatterbox":
+        names |= {"t3": "t3_cfg.safetensors", "s3gen": "s3gen.safetensors", "tokenizer": "tokenizer.json"}
+    else:
+        names |= {"t3": "t3_turbo_v1.safetensors", "s3gen": "s3gen_meanflow.safetensors"}
+        names |= {"vocabulary": "vocab.json", "merges": "merges.txt", "added_tokens": "added_tokens.json"}
+    return {role: str(folder / name) for role, name in names.items()}
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[Variant, Path]:
+    root = tmp_path_factory.mktemp("checkpoints")
+    for variant in VARIANTS:
+        write(root / variant, variant, small(variant))
+    return {variant: root / variant for variant in VARIANTS}
+
+
+@pytest.fixture(scope="module")
+def models(checkpoints: dict[Variant, Path]) -> dict[Variant, ChatterboxSynthesizer]:
+    return {name: load(ModelSpec(name, "chatterbox", files(path, name))) for name, path in checkpoints.items()}
+
+
+@pytest.fixture(params=list(VARIANTS))
+def model(request: pytest.FixtureRequest, models: dict[Variant, ChatterboxSynthesizer]) -> ChatterboxSynthesizer:
+    return models[request.param]
+
+
+def spoken(items: Iterator[AudioChunk | None]) -> list[AudioChunk]:
+    return [item for item in items if item is not None]
+
+
+def forced(model: ChatterboxSynthesizer, timeline: Timeline | None = None, **options: object) -> list[AudioChunk]:
+    """TOKENS tokens of the built-in voice."""
+    return spoken(model.forced("Hello there.", TOKENS, Sampling(), 3, timeline or Timeline(), **options))  # type: ignore[arg-type]
+
+
+def joined(chunks: list[AudioChunk]) -> np.ndarray:
+    return np.concatenate([chunk.pcm for chunk in chunks])
+
+
+def voice_of(seed: int, model: ChatterboxSynthesizer) -> Conditioning:
+    """A random cloned voice of 20 tokens."""
+    draw = np.random.RandomState(seed)
+    return Conditioning(
+        {
+            "t3_speaker": draw.standard_normal(model.config.t3.speaker).astype(np.float32),
+            "t3_prompt": draw.randint(0, 6561, model.config.t3.prompt_tokens).astype(np.int32),
+            "s3gen_tokens": draw.randint(0, 6561, 20).astype(np.int32),
+            "s3gen_mel": draw.standard_normal((40, model.config.mels)).astype(np.float32),
+            "s3gen_speaker": draw.standard_normal(model.config.speaker.size).astype(np.float32),
+        }
+    )
+
+
+def test_chunks_are_one_utterance(model: ChatterboxSynthesizer) -> None:
+    timeline = Timeline()
+    chunks = forced(model, timeline)
+    assert [chunk.last for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert len(chunks) >= 3
+    assert timeline.tokens == TOKENS
+    pcm = joined(chunks)
+    assert pcm.dtype == np.float32
+    assert np.isfinite(pcm).all()
+    assert np.abs(pcm).max() > 1e-3
+    # Tokens past the vocabulary are not spoken; Turbo adds three of silence; a quiet end may be cut.
+    assert pcm.size <= (TOKENS + 3) * SAMPLES_PER_TOKEN
+    assert pcm.size > (TOKENS - 25) * SAMPLES_PER_TOKEN
+    wanted = {Stage.T3_PREFILL, Stage.T3_DECODE, Stage.S3GEN_ENCODE, Stage.S3GEN_FLOW, Stage.VOCODER}
+    assert set(timeline.stages) == wanted
+
+
+def test_same_seed_same_samples(model: ChatterboxSynthesizer) -> None:
+    def run(seed: int) -> np.ndarray:
+        return joined(spoken(model.forced("Hi.", 20, Sampling(), seed, Timeline())))
+
+    assert np.array_equal(run(5), run(5))
+    other = run(6)
+    assert other.shape != run(5).shape or not np.array_equal(other, run(5))
+
+
+def test_interleaved_utterances_do_not_touch(checkpoints: dict[Variant, Path]) -> None:
+    """The worker takes turns between requests: each must keep its own state, drafts included."""
+    path = files(checkpoints["chatterbox"], "chatterbox")
+    for draft in ("", "lookup"):
+        model = load(ModelSpec("chatterbox", "chatterbox", path, draft=draft))
+
+        def start(seed: int, model: ChatterboxSynthesizer = model) -> Iterator[AudioChunk | None]:
+            sampling = Sampling(temperature=0.3, repetition_penalty=1.0)
+            return model.forced("One, two.", 40, sampling, seed, Timeline())
+
+        alone = [joined(spoken(start(seed))) for seed in (1, 2)]
+        runs = [start(1), start(2)]
+        parts: list[list[np.ndarray]] = [[], []]
+        live = [0, 1]
+        while live:
+            for which in list(live):
+                item = next(runs[which], "end")
+                if item == "end":
+                    live.remove(which)
+                elif item is not None:
+                    parts[which].append(item.pcm)  # type: ignore[union-attr]
+        for which in (0, 1):
+            assert np.array_equal(np.concatenate(parts[which]), alone[which]), draft
+
+
+def test_turbo_ends_in_silence(models: dict[Variant, ChatterboxSynthesizer], monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[list[int]] = []
+    model = models["chatterbox-turbo"]
+    encode = model._flow.encode
+
+    def listen(prompt: object, tokens: list[int], **options: object) -> mx.array:
+        heard.append(list(tokens))
+        return encode(prompt, tokens, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model._flow, "encode", listen)
+    forced(model, whole=True)
+    assert heard[-1][-3:] == [4299] * 3
+
+
+def test_guidance_off_works(models: dict[Variant, ChatterboxSynthesizer]) -> None:
+    """cfg_weight 0 crashes the reference; here it runs one row, and says something else."""
+    model = models["chatterbox"]
+
+    def run(weight: float) -> np.ndarray:
+        return joined(spoken(model.forced("Hi.", 20, Sampling(cfg_weight=weight, temperature=0.0), 0, Timeline())))
+
+    without, with_guidance = run(0.0), run(1.0)
+    assert np.isfinite(without).all()
+    assert without.shape != with_guidance.shape or not np.allclose(without, with_guidance)
+
+
+def test_cloned_voice_is_heard(model: ChatterboxSynthesizer) -> None:
+    one, two = (voice_of(seed, model) for seed in (1, 2))
+    sampling = Sampling(temperature=0.0)
+    request = replace(REQUEST, voice="voice_x", sampling=sampling)
+
+    def begin(conditioning: Conditioning) -> np.ndarray:
+        chunks = model.stream(replace(request, conditioning=conditioning), Timeline(), lambda: False)
+        return next(chunk.pcm for chunk in chunks if chunk is not None)
+
+    assert np.array_equal(begin(one), begin(one))
+    assert not np.array_equal(begin(one), begin(two))
+
+
+def test_a_voice_is_made_of_a_recording(model: ChatterboxSynthesizer) -> None:
+    assert isinstance(model, VoiceCloner)
+    draw = np.random.RandomState(0)
+    time = np.arange(6 * 24_000) / 24_000
+    pcm = 0.3 * np.sin(2 * np.pi * 150 * time) * (0.5 + 0.5 * np.sin(9 * time)) + 0.02 * draw.standard_normal(time.size)
+    items = list(model.condition(pcm.astype(np.float32), 24_000, Timeline(), lambda: False))
+    assert items[-1] is not None
+    assert items[:-1] == [None] * (len(items) - 1)
+    model.check_conditioning(items[-1])
+    seconds = items[-1].arrays["s3gen_tokens"].size / 25
+    assert 5.9 <= seconds <= 6.0
+
+
+def test_what_it_cannot_do_is_refused(model: ChatterboxSynthesizer) -> None:
+    def begin(request: SpeechRequest) -> None:
+        next(iter(model.stream(request, Timeline(), lambda: False)))
+
+    with pytest.raises(ModelRequestError, match="speed 1 only"):
+        begin(replace(REQUEST, speed=1.5))
+    with pytest.raises(UnknownVoiceError, match="default"):
+        begin(replace(REQUEST, voice="nobody"))
+    with pytest.raises(ModelRequestError, match="read aloud"):
+        begin(replace(REQUEST, text=" \n "))
+
+
+def test_cancelled_within_one_turn(model: ChatterboxSynthesizer) -> None:
+    """Wherever it stands: the next thing after the cancellation is its end."""
+    whole = len(list(model.forced("Hi.", 30, Sampling(), 0, Timeline())))
+    for stop in range(0, whole - 1, 5):
+        gone = threading.Event()
+        items = model._stream(replace(REQUEST, text="Hi."), Timeline(), gone.is_set, limit=30, exact=True)
+        for _ in range(stop):
+            next(items)
+        gone.set()
+        with pytest.raises(Cancelled):
+            for _ in range(2):
+                next(items)
+
+
+def test_turns_are_short(models: dict[Variant, ChatterboxSynthesizer]) -> None:
+    """Between two places where the thread may turn to others lie at most four tokens, or one stage or step."""
+    timeline, last = Timeline(), 0
+    for _ in models["chatterbox"].forced("Hi.", 50, Sampling(), 0, timeline):
+        assert timeline.tokens - last <= 5
+        last = timeline.tokens
+
+
+@pytest.mark.parametrize("name", ["chatterbox", "chatterbox-turbo"])
+def test_strict(checkpoints: dict[Variant, Path], tmp_path: Path, name: Variant) -> None:
+    folder = tmp_path / name
+    shutil.copytree(checkpoints[name], folder)
+    spec = ModelSpec(name, "chatterbox", files(folder, name))
+    arrays = mx.load(spec.files["s3gen"])
+    assert isinstance(arrays, dict)
+    victim = "flow.encoder_proj.weight"
+    for change, message in (
+        ({**arrays, "flow.extra": mx.zeros(1)}, "unexpected flow.extra"),
+        ({**arrays, "other.array": mx.zeros(1)}, "unexpected other.array"),
+        ({key: array for key, array in arrays.items() if key != victim}, f"missing {victim}"),
+        ({**arrays, victim: mx.zeros((2, 2))}, f"{victim} has shape"),
+    ):
+        # A new file each time: the old one's arrays are read from it lazily.
+        path = folder / f"changed{os.urandom(4).hex()}.safetensors"
+        mx.save_safetensors(str(path), change)
+        with pytest.raises(WeightsError, match=message):
+            load(replace(spec, files={**spec.files, "s3gen": str(path)}))
+
+
+def test_options_that_do_not_exist(checkpoints: dict[Variant, Path]) -> None:
+    spec = ModelSpec("chatterbox", "chatterbox", files(checkpoints["chatterbox"], "chatterbox"))
+    with pytest.raises(WeightsError, match="no variant"):
+        load(replace(spec, name="chatterbox-nano"))
+    with pytest.raises(WeightsError, match="lookup"):
+        load(replace(spec, draft="crystal ball"))
+
+
+def test_warm_reports_each_step(model: ChatterboxSynthesizer) -> None:
+    steps = []
+    model.warm(steps.append)
+    assert [step.done for step in steps] == list(range(1, steps[-1].total + 1))
