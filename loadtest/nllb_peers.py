@@ -1,12 +1,14 @@
 """NLLB-200-distilled-600M, greedy: this project beside PyTorch and CTranslate2, same weights, same run.
 
     python loadtest/nllb_peers.py [--source 20] [--target 22] [--runs 5] [--dtype bfloat16] [--bits 8]
-                                  [--shortlist 16384] [--batch 32] [--without torch,ctranslate2,plain] [--json FILE]
+                                  [--shortlist 16384] [--batch 32] [--without torch,ctranslate2,plain]
+                                  [--speak 14,50] [--json FILE]
 
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Rounds
 alternate between the peers, so that a noisy machine troubles all of them; medians and ratios are printed. PyTorch and
 CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this
-project runs a second time with MLX's own kernels alone.
+project runs a second time with MLX's own kernels alone. `--speak` adds what follows in speech-to-speech: Kokoro-82M,
+random weights at full size, says so many phonemes of the translation (needs PyTorch and the reference package).
 """
 
 from __future__ import annotations
@@ -196,6 +198,27 @@ def measure(peers: dict[str, Run], given: list[list[int]], target: int, runs: in
     return {name: {"median_ms": statistics.median(t), "min_ms": min(t), "max_ms": max(t)} for name, t in times.items()}
 
 
+def speech(model: Run, given: list[list[int]], phonemes: list[int], runs: int) -> dict[str, dict[str, float]]:
+    """Milliseconds from source tokens to the samples of the whole translation, for each number of phonemes."""
+    from loadtest.kokoro_peers import ours
+    from loadtest.kokoro_reference import Reference, random_ids
+
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        say, _ = ours(Reference().save(Path(scratch)), "float32")
+        for count in phonemes:
+            ids, times = random_ids(count), []
+            for round_number in range(runs + 2):
+                start = time.perf_counter()
+                model(given)
+                say(ids)
+                if round_number >= 2:
+                    times.append((time.perf_counter() - start) * 1e3)
+            row = {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times)}
+            found[f"{count} phonemes"] = row
+    return found
+
+
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     """Print one table, with the ratio to PyTorch where it ran."""
     print(f"\n{title}")
@@ -217,6 +240,7 @@ def main() -> None:
     parser.add_argument("--shortlist", type=int, default=0)
     parser.add_argument("--batch", type=int, default=32, help="sentences at once, beside one by one; 0: leave out")
     parser.add_argument("--without", default="", help="peers to leave out")
+    parser.add_argument("--speak", default="", help="numbers of phonemes to say after each translation")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     limit_cache(4 << 30)
@@ -243,6 +267,10 @@ def main() -> None:
         show("one sentence", report["one"])
         report["stages_ms"] = model.split(one, options.runs)
         print("  ours:", ", ".join(f"{name} {value:.1f}" for name, value in report["stages_ms"].items()), "ms")
+        if options.speak:
+            phonemes = [int(count) for count in options.speak.split(",")]
+            report["speech"] = speech(model, one, phonemes, options.runs)
+            show("one sentence, translated and spoken", report["speech"])
         if options.batch:
             report["batch"] = measure(peers, sources(options.batch, options.source), options.target, options.runs)
             show(f"{options.batch} sentences at once", report["batch"])
