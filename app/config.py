@@ -32,6 +32,9 @@ class Settings(BaseModel):
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 lets the system choose")
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or a JSON object a line")
+    otlp_endpoint: str | None = Field(
+        None, pattern="^https?://", description="OpenTelemetry collector that gets traces (extra otel); unset: none"
+    )
 
     data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
     default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")

@@ -92,7 +92,10 @@ def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome:
         stages=entry.stages,
     )
     for sink in sinks:
-        sink(entry)
+        try:
+            sink(entry)
+        except Exception:  # who listens must not fail whom it listens to
+            log.exception("a finished request could not be passed on")
 
 
 def _rounded(value: float | None) -> float | None:

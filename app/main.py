@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from app import __version__, logs, metrics
+from app import __version__, logs, metrics, tracing
 from app.api import libretranslate, openai, ops, pages, respond, translate, voices, websocket
 from app.api.services import Services
 from app.audio import watermark
@@ -41,6 +41,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     cannot be made.
     """
     known, preload = _models_to_serve(settings, catalog)
+    traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
     if settings.watermark == "perth" and not watermark.is_installed():
         raise SettingsError("setting 'watermark' is 'perth', which needs the extra `watermark` to be installed")
 
@@ -51,6 +52,8 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         speech = SpeechService(settings, known, worker, translation)
         services = Services(settings, known, worker, speech, translation, preload)
         app.state.services = services
+        if traces is not None:
+            traces.start()
         services.worker.start()
         for name in services.preload:
             services.worker.request_load(name)
@@ -69,6 +72,8 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
             services.translation.close()
             # The thread finishes the chunk it computes; the event loop must not wait with it.
             await asyncio.to_thread(services.worker.stop)
+            if traces is not None:
+                await asyncio.to_thread(traces.stop)
 
     app = FastAPI(
         title="Nightingale",
