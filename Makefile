@@ -10,7 +10,8 @@ PARITY := .venv-parity
 PARITY_PY := $(PARITY)/bin/python
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
-REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 torchaudio==2.11.0
+REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 torchaudio==2.11.0 \
+	resemble-perth==1.0.1
 
 # The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides. Looked for once,
 # and only by targets that create an environment.
@@ -59,7 +60,7 @@ types: dev ## mypy, strict
 check: lint types ## lint and types
 
 parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment)
-	$(PARITY_PY) -m pytest -m parity tests/models tests/training $(ARGS)
+	$(PARITY_PY) -m pytest -m parity tests/models tests/training tests/app/audio $(ARGS)
 
 bench: setup ## time the model in this process, stage by stage
 	@$(VENV)/bin/nightingale bench $(ARGS)
