@@ -5,8 +5,8 @@ network of Snake blocks, whose output is the magnitude and phase of a short inve
 chatterbox 0.1.7, models/s3gen/hifigan.py.
 
 The blocks' convolutions add no bias of their own: each bias is added where it is next needed, within the activation
-that follows or at the merge of the blocks. On the CPU a block is computed in as many parts of the time axis as there
-are cores, side by side; with no statistics over time the parts never meet.
+that follows or at the merge of the blocks. On the CPU a block is computed in parts of the time axis, side by side on
+the cores; with no statistics over time the parts never meet.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from mlx import nn
@@ -33,6 +34,7 @@ SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) befo
 MOST_MAGNITUDE, MOST_AMPLITUDE = 100.0, 0.99
 _ALPHA_FLOOR = 1e-9  # the reference's guard against division by zero
 _LEAST_ROWS = 128  # parts shorter than this cost more in overlap than they gain
+_PART_BYTES = 1 << 20  # of a larger part, a core's cache loses rows from one tap of a convolution to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +238,16 @@ class HiFT(nn.Module):
 
 def _blocks(blocks: list[ResBlock], x: mx.array, valid: Valid, merge: Any) -> mx.array:
     """`merge` of the blocks' results for x [B, L, C], part by part of the time axis."""
-    streams = lanes()[: max(1, x.shape[1] // _LEAST_ROWS)]
-    edges = [x.shape[1] * k // len(streams) for k in range(len(streams) + 1)]
+    length, streams = x.shape[1], lanes()
+    most = max(1, length // _LEAST_ROWS)
+    wanted = -(-x.nbytes // (_PART_BYTES * len(streams))) * len(streams) if on_cpu() else 1
+    count = min(wanted, most)
+    edges = [length * k // count for k in range(count + 1)]
     parts = []
-    for lane, start, stop in zip(streams, edges, edges[1:], strict=False):
-        with mx.stream(lane):
+    for k, (start, stop) in enumerate(pairwise(edges)):
+        with mx.stream(streams[k * len(streams) // count]):
             parts.append(merge([block.part(x, start, stop, valid.mask) for block in blocks]))
-    return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=1)
+    return parts[0] if count == 1 else mx.concatenate(parts, axis=1)
 
 
 class Vocoder:

@@ -88,6 +88,17 @@ def test_the_last_piece_of_speech_heard_before() -> None:
     assert len(cut_end(noise(1, -30), loud)) == RATE
 
 
+def test_a_soft_end_of_speech_from_the_piece_before() -> None:
+    """A short, soft sound soon after the piece begins may belong to what was spoken before: it stays."""
+    loud = loudest(noise(1, -20))
+    release = np.concatenate([noise(0.1, -80), noise(0.04, -50), noise(0.5, -80)])
+    cut = cut_end(release, loud)
+    assert round(0.14 * RATE) < len(cut) < 0.32 * RATE
+    assert np.array_equal(cut[: round(0.14 * RATE)], release[: round(0.14 * RATE)])
+    late = np.concatenate([noise(0.4, -80), noise(0.04, -50), noise(0.5, -80)])
+    assert len(cut_end(late, loud)) == 0.15 * RATE
+
+
 @pytest.mark.parametrize("pcm", [np.zeros(0, np.float32), np.zeros(RATE, np.float32), noise(1, -90)])
 def test_nothing_loud_nothing_cut(pcm: np.ndarray) -> None:
     assert np.array_equal(cut_end(pcm, loudest(pcm)), pcm)

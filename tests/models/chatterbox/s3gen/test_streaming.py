@@ -253,7 +253,7 @@ class Restless(Frames):
     """A flow that solves the same frames a little differently in each chunk, as attention to other neighbours does."""
 
     def steps(self, *given: Any, **options: Any) -> Iterator[mx.array]:
-        shift = 0.15 * np.random.RandomState(len(self.encoded)).standard_normal(self.mel.shape[1])
+        shift = 1.0 * np.random.RandomState(len(self.encoded)).standard_normal(self.mel.shape[1])
         for state in super().steps(*given, **options):
             yield state + mx.array(shift.astype(np.float32))
 
@@ -272,6 +272,31 @@ def test_no_click_at_the_seams(kind: type[Frames], vocoder: Vocoder) -> None:
     jump, change = worst_at_seams(together(spoken), seams_of(spoken))
     assert jump < 0.99
     assert change < 0.99
+
+
+def test_held_frames_pass_from_one_version_to_the_next() -> None:
+    """What the vocoder hears of them rises from the old solution to the new, as do their samples."""
+    heard: list[np.ndarray] = []
+
+    class Listening(Counting):
+        def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
+            heard.append(np.array(mel)[0, :, 0])
+            frames, made = mel.shape[1], noise.shape[1]
+            turns = mx.zeros((1, made + 1), dtype=mx.uint32)
+            return Spoken(mx.full((1, frames * SIZE), float(len(heard))), mx.zeros((1, frames * SIZE)), turns)
+
+    stream = MelStream(Listening(), 1)  # type: ignore[arg-type]
+    stream.speak(mx.zeros((1, 30, naive.MELS)), last=False)
+    pcm = np.array(stream.speak(mx.ones((1, 20, naive.MELS)), last=True))
+    held = heard[1][CONTEXT : CONTEXT + HELD]
+    assert not heard[1][:CONTEXT].any()
+    assert np.all(np.diff([0.0, *held, 1.0]) > 0)
+    assert held + held[::-1] == pytest.approx(np.ones(HELD), abs=1e-6)
+    assert np.all(heard[1][CONTEXT + HELD :] == 1)
+    fade = pcm[: FADE * SIZE] - 1
+    assert np.all(np.diff(fade) > -1e-6)
+    assert fade[0] < 1e-3 < 1 - 1e-3 < fade[-1]
+    assert np.all(pcm[FADE * SIZE :] == 2)
 
 
 def test_a_click_would_be_seen(vocoder: Vocoder) -> None:

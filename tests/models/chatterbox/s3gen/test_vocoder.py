@@ -45,8 +45,9 @@ def test_slope_before_the_last_convolution() -> None:
 
 
 def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cutting the time axis for the lanes changes no sample beyond rounding."""
+    """Cutting the time axis for the lanes and their caches changes no sample beyond rounding."""
     mel, network = naive.mel(40), naive.lowered()
+    monkeypatch.setattr(module, "_PART_BYTES", 1 << 14)
     cut = speak(Vocoder(network, padded=False), mel)
     monkeypatch.setattr(module, "_LEAST_ROWS", 1 << 30)
     assert distance(cut.pcm, np.array(speak(Vocoder(network, padded=False), mel).pcm)) < TOLERANCE
@@ -88,14 +89,18 @@ def test_seeds() -> None:
     assert np.linalg.norm(first - other) > 1e-2 * np.linalg.norm(first)
 
 
-def test_no_sample_beyond_the_limit() -> None:
-    """exp of a large magnitude is held at 100, and samples at 0.99."""
-    network = naive.small()
-    network.post.bias = mx.full(network.post.bias.shape, 60.0)
-    network.lower()
-    pcm = np.array(speak(Vocoder(network), naive.mel(10)).pcm)
-    assert np.isfinite(pcm).all()
-    assert np.abs(pcm).max() == pytest.approx(0.99)
+def test_limits() -> None:
+    """Magnitudes are held at 100 before the inverse transform, and samples at 0.99 after it."""
+    mel, source = naive.mel(10), mx.zeros((1, 10 * 480))
+    ours, plain = naive.small(), naive.small()
+    for network in (ours, plain):
+        network.post.bias = network.post.bias + mx.where(mx.arange(18) < 9, mx.arange(18) % 4 * 2.2, 0.0)
+    ours.lower()
+    found, unbounded = ours.decode(mel, source), naive.decode(plain, mel, source, most=1e9)
+    assert np.isfinite(unbounded).all()
+    assert distance(found, naive.decode(plain, mel, source)) < TOLERANCE
+    assert distance(found, unbounded) > 100 * TOLERANCE
+    assert np.abs(np.array(found)).max() == pytest.approx(0.99)
 
 
 def test_buckets() -> None:
