@@ -83,7 +83,7 @@ INLINE void meet(const int blocks, const int thread, int *counters, int *met, in
   }
   __syncthreads();
 }
-#define MEET(at, counters, met, failed) meet((at).blocks, (at).thread, counters, met, failed)
+#define MEET(at, counters, met, failed) meet((at).blocks, (at).index, counters, met, failed)
 
 // The last block to leave clears the counters: nobody looks at them any more.
 INLINE void part(const int blocks, const int thread, int *counters) {
@@ -95,4 +95,4 @@ INLINE void part(const int blocks, const int thread, int *counters) {
     for (int i = 0; i < 3; ++i) *((volatile int *)counters + i) = 0;
   }
 }
-#define PART(at, counters) part((at).blocks, (at).thread, counters)
+#define PART(at, counters) part((at).blocks, (at).index, counters)

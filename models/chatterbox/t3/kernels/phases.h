@@ -2,7 +2,10 @@
 //
 // One source for CUDA, Metal and the tests' emulation, in the C that these have in common. What differs comes before it:
 //   HIDDEN HEADS INNER LAYERS BATCH VOCABULARY EPSILON          the network, and the rows
-//   WARPS SPLITS                                                warps a block; parts of the cache that are attended apart
+//   WARPS SPLITS PIECES                                         warps a block; parts of the cache that are attended apart;
+//                                                               parts of the feed-forward's inner row that fit SHARED
+//   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD             pairs of rows that a warp loads before it needs them,
+//                                                               and the most of these, at least 1
 //   INLINE GLOBAL SHARED LOCAL UNROLL                           qualifiers, and the hint to unroll the next loop
 //   FETCH FETCH4 FETCH_CACHE POST                               exchange between blocks: past any cache of one block
 //   WEIGHTS PREFETCH                                            16 bytes of weights, read once; a hint to bring a line near
@@ -20,14 +23,11 @@
 #define CHUNK 256  // weights that a warp reads at once
 #define ROW (HIDDEN / CHUNK)  // such reads a row
 #define PAIR (2 * ROW)
-#define WIDEST (INNER > HIDDEN ? INNER : HIDDEN)
+#define WIDE (INNER / PIECES)
+#define WIDEST (WIDE > HIDDEN ? WIDE : HIDDEN)
 #define SPREAD(e) (((e) & ~255) | (((e) & 4) << 5) | (((e) & 248) >> 1) | ((e) & 3))
 
-// Pairs of rows a warp loads ahead in each phase; what a small device has beyond them is loaded as it comes.
-#define PROJECT_AHEAD 1
-#define GATE_AHEAD 2
-#define HEAD_AHEAD 2
-#define MOST_AHEAD (2 * PAIR > INNER / 512 ? 2 * PAIR : INNER / 512)
+#define MOST_AHEAD (PAIRS_AHEAD * PAIR > WIDE / 512 ? PAIRS_AHEAD * PAIR : WIDE / 512)
 
 // Shared memory, in floats: the spread vectors, then one sum a warp and row, then two halves a warp and row.
 #define SUMS (BATCH * WIDEST)
@@ -43,16 +43,16 @@
 #define AT_INNER (AT_WEIGHTS + BATCH * HEADS * SPLITS * 2)
 #define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER)
 
-#define INNER_READS ((BATCH * INNER / 4 + THREADS - 1) / THREADS)
+#define WIDE_READS ((BATCH * WIDE / 4 + THREADS - 1) / THREADS)
 #define NEVER (-1e30f)
 
 typedef struct {
-  int thread, lane, warp, block, blocks;
+  int index, lane, warp, block, blocks;
 } Where;
 
 INLINE float low_half(uint bits) { return BITS_FLOAT(bits << 16); }
 INLINE float high_half(uint bits) { return BITS_FLOAT(bits & 0xffff0000u); }
-INLINE float bfloat(ushort bits) { return BITS_FLOAT((uint)bits << 16); }
+INLINE float widened(ushort bits) { return BITS_FLOAT((uint)bits << 16); }
 
 // To the nearest bfloat16, ties to even; no NaN comes here.
 INLINE ushort rounded(float value) {
@@ -101,7 +101,7 @@ INLINE void stash_normed(Where at, GLOBAL const float *x, GLOBAL const float *ga
   float squares[BATCH];
   UNROLL
   for (int b = 0; b < BATCH; ++b) squares[b] = 0.0f;
-  for (int i = at.thread; i < BATCH * HIDDEN / 4; i += THREADS) {
+  for (int i = at.index; i < BATCH * HIDDEN / 4; i += THREADS) {
     const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
     float4 v = FETCH4(x + row * HIDDEN + e);
     const float4 g = *(GLOBAL const float4 *)(gain + e);
@@ -148,8 +148,8 @@ INLINE void prefetch_rows(GLOBAL const ushort *first, GLOBAL const ushort *secon
 
 // The embedding of a token: x [BATCH, HIDDEN] = speech[token] + learned[position], the same in every row.
 INLINE void embed(Where at, GLOBAL const ushort *speech, GLOBAL const ushort *learned, GLOBAL float *x) {
-  for (int i = at.block * THREADS + at.thread; i < BATCH * HIDDEN; i += at.blocks * THREADS)
-    POST(x + i, bfloat(speech[i % HIDDEN]) + bfloat(learned[i % HIDDEN]));
+  for (int i = at.block * THREADS + at.index; i < BATCH * HIDDEN; i += at.blocks * THREADS)
+    POST(x + i, widened(speech[i % HIDDEN]) + widened(learned[i % HIDDEN]));
 }
 
 // Queries, keys and values: RMS norm, product, rotation. A pair is the two rows of a head that rotate together.
@@ -207,7 +207,10 @@ INLINE void project(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBA
                     GLOBAL const float *gain, GLOBAL const float *rope, int place, int length,
                     GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
   stash_normed(at, x, gain, shared);
-  if (task(at, 0) < 3 * HIDDEN / 2) project_pair(at, task(at, 0), w, shared, rope, place, length, query, cache);
+  UNROLL
+  for (int round = 0; round < PROJECT_AHEAD; ++round)
+    if (task(at, round) < 3 * HIDDEN / 2)
+      project_pair(at, task(at, round), w + round * PAIR, shared, rope, place, length, query, cache);
   for (int round = PROJECT_AHEAD; task(at, round) < 3 * HIDDEN / 2; ++round) {
     project_load(at, weight, round, w);
     project_pair(at, task(at, round), w, shared, rope, place, length, query, cache);
@@ -274,7 +277,7 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
       }
     }
     SYNC();
-    if (at.thread < HEAD) {
+    if (at.index < HEAD) {
       float top = NEVER, total = 0.0f, value = 0.0f;
       UNROLL
       for (int w = 0; w < WARPS; ++w) top = most_of[w] > top ? most_of[w] : top;
@@ -282,10 +285,10 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
       for (int w = 0; w < WARPS; ++w) {
         const float scale = EXP(most_of[w] - top);
         total += scale * sum_of[w];
-        value += scale * merged[w * HEAD + at.thread];
+        value += scale * merged[w * HEAD + at.index];
       }
-      POST(parts + unit * HEAD + at.thread, value);
-      if (at.thread == 0) {
+      POST(parts + unit * HEAD + at.index, value);
+      if (at.index == 0) {
         POST(weights + unit * 2, top);
         POST(weights + unit * 2 + 1, total);
       }
@@ -296,7 +299,7 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
 
 // What `attend` left, put together and spread into `shared`.
 INLINE void stash_attended(Where at, GLOBAL const float *parts, GLOBAL const float *weights, SHARED float *shared) {
-  for (int i = at.thread; i < BATCH * HIDDEN / 4; i += THREADS) {
+  for (int i = at.index; i < BATCH * HIDDEN / 4; i += THREADS) {
     const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
     const int head = (row * HEADS + e / HEAD) * SPLITS;
     float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER;
@@ -330,30 +333,32 @@ INLINE void stash_attended(Where at, GLOBAL const float *parts, GLOBAL const flo
   SYNC();
 }
 
+// WIDE of each of the rows' INNER numbers, spread into `shared`.
 INLINE void stash_inner(Where at, GLOBAL const float *inner, SHARED float *shared) {
-  float4 v[INNER_READS];  // all under way before the first is needed
+  float4 v[WIDE_READS];  // all under way before the first is needed
   UNROLL
-  for (int j = 0; j < INNER_READS; ++j) {
-    const int i = j * THREADS + at.thread;
-    if (i < BATCH * INNER / 4) v[j] = FETCH4(inner + i * 4);
+  for (int j = 0; j < WIDE_READS; ++j) {
+    const int i = j * THREADS + at.index, row = i / (WIDE / 4), e = i % (WIDE / 4) * 4;
+    if (row < BATCH) v[j] = FETCH4(inner + row * INNER + e);
   }
   UNROLL
-  for (int j = 0; j < INNER_READS; ++j) {
-    const int i = j * THREADS + at.thread;
-    const int row = i / (INNER / 4), e = i % (INNER / 4) * 4;
-    if (i < BATCH * INNER / 4) *(SHARED float4 *)(shared + row * INNER + SPREAD(e)) = v[j];
+  for (int j = 0; j < WIDE_READS; ++j) {
+    const int i = j * THREADS + at.index, row = i / (WIDE / 4), e = i % (WIDE / 4) * 4;
+    if (row < BATCH) *(SHARED float4 *)(shared + row * WIDE + SPREAD(e)) = v[j];
   }
   SYNC();
 }
 
-// A product from `width` to HIDDEN that is added to x: two warps a row, each half of it.
+// A product from `width` to HIDDEN that is added to x: two warps a row, each half of it. Rows of the weights are `stride`
+// apart.
 
 INLINE int mix_row(Where at, int round) { return (round * (WARPS / 2) + at.warp / 2) * at.blocks + at.block; }
 
-INLINE void mix_load(Where at, GLOBAL const ushort *weight, const int width, int round, LOCAL uint4 *w) {
+INLINE void mix_load(Where at, GLOBAL const ushort *weight, const int width, const int stride, int round,
+                     LOCAL uint4 *w) {
   const int row = mix_row(at, round);
   if (row >= HIDDEN) return;
-  GLOBAL const ushort *from = weight + (long)row * width + at.warp % 2 * (width / 2) + at.lane * 8;
+  GLOBAL const ushort *from = weight + (long)row * stride + at.warp % 2 * (width / 2) + at.lane * 8;
   UNROLL
   for (int c = 0; c < width / 512; ++c) w[c] = WEIGHTS(from + c * CHUNK);
 }
@@ -365,24 +370,24 @@ INLINE void mix_prefetch(Where at, GLOBAL const ushort *weight, const int width)
   }
 }
 
-INLINE void mix(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, const int width, GLOBAL const float *x,
-                GLOBAL float *y, SHARED float *shared) {
+INLINE void mix(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, const int width, const int stride,
+                GLOBAL const float *x, GLOBAL float *y, SHARED float *shared) {
   for (int round = 0; round * (WARPS / 2) * at.blocks + at.block < HIDDEN; ++round) {
-    const int row = mix_row(at, round), half = at.warp % 2;
+    const int row = mix_row(at, round), side = at.warp % 2;
     SHARED float *halves = shared + HALVES + round % 2 * WARPS * BATCH;
     float before = 0.0f, sums[BATCH];
-    if (round) mix_load(at, weight, width, round, w);
-    if (half == 0 && at.lane < BATCH && row < HIDDEN) before = FETCH(x + at.lane * HIDDEN + row);
+    if (round) mix_load(at, weight, width, stride, round, w);
+    if (side == 0 && at.lane < BATCH && row < HIDDEN) before = FETCH(x + at.lane * HIDDEN + row);
     UNROLL
     for (int b = 0; b < BATCH; ++b) sums[b] = 0.0f;
-    if (row < HIDDEN) multiply(w, 1, width / 512, shared + half * (width / 2), width, at.lane, sums);
+    if (row < HIDDEN) multiply(w, 1, width / 512, shared + side * (width / 2), width, at.lane, sums);
     UNROLL
     for (int b = 0; b < BATCH; ++b) {
       const float sum = lane_sum(sums[b]);
       if (at.lane == 0) halves[at.warp * BATCH + b] = sum;
     }
     SYNC();
-    if (half == 0 && at.lane < BATCH && row < HIDDEN)
+    if (side == 0 && at.lane < BATCH && row < HIDDEN)
       POST(y + at.lane * HIDDEN + row,
            before + (halves[at.warp * BATCH + at.lane] + halves[(at.warp + 1) * BATCH + at.lane]));
   }

@@ -33,8 +33,16 @@ def splits(config: T3Config, batch: int, blocks: int) -> int:
     return max(1, min(_MOST_SPLITS, blocks // (batch * config.heads)))
 
 
-def constants(config: T3Config, batch: int, blocks: int, warps: int = WARPS) -> str:
-    """The definitions that phases.h expects."""
+def constants(
+    config: T3Config,
+    batch: int,
+    blocks: int,
+    *,
+    warps: int = WARPS,
+    pieces: int = 1,
+    ahead: tuple[int, int, int] = (1, 2, 2),
+) -> str:
+    """The definitions that phases.h expects. `ahead`: for queries, keys and values; for the gate; for the logits."""
     values = {
         "HIDDEN": config.hidden,
         "HEADS": config.heads,
@@ -45,6 +53,11 @@ def constants(config: T3Config, batch: int, blocks: int, warps: int = WARPS) -> 
         "EPSILON": f"{config.norm_eps!r}f",
         "WARPS": warps,
         "SPLITS": splits(config, batch, blocks),
+        "PIECES": pieces,
+        "PROJECT_AHEAD": ahead[0],
+        "GATE_AHEAD": ahead[1],
+        "HEAD_AHEAD": ahead[2],
+        "PAIRS_AHEAD": max(1, *ahead),
     }
     return "".join(f"#define {name} {value}\n" for name, value in values.items())
 

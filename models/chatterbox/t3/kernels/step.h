@@ -2,7 +2,7 @@
 //
 // Every block must be resident at once: the grid is no larger than the device's processors. Before it waits, a block
 // issues the loads of its next weights (registers) and brings the ones after near (PREFETCH): memory is read while blocks
-// wait for each other.
+// wait for each other. PIECES is 1.
 
 typedef struct {
   GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
@@ -20,7 +20,8 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   uint4 w[MOST_AHEAD];
   int met = 0, failed = place >= length;
   if (failed) place = position = 0;
-  project_load(at, of.qkv, 0, w);
+  UNROLL
+  for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, of.qkv, round, w + round * PAIR);
   mix_prefetch(at, of.out, HIDDEN);
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
   for (int layer = 0; layer < LAYERS; ++layer) {
@@ -32,19 +33,19 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     GLOBAL ushort *cache = caches[layer];
     MEET(at, counters, &met, &failed);
     project(at, w, qkv, x, gain, of.rope + place * HEAD, place, length, query, cache, shared);
-    mix_load(at, out, HIDDEN, 0, w);
+    mix_load(at, out, HIDDEN, HIDDEN, 0, w);
     gate_prefetch(at, gate_up);
     MEET(at, counters, &met, &failed);
     attend(at, query, cache, place, length, parts, weights, shared);
     MEET(at, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
-    mix(at, w, out, HIDDEN, x, x, shared);
+    mix(at, w, out, HIDDEN, HIDDEN, x, x, shared);
     UNROLL
     for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
     mix_prefetch(at, down, INNER);
     MEET(at, counters, &met, &failed);
     gate(at, w, gate_up, x, gain + HIDDEN, inner, shared);
-    mix_load(at, down, INNER, 0, w);
+    mix_load(at, down, INNER, INNER, 0, w);
     if (layer + 1 < LAYERS) {
       project_prefetch(at, qkv + 3L * HIDDEN * HIDDEN);
       mix_prefetch(at, out + (long)HIDDEN * HIDDEN, HIDDEN);
@@ -53,8 +54,12 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     }
     MEET(at, counters, &met, &failed);
     stash_inner(at, inner, shared);
-    mix(at, w, down, INNER, x, x, shared);
-    if (layer + 1 < LAYERS) project_load(at, qkv + 3L * HIDDEN * HIDDEN, 0, w);
+    mix(at, w, down, INNER, INNER, x, x, shared);
+    if (layer + 1 < LAYERS) {
+      UNROLL
+      for (int round = 0; round < PROJECT_AHEAD; ++round)
+        project_load(at, qkv + 3L * HIDDEN * HIDDEN, round, w + round * PAIR);
+    }
   }
   UNROLL
   for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);

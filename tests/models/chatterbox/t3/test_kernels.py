@@ -67,7 +67,7 @@ def pointers(arrays: list[npt.NDArray[np.uint16]]) -> ctypes.Array[ctypes.c_void
 
 def emulated(model: T3, batch: int, *, blocks: int, warps: int, backward: bool = False, change: str = "") -> Step:
     """(token, place, position, caches) -> logits; writes into the caches as the kernel does."""
-    text = source.constants(model.config, batch, blocks, warps) + change
+    text = source.constants(model.config, batch, blocks, warps=warps) + change
     text += Path(__file__).with_name("emulation.h").read_text()
     text += source.joined(("phases.h", "step.h")) + _ENTRY
     library = ctypes.CDLL(str(compile_c("t3-emulated", text, [_FLAGS], after=("-lm",))))

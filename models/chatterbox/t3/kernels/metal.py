@@ -1,0 +1,215 @@
+"""A step of T3's Llama as five or six Metal kernels a layer, the same phases as the CUDA kernel's.
+
+Metal gives no promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
+each phase is a launch. What is tested is the arithmetic and the order of the launches, on a CPU (the tests run these
+bodies as fibers); no machine with Metal has compiled or run them. So `PhasedStep` is not what Metal gets by default:
+whoever has one compares it with `T3.advance` (`loadtest/t3_kernels.py`) first.
+
+The caches are written in place, as fused.py says. MLX launches in order, and each phase reads what one before returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from models.backend import mx, on_cpu
+from models.chatterbox.config import T3Config
+from models.chatterbox.t3 import cache as caches
+from models.chatterbox.t3.cache import Cache
+from models.chatterbox.t3.kernels.source import HEAD, LANES, constants, fits, joined, splits
+from models.chatterbox.t3.kernels.weights import pack
+from models.chatterbox.t3.network import T3
+
+_SHARED_BYTES = 32 << 10  # of a threadgroup
+_WARPS = 8  # a block: a kernel of many registers may hold no more
+_BLOCKS = 128  # between which attention's heads and rows are shared out
+
+Launch = Callable[["Phase", int, int, list[mx.array], list[tuple[int, ...]]], list[mx.array]]
+"""(phase, rows, blocks, inputs, shapes of the outputs) -> outputs, float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One kernel: its arrays by name, and its body in the words of phases.h."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    body: str
+
+
+PROJECT = Phase(
+    "project",
+    ("qkv", "x", "gains", "rope", "place", "layer", "cache"),
+    ("query",),
+    """
+  GLOBAL const ushort *weight = (GLOBAL const ushort *)qkv + (long)layer * 3 * HIDDEN * HIDDEN;
+  project(at, w, weight, x, gains + layer * 2 * HIDDEN, rope + place[0] * HEAD, place[0], (int)cache_shape[2], query,
+          (GLOBAL ushort *)cache, shared);
+""",
+)
+ATTEND = Phase(
+    "attend",
+    ("query", "place", "cache"),
+    ("parts", "weights"),
+    """
+  attend(at, query, (GLOBAL const ushort *)cache, place[0], (int)cache_shape[2], parts, weights, shared);
+""",
+)
+OUT = Phase(
+    "out",
+    ("out", "parts", "weights", "x", "layer"),
+    ("y",),
+    """
+  GLOBAL const ushort *weight = (GLOBAL const ushort *)out + (long)layer * HIDDEN * HIDDEN;
+  mix_load(at, weight, HIDDEN, HIDDEN, 0, w);
+  stash_attended(at, parts, weights, shared);
+  mix(at, w, weight, HIDDEN, HIDDEN, x, y, shared);
+""",
+)
+GATE = Phase(
+    "gate",
+    ("gate_up", "x", "gains", "layer"),
+    ("inner",),
+    """
+  GLOBAL const ushort *weight = (GLOBAL const ushort *)gate_up + (long)layer * 2 * INNER * HIDDEN;
+  gate(at, w, weight, x, gains + (layer * 2 + 1) * HIDDEN, inner, shared);
+""",
+)
+DOWN = Phase(
+    "down",
+    ("down", "inner", "x", "layer", "piece"),
+    ("y",),
+    """
+  GLOBAL const ushort *weight = (GLOBAL const ushort *)down + (long)layer * HIDDEN * INNER + piece * WIDE;
+  mix_load(at, weight, WIDE, INNER, 0, w);
+  stash_inner(at, inner + piece * WIDE, shared);
+  mix(at, w, weight, WIDE, INNER, x, y, shared);
+""",
+)
+LOGITS = Phase(
+    "logits",
+    ("head", "x", "gains"),
+    ("logits",),
+    """
+  logits_of(at, w, (GLOBAL const ushort *)head, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
+""",
+)
+PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
+
+_BEGIN = """
+  threadgroup float4 room[(SHARED_FLOATS + 3) / 4];
+  threadgroup float *shared = (threadgroup float *)room;
+  const int index = (int)thread_index_in_threadgroup;
+  const Where at = {index, index % LANES, index / LANES, (int)threadgroup_position_in_grid.x,
+                    (int)threadgroups_per_grid.x};
+  uint4 w[MOST_AHEAD];
+  (void)w;
+"""
+
+
+def header(config: T3Config, rows: int) -> str:
+    """The definitions of phases.h for Metal, and phases.h."""
+    return phase_constants(config, rows) + joined(("metal.h", "phases.h"))
+
+
+def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
+    """What phases.h expects where each phase is a kernel: nothing is loaded ahead."""
+    return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0))
+
+
+def pieces(config: T3Config, rows: int) -> int:
+    """Parts of the inner row, so that a block's shared memory holds one of each row, and its sums."""
+    count = 1
+    while 4 * rows * (config.inner // count) + 4 * 3 * _WARPS * rows > _SHARED_BYTES:
+        count *= 2
+    return count
+
+
+class PhasedStep:
+    """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Only where `available`."""
+
+    def __init__(self, network: T3, positions: int = 8192, launch: Launch | None = None) -> None:
+        """For caches of at most `positions` rows. `launch` replaces Metal's."""
+        self.config, self.positions = network.config, positions
+        self._weights = pack(network, positions)
+        self._numbers = [mx.array(number, dtype=mx.int32) for number in range(max(2, network.config.layers))]
+        mx.eval(self._numbers)
+        self._launch = launch or self._metal
+        self._kernels: dict[tuple[str, int], Any] = {}
+
+    @staticmethod
+    def available(network: T3) -> bool:
+        """Whether this step can stand in for `network.advance`."""
+        return (
+            not on_cpu()
+            and bool(mx.metal.is_available())
+            and network.dtype == mx.bfloat16
+            and network.bits == 0
+            and all(
+                fits(network.config, rows) and network.config.inner % (512 * pieces(network.config, rows)) == 0
+                for rows in (1, 2)
+            )
+        )
+
+    def _metal(
+        self, phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
+    ) -> list[mx.array]:
+        if (phase.name, rows) not in self._kernels:
+            self._kernels[phase.name, rows] = mx.fast.metal_kernel(
+                name=f"nightingale_t3_{phase.name}_{rows}",
+                input_names=list(phase.inputs),
+                output_names=list(phase.outputs),
+                source=_BEGIN + phase.body,
+                header=header(self.config, rows),
+                ensure_row_contiguous=False,  # a copy would be written in the cache's place
+            )
+        outputs: list[mx.array] = self._kernels[phase.name, rows](
+            inputs=inputs,
+            output_shapes=shapes,
+            output_dtypes=[mx.float32] * len(shapes),
+            grid=(blocks * _WARPS * LANES, 1, 1),
+            threadgroup=(_WARPS * LANES, 1, 1),
+        )
+        return outputs
+
+    def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
+        """As FusedStep's; a place beyond the last row is the caller's error, and is not looked at."""
+        config, of, launch = self.config, self._weights, self._launch
+        rows, hidden = caches.rows(cache), config.hidden
+        if tokens.shape != (1,) or caches.capacity(cache) > self.positions:
+            raise ValueError(f"one token, and bfloat16 caches of at most {self.positions} rows, are expected")
+        x = of.speech[tokens].astype(mx.float32) + mx.take(of.learned, place[1:], axis=0).astype(mx.float32)
+        x = mx.contiguous(mx.broadcast_to(x, (rows, hidden)))
+        heads = rows * config.heads * splits(config, rows, _BLOCKS)
+        for layer, (kept,) in enumerate(cache):
+            at = self._numbers[layer]
+            (query,) = launch(
+                PROJECT,
+                rows,
+                _blocks(3 * hidden // 2, _WARPS),
+                [of.qkv, x, of.gains, of.rope, place, at, kept],
+                [(rows, hidden)],
+            )
+            parts, weights = launch(ATTEND, rows, heads, [query, place, kept], [(heads, HEAD), (heads, 2)])
+            mixing = _blocks(hidden, _WARPS // 2)
+            (x,) = launch(OUT, rows, mixing, [of.out, parts, weights, x, at], [(rows, hidden)])
+            (inner,) = launch(
+                GATE, rows, _blocks(config.inner, _WARPS), [of.gate_up, x, of.gains, at], [(rows, config.inner)]
+            )
+            for piece in range(pieces(config, rows)):
+                (x,) = launch(DOWN, rows, mixing, [of.down, inner, x, at, self._numbers[piece]], [(rows, hidden)])
+        (logits,) = launch(
+            LOGITS,
+            rows,
+            _blocks(-(-config.speech_vocabulary // 2), _WARPS),
+            [of.head, x, of.gains],
+            [(rows, 1, config.speech_vocabulary)],
+        )
+        return logits, cache
+
+
+def _blocks(tasks: int, each: int) -> int:
+    return -(-tasks // each)
