@@ -1,4 +1,4 @@
-"""The command `nightingale`: serve, say, translate, models (list, pull, verify), bench.
+"""The command `nightingale`: serve, say, translate, voices (add, list, remove), models (list, pull, verify), bench.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -16,9 +16,10 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import __version__
+from app import __version__, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
+from models.contract import SAMPLING_RANGES, Sampling
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -118,6 +119,13 @@ def _parser() -> _Parser:
     say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
     say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
     say.add_argument("--seed", type=_integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
+    for name, (low, high) in SAMPLING_RANGES.items():
+        say.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=_number(low, high),
+            metavar="X",
+            help=f"{low:g} to {high:g}, for models that take it (default: the model's)",
+        )
     say.set_defaults(run=_say)
 
     translate = commands.add_parser("translate", parents=[common], help="translate a text")
@@ -128,6 +136,9 @@ def _parser() -> _Parser:
     translate.add_argument("--format", choices=("text", "markdown", "html"), default="text", help="what TEXT is")
     translate.add_argument("--beams", type=_integer(1, 8), default=1, help="hypotheses to keep, 1 to 8 (default 1)")
     translate.set_defaults(run=_translate)
+
+    voices = commands.add_parser("voices", help="add, list and remove voices made from recordings")
+    voicecommands.add_arguments(voices.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
     models = commands.add_parser("models", help="list, pull and verify models")
     actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -270,6 +281,7 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
         lang=arguments.lang,
         speed=arguments.speed,
         seed=arguments.seed,
+        sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
         translate_to=arguments.translate_to,
         source=arguments.source,
         translate_model=arguments.translate_model,

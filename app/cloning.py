@@ -23,6 +23,7 @@ from app.jobs import CancelToken, ModelStatus, Priority
 from app.library import Catalogue
 from app.text.errors import UnsupportedLanguageError
 from app.text.languages import normalize_language
+from app.voices import GENDERS
 from app.voicestore import MAX_NAME, SAMPLE_RATE, StoredVoice, VoiceStore, is_voice_id
 from app.worker import ModelWorker
 from models.contract import (
@@ -44,7 +45,6 @@ T = TypeVar("T")
 MIN_SECONDS: Final = 1.0
 # Recordings that are in memory at once; others wait on disk, where the parser puts them.
 UPLOADS: Final = 2
-GENDERS: Final = ("female", "male")
 
 # A voice and the model it is for.
 Key = tuple[str, str]

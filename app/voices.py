@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 from models.contract import Synthesizer, Voice
 
+# What may be said of a cloned voice's speaker.
+GENDERS = ("female", "male")
+
 # Each name with how it sounds at OpenAI; the order decides which voice of that gender it gets.
 OPENAI_VOICES: dict[str, str] = {
     "alloy": "female",
