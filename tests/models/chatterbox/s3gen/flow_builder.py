@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from loadtest.s3gen_steps import random_weights
 from models.backend import mx
 from models.chatterbox.config import (
     ENGLISH,
@@ -17,7 +18,7 @@ from models.chatterbox.config import (
     SpeakerConfig,
 )
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.weights import load_weights, shapes
+from models.chatterbox.s3gen.weights import load_weights
 
 SMALL = replace(
     ENGLISH,
@@ -32,18 +33,9 @@ PROMPT, SPOKEN = 9, 14
 FRAMES = 2 * (PROMPT + SPOKEN)
 
 
-def arrays(config: ChatterboxConfig, seed: int = 0) -> dict[str, mx.array]:
+def arrays(config: ChatterboxConfig) -> dict[str, mx.array]:
     """Random arrays under the official names: norms around 1, biases around 0."""
-    rng = np.random.default_rng(seed)
-    found = {}
-    for name, shape in shapes(config).items():
-        drawn = rng.standard_normal(shape, dtype=np.float32)
-        if len(shape) == 1:
-            drawn = 0.2 * drawn + (1.0 if name.endswith("weight") else 0.0)
-        else:
-            drawn *= 1.0 if "embedding" in name else float(np.prod(shape[1:])) ** -0.5
-        found[name] = mx.array(drawn.astype(np.float32))
-    return found
+    return random_weights(config)
 
 
 @cache
