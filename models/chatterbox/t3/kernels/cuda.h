@@ -24,7 +24,14 @@ INLINE uint4 WEIGHTS(const ushort *from) {
   return v;
 }
 
-INLINE void PREFETCH(const ushort *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+// `count` weights (a multiple of 64) into L2: one instruction of one lane where there is one, else one a cache line.
+INLINE void PREFETCH(int lane, const ushort *from, int count) {
+#if __CUDA_ARCH__ >= 900
+  if (lane == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(count * 2) : "memory");
+#else
+  for (int at = lane * 64; at < count; at += 32 * 64) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+#endif
+}
 
 INLINE float FETCH(const float *from) {
   float v;
@@ -41,7 +48,7 @@ INLINE float4 FETCH4(const float *from) {
   return v;
 }
 
-INLINE uint4 FETCH_CACHE(const ushort *from) {
+INLINE uint4 FETCH8(const ushort *from) {
   uint4 v;
   asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -52,6 +59,10 @@ INLINE uint4 FETCH_CACHE(const ushort *from) {
 
 INLINE void POST(float *to, float value) { asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory"); }
 
+INLINE void POST_HALF(ushort *to, ushort value) {
+  asm volatile("st.global.cg.u16 [%0], %1;" ::"l"(to), "h"(value) : "memory");
+}
+
 #define ANY(v) __syncthreads_or(v)
 
 // counters, [32] ints, all 0 when a step begins and when it has ended.
@@ -61,14 +72,18 @@ INLINE void POST(float *to, float value) { asm volatile("st.global.cg.f32 [%0], 
 
 // All blocks arrive, then all go on; the count only grows within a step. Only a block's first thread knows of failure.
 // Two seconds without the others mean that something else holds a processor: the step is given up, no block waits again.
-INLINE void meet(const int blocks, const int thread, int *counters, int *met, int *failed) {
+INLINE void arrive(const int thread, int *counters, int *met, int *failed) {
   __syncthreads();
   ++*met;
+  if (thread == 0 && !*failed)
+    asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counters + ARRIVALS) : "memory");
+}
+
+INLINE void wait(const int blocks, const int thread, int *counters, int *met, int *failed) {
   if (thread == 0 && !*failed) {
     const int wanted = *met * blocks;
     int seen;
     long long since = 0;
-    asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counters + ARRIVALS) : "memory");
     for (int turn = 1;; ++turn) {
       asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(counters + ARRIVALS) : "memory");
       if (seen >= wanted) break;
@@ -83,7 +98,8 @@ INLINE void meet(const int blocks, const int thread, int *counters, int *met, in
   }
   __syncthreads();
 }
-#define MEET(at, counters, met, failed) meet((at).blocks, (at).index, counters, met, failed)
+#define ARRIVE(at, counters, met, failed) arrive((at).index, counters, met, failed)
+#define WAIT(at, counters, met, failed) wait((at).blocks, (at).index, counters, met, failed)
 
 // The last block to leave clears the counters: nobody looks at them any more.
 INLINE void part(const int blocks, const int thread, int *counters) {

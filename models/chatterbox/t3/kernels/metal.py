@@ -55,7 +55,9 @@ ATTEND = Phase(
     ("query", "place", "cache"),
     ("parts", "weights"),
     """
-  attend(at, query, (GLOBAL const ushort *)cache, place[0], (int)cache_shape[2], parts, weights, shared);
+  GLOBAL const ushort *kept = (GLOBAL const ushort *)cache;
+  attend_load(at, kept, place[0], (int)cache_shape[2], w);
+  attend(at, w, query, kept, place[0], (int)cache_shape[2], (GLOBAL ushort *)parts, weights, shared);
 """,
 )
 OUT = Phase(
@@ -65,7 +67,7 @@ OUT = Phase(
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)out + (long)layer * HIDDEN * HIDDEN;
   mix_load(at, weight, HIDDEN, HIDDEN, 0, w);
-  stash_attended(at, parts, weights, shared);
+  stash_attended(at, (GLOBAL const ushort *)parts, weights, shared);
   mix(at, w, weight, HIDDEN, HIDDEN, x, y, shared);
 """,
 )
@@ -75,7 +77,7 @@ GATE = Phase(
     ("inner",),
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)gate_up + (long)layer * 2 * INNER * HIDDEN;
-  gate(at, w, weight, x, gains + (layer * 2 + 1) * HIDDEN, inner, shared);
+  gate(at, w, weight, x, gains + (layer * 2 + 1) * HIDDEN, (GLOBAL ushort *)inner, shared);
 """,
 )
 DOWN = Phase(
@@ -85,7 +87,7 @@ DOWN = Phase(
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)down + (long)layer * HIDDEN * INNER + piece * WIDE;
   mix_load(at, weight, WIDE, INNER, 0, w);
-  stash_inner(at, inner + piece * WIDE, shared);
+  stash_inner(at, (GLOBAL const ushort *)inner + piece * WIDE, shared);
   mix(at, w, weight, WIDE, INNER, x, y, shared);
 """,
 )
@@ -193,11 +195,11 @@ class PhasedStep:
                 [of.qkv, x, of.gains, of.rope, place, at, kept],
                 [(rows, hidden)],
             )
-            parts, weights = launch(ATTEND, rows, heads, [query, place, kept], [(heads, HEAD), (heads, 2)])
+            parts, weights = launch(ATTEND, rows, heads, [query, place, kept], [(heads, HEAD // 2), (heads, 2)])
             mixing = _blocks(hidden, _WARPS // 2)
             (x,) = launch(OUT, rows, mixing, [of.out, parts, weights, x, at], [(rows, hidden)])
             (inner,) = launch(
-                GATE, rows, _blocks(config.inner, _WARPS), [of.gate_up, x, of.gains, at], [(rows, config.inner)]
+                GATE, rows, _blocks(config.inner, _WARPS), [of.gate_up, x, of.gains, at], [(rows, config.inner // 2)]
             )
             for piece in range(pieces(config, rows)):
                 (x,) = launch(DOWN, rows, mixing, [of.down, inner, x, at, self._numbers[piece]], [(rows, hidden)])

@@ -7,11 +7,13 @@
 //   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD             pairs of rows that a warp loads before it needs them,
 //                                                               and the most of these, at least 1
 //   INLINE GLOBAL SHARED LOCAL UNROLL                           qualifiers, and the hint to unroll the next loop
-//   FETCH FETCH4 FETCH_CACHE POST                               exchange between blocks: past any cache of one block
-//   WEIGHTS PREFETCH                                            16 bytes of weights, read once; a hint to bring a line near
+//   FETCH FETCH4 FETCH8 POST POST_HALF                          exchange between blocks, past any cache of one block: a
+//                                                               float, four, eight bfloat16; a float, a bfloat16
+//   WEIGHTS PREFETCH                                            eight weights, read once; a hint to bring a row near
 //   LANE_XOR(v, mask) SYNC()                                    shuffle in a warp; barrier of a block
 //   BITS_FLOAT FLOAT_BITS EXP RSQRT                             arithmetic
-// Weights and the cache are bfloat16, kept as ushort; everything between them is fp32.
+// Weights and the cache are bfloat16, kept as ushort, and so are the wide rows that every block reads: attention's and the
+// feed-forward's. Sums and the residual stream are fp32.
 //
 // A product is one warp a row (or pair of rows, or half a row): each lane reads 8 weights at a time. Its vectors lie in
 // shared memory, spread so that the 32 lanes' reads of 16 bytes do not collide (SPREAD). The loads of a phase are apart
@@ -38,12 +40,12 @@
 
 // What blocks exchange, in floats.
 #define AT_QUERY (BATCH * HIDDEN)
-#define AT_PARTS (AT_QUERY + BATCH * HIDDEN)
-#define AT_WEIGHTS (AT_PARTS + BATCH * HEADS * SPLITS * HEAD)
-#define AT_INNER (AT_WEIGHTS + BATCH * HEADS * SPLITS * 2)
-#define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER)
+#define AT_WEIGHTS (AT_QUERY + BATCH * HIDDEN)
+#define AT_PARTS (AT_WEIGHTS + BATCH * HEADS * SPLITS * 2)
+#define AT_INNER (AT_PARTS + BATCH * HEADS * SPLITS * HEAD / 2)
+#define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER / 2)
 
-#define WIDE_READS ((BATCH * WIDE / 4 + THREADS - 1) / THREADS)
+#define WIDE_READS ((BATCH * WIDE / 8 + THREADS - 1) / THREADS)
 #define NEVER (-1e30f)
 
 typedef struct {
@@ -60,13 +62,13 @@ INLINE ushort rounded(float value) {
   return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-INLINE float lane_sum(float v) {
-  v += LANE_XOR(v, 16);
-  v += LANE_XOR(v, 8);
-  v += LANE_XOR(v, 4);
-  v += LANE_XOR(v, 2);
-  v += LANE_XOR(v, 1);
-  return v;
+// Each of `count` numbers summed over the lanes, side by side.
+INLINE void lane_sums(LOCAL float *v, const int count) {
+  UNROLL
+  for (int mask = 16; mask > 0; mask /= 2) {
+    UNROLL
+    for (int i = 0; i < count; ++i) v[i] += LANE_XOR(v[i], mask);
+  }
 }
 
 // sums[r * BATCH + b] += row r of `w` (`count` reads each) times vector b of `x`, which are `stride` floats apart.
@@ -114,19 +116,46 @@ INLINE void stash_normed(Where at, GLOBAL const float *x, GLOBAL const float *ga
     v.w *= g.w;
     *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = v;
   }
+  lane_sums(squares, BATCH);
   UNROLL
-  for (int b = 0; b < BATCH; ++b) {
-    const float sum = lane_sum(squares[b]);
-    if (at.lane == 0) shared[SUMS + at.warp * BATCH + b] = sum;
-  }
+  for (int b = 0; b < BATCH; ++b)
+    if (at.lane == b) shared[SUMS + at.warp * BATCH + b] = squares[b];
   SYNC();
 }
 
-INLINE float inverse_rms(SHARED const float *shared, int row) {
+// Of the row that is the lane's, modulo BATCH.
+INLINE float inverse_rms(Where at, SHARED const float *shared) {
   float sum = 0.0f;
   UNROLL
-  for (int w = 0; w < WARPS; ++w) sum += shared[SUMS + w * BATCH + row];
+  for (int w = 0; w < WARPS; ++w) sum += shared[SUMS + w * BATCH + at.lane % BATCH];
   return RSQRT(sum * (1.0f / HIDDEN) + EPSILON);
+}
+
+// Eight bfloat16, times `scale`, added to y.
+INLINE void add_halves(uint4 v, float scale, LOCAL float *y) {
+  y[0] += scale * low_half(v.x);
+  y[1] += scale * high_half(v.x);
+  y[2] += scale * low_half(v.y);
+  y[3] += scale * high_half(v.y);
+  y[4] += scale * low_half(v.z);
+  y[5] += scale * high_half(v.z);
+  y[6] += scale * low_half(v.w);
+  y[7] += scale * high_half(v.w);
+}
+
+// Eight numbers from e on (a multiple of 8), spread into a row.
+INLINE void stash_eight(LOCAL const float *y, int e, SHARED float *row) {
+  float4 lo, hi;
+  lo.x = y[0];
+  lo.y = y[1];
+  lo.z = y[2];
+  lo.w = y[3];
+  hi.x = y[4];
+  hi.y = y[5];
+  hi.z = y[6];
+  hi.w = y[7];
+  *(SHARED float4 *)(row + SPREAD(e)) = lo;
+  *(SHARED float4 *)(row + SPREAD(e) + 128) = hi;
 }
 
 INLINE int task(Where at, int round) { return (round * WARPS + at.warp) * at.blocks + at.block; }
@@ -136,14 +165,6 @@ INLINE void load_rows(GLOBAL const ushort *first, GLOBAL const ushort *second, i
   for (int c = 0; c < ROW; ++c) w[c] = WEIGHTS(first + c * CHUNK + lane * 8);
   UNROLL
   for (int c = 0; c < ROW; ++c) w[ROW + c] = WEIGHTS(second + c * CHUNK + lane * 8);
-}
-
-// A cache line is 64 weights.
-INLINE void prefetch_rows(GLOBAL const ushort *first, GLOBAL const ushort *second, int lane) {
-  for (int line = lane; line < HIDDEN / 64; line += LANES) {
-    PREFETCH(first + line * 64);
-    PREFETCH(second + line * 64);
-  }
 }
 
 // The embedding of a token: x [BATCH, HIDDEN] = speech[token] + learned[position], the same in every row.
@@ -166,40 +187,41 @@ INLINE void project_load(Where at, GLOBAL const ushort *weight, int round, LOCAL
 INLINE void project_prefetch(Where at, GLOBAL const ushort *weight) {
   for (int round = 0; task(at, round) < 3 * HIDDEN / 2; ++round) {
     GLOBAL const ushort *row = weight + (long)project_row(task(at, round)) * HIDDEN;
-    prefetch_rows(row, row + 32 * HIDDEN, at.lane);
+    PREFETCH(at.lane, row, HIDDEN);
+    PREFETCH(at.lane, row + 32 * HIDDEN, HIDDEN);
   }
 }
 
 // `rope` is [64]: 32 cosines, 32 sines of this place. Keys and values go to row `place` of cache [BATCH, 2 HEADS,
 // length, 64], queries to [BATCH, HIDDEN], scaled for attention.
-INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, SHARED const float *shared, GLOBAL const float *rope,
-                         int place, int length, GLOBAL float *query, GLOBAL ushort *cache) {
-  float sums[2 * BATCH];
+INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, SHARED const float *shared, float inverse,
+                         GLOBAL const float *rope, int place, int length, GLOBAL float *query, GLOBAL ushort *cache) {
+  float sums[2 * BATCH], first = 0.0f, second = 0.0f;
   UNROLL
   for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
   multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  lane_sums(sums, 2 * BATCH);
   UNROLL
   for (int b = 0; b < BATCH; ++b) {
-    float first = lane_sum(sums[b]), second = lane_sum(sums[BATCH + b]);
-    if (at.lane == b) {
-      const int which = pair / (HIDDEN / 2), head = pair % (HIDDEN / 2) / 32, d = pair % 32;
-      const float scale = inverse_rms(shared, b);
-      first *= scale;
-      second *= scale;
-      if (which < 2) {
-        const float c = rope[d], s = rope[32 + d], turned = first * c - second * s;
-        second = second * c + first * s;
-        first = turned;
-      }
-      if (which == 0) {
-        POST(query + b * HIDDEN + head * HEAD + d, first * 0.125f);
-        POST(query + b * HIDDEN + head * HEAD + 32 + d, second * 0.125f);
-      } else {
-        GLOBAL ushort *row = cache + ((long)((2 * b + which - 1) * HEADS + head) * length + place) * HEAD + d;
-        row[0] = rounded(first);
-        row[32] = rounded(second);
-      }
-    }
+    first = at.lane == b ? sums[b] : first;
+    second = at.lane == b ? sums[BATCH + b] : second;
+  }
+  if (at.lane >= BATCH) return;
+  const int which = pair / (HIDDEN / 2), head = pair % (HIDDEN / 2) / 32, d = pair % 32;
+  first *= inverse;
+  second *= inverse;
+  if (which < 2) {
+    const float c = rope[d], s = rope[32 + d], turned = first * c - second * s;
+    second = second * c + first * s;
+    first = turned;
+  }
+  if (which == 0) {
+    POST(query + at.lane * HIDDEN + head * HEAD + d, first * 0.125f);
+    POST(query + at.lane * HIDDEN + head * HEAD + 32 + d, second * 0.125f);
+  } else {
+    GLOBAL ushort *row = cache + ((long)((2 * at.lane + which - 1) * HEADS + head) * length + place) * HEAD + d;
+    POST_HALF(row, rounded(first));
+    POST_HALF(row + 32, rounded(second));
   }
 }
 
@@ -207,58 +229,83 @@ INLINE void project(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBA
                     GLOBAL const float *gain, GLOBAL const float *rope, int place, int length,
                     GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
   stash_normed(at, x, gain, shared);
+  const float inverse = inverse_rms(at, shared);
   UNROLL
   for (int round = 0; round < PROJECT_AHEAD; ++round)
     if (task(at, round) < 3 * HIDDEN / 2)
-      project_pair(at, task(at, round), w + round * PAIR, shared, rope, place, length, query, cache);
+      project_pair(at, task(at, round), w + round * PAIR, shared, inverse, rope, place, length, query, cache);
   for (int round = PROJECT_AHEAD; task(at, round) < 3 * HIDDEN / 2; ++round) {
     project_load(at, weight, round, w);
-    project_pair(at, task(at, round), w, shared, rope, place, length, query, cache);
+    project_pair(at, task(at, round), w, shared, inverse, rope, place, length, query, cache);
   }
 }
 
 // Attention of one query a row and head over rows 0..place of the cache, in SPLITS parts: softmax's sums so far go to
 // `parts` [BATCH, HEADS, SPLITS, 64] and `weights` [.., 2] (largest score, sum). Eight lanes share a cached row.
-INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cache, int place, int length,
-                   GLOBAL float *parts, GLOBAL float *weights, SHARED float *shared) {
+
+INLINE int part_rows(int place) { return (place + SPLITS) / SPLITS; }
+
+INLINE GLOBAL const ushort *part_keys(Where at, int unit, int length, GLOBAL const ushort *cache) {
+  const int head = unit / SPLITS;  // of all rows' heads
+  return cache + (long)(head + head / HEADS * HEADS) * length * HEAD + at.lane % 8 * 8;
+}
+
+// The first rows that a block reads, but for the one that is still to be written: kv is [2].
+INLINE void attend_load(Where at, GLOBAL const ushort *cache, int place, int length, LOCAL uint4 *kv) {
+  const int row = at.block % SPLITS * part_rows(place) + at.warp * 4 + at.lane / 8;
+  if (at.block >= BATCH * HEADS * SPLITS || row >= place) return;
+  GLOBAL const ushort *keys = part_keys(at, at.block, length, cache);
+  kv[0] = FETCH8(keys + row * HEAD);
+  kv[1] = FETCH8(keys + ((long)HEADS * length + row) * HEAD);
+}
+
+INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *query, GLOBAL const ushort *cache, int place,
+                   int length, GLOBAL ushort *parts, GLOBAL float *weights, SHARED float *shared) {
   SHARED float *merged = shared, *most_of = shared + WARPS * HEAD, *sum_of = most_of + WARPS;
   const int group = at.lane / 8, part = at.lane % 8 * 8;
   for (int unit = at.block; unit < BATCH * HEADS * SPLITS; unit += at.blocks) {
-    const int split = unit % SPLITS, head = unit / SPLITS;  // of all rows' heads
-    const int per = (place + SPLITS) / SPLITS, start = split * per;
+    const int per = part_rows(place), start = unit % SPLITS * per;
     const int stop = start + per < place + 1 ? start + per : place + 1;
-    GLOBAL const ushort *keys = cache + (long)(head + head / HEADS * HEADS) * length * HEAD + part;
-    GLOBAL const ushort *values = keys + (long)HEADS * length * HEAD;
-    const float4 lo = FETCH4(query + head * HEAD + part), hi = FETCH4(query + head * HEAD + part + 4);
+    GLOBAL const ushort *keys = part_keys(at, unit, length, cache), *values = keys + (long)HEADS * length * HEAD;
+    const float4 lo = FETCH4(query + unit / SPLITS * HEAD + part), hi = FETCH4(query + unit / SPLITS * HEAD + part + 4);
     float most = NEVER, sum = 0.0f, y[8];
+    uint4 next_k = kv[0], next_v = kv[1];
+    if (unit != at.block && start + at.warp * 4 + group < stop) {
+      next_k = FETCH8(keys + (start + at.warp * 4 + group) * HEAD);
+      next_v = FETCH8(values + (start + at.warp * 4 + group) * HEAD);
+    }
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
     for (int base = start + at.warp * 4; base < stop; base += WARPS * 4) {
-      const int live = base + group < stop;
-      const int row = live ? base + group : stop - 1;
-      const uint4 k = FETCH_CACHE(keys + row * HEAD), v = FETCH_CACHE(values + row * HEAD);
+      const int row = base + group, live = row < stop, next = row + WARPS * 4;
+      uint4 k = next_k, v = next_v;
+      if (row == place) {  // written after `attend_load`
+        k = FETCH8(keys + row * HEAD);
+        v = FETCH8(values + row * HEAD);
+      }
+      if (next < stop) {
+        next_k = FETCH8(keys + next * HEAD);
+        next_v = FETCH8(values + next * HEAD);
+      }
       float score = low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
                     low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
       score += LANE_XOR(score, 1);
       score += LANE_XOR(score, 2);
       score += LANE_XOR(score, 4);
-      const float top = live && score > most ? score : most;
-      const float keep = EXP(most - top), add = live ? EXP(score - top) : 0.0f;
-      most = top;
-      sum = sum * keep + add;
-      y[0] = y[0] * keep + add * low_half(v.x);
-      y[1] = y[1] * keep + add * high_half(v.x);
-      y[2] = y[2] * keep + add * low_half(v.y);
-      y[3] = y[3] * keep + add * high_half(v.y);
-      y[4] = y[4] * keep + add * low_half(v.z);
-      y[5] = y[5] * keep + add * high_half(v.z);
-      y[6] = y[6] * keep + add * low_half(v.w);
-      y[7] = y[7] * keep + add * high_half(v.w);
+      if (live) {
+        const float top = score > most ? score : most, keep = EXP(most - top), add = EXP(score - top);
+        most = top;
+        sum = sum * keep + add;
+        UNROLL
+        for (int j = 0; j < 8; ++j) y[j] *= keep;
+        add_halves(v, add, y);
+      }
     }
     UNROLL
     for (int mask = 8; mask < 32; mask *= 2) {
       const float other = LANE_XOR(most, mask), top = other > most ? other : most;
       const float keep = EXP(most - top);
+      most = top;
       sum *= keep;
       sum += LANE_XOR(sum, mask);
       UNROLL
@@ -266,7 +313,6 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
         y[j] *= keep;
         y[j] += LANE_XOR(y[j], mask);
       }
-      most = top;
     }
     if (group == 0) {
       UNROLL
@@ -287,7 +333,7 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
         total += scale * sum_of[w];
         value += scale * merged[w * HEAD + at.index];
       }
-      POST(parts + unit * HEAD + at.index, value);
+      POST_HALF(parts + unit * HEAD + at.index, rounded(value));
       if (at.index == 0) {
         POST(weights + unit * 2, top);
         POST(weights + unit * 2 + 1, total);
@@ -298,53 +344,51 @@ INLINE void attend(Where at, GLOBAL const float *query, GLOBAL const ushort *cac
 }
 
 // What `attend` left, put together and spread into `shared`.
-INLINE void stash_attended(Where at, GLOBAL const float *parts, GLOBAL const float *weights, SHARED float *shared) {
-  for (int i = at.index; i < BATCH * HIDDEN / 4; i += THREADS) {
-    const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
-    const int head = (row * HEADS + e / HEAD) * SPLITS;
-    float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER;
-    float4 part[SPLITS];
+INLINE void stash_attended(Where at, GLOBAL const ushort *parts, GLOBAL const float *weights, SHARED float *shared) {
+  for (int i = at.index; i < BATCH * HIDDEN / 8; i += THREADS) {
+    const int row = i / (HIDDEN / 8), e = i % (HIDDEN / 8) * 8, head = (row * HEADS + e / HEAD) * SPLITS;
+    float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER, y[8];
+    uint4 part[SPLITS];
     UNROLL
     for (int s = 0; s < SPLITS; ++s) {
-      part[s] = FETCH4(parts + (head + s) * HEAD + e % HEAD);
+      part[s] = FETCH8(parts + (head + s) * HEAD + e % HEAD);
       most[s] = FETCH(weights + (head + s) * 2);
       total[s] = FETCH(weights + (head + s) * 2 + 1);
     }
     UNROLL
     for (int s = 0; s < SPLITS; ++s) top = most[s] > top ? most[s] : top;
-    float4 y;
-    y.x = y.y = y.z = y.w = 0.0f;
     UNROLL
     for (int s = 0; s < SPLITS; ++s) {
-      const float scale = EXP(most[s] - top);
-      sum += scale * total[s];
-      y.x += scale * part[s].x;
-      y.y += scale * part[s].y;
-      y.z += scale * part[s].z;
-      y.w += scale * part[s].w;
+      most[s] = EXP(most[s] - top);
+      sum += most[s] * total[s];
     }
-    const float inverse = 1.0f / sum;
-    y.x *= inverse;
-    y.y *= inverse;
-    y.z *= inverse;
-    y.w *= inverse;
-    *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = y;
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] = 0.0f;
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) add_halves(part[s], most[s] / sum, y);
+    stash_eight(y, e, shared + row * HIDDEN);
   }
   SYNC();
 }
 
 // WIDE of each of the rows' INNER numbers, spread into `shared`.
-INLINE void stash_inner(Where at, GLOBAL const float *inner, SHARED float *shared) {
-  float4 v[WIDE_READS];  // all under way before the first is needed
+INLINE void stash_inner(Where at, GLOBAL const ushort *inner, SHARED float *shared) {
+  uint4 v[WIDE_READS];  // all under way before the first is needed
   UNROLL
   for (int j = 0; j < WIDE_READS; ++j) {
-    const int i = j * THREADS + at.index, row = i / (WIDE / 4), e = i % (WIDE / 4) * 4;
-    if (row < BATCH) v[j] = FETCH4(inner + row * INNER + e);
+    const int i = j * THREADS + at.index, row = i / (WIDE / 8), e = i % (WIDE / 8) * 8;
+    if (row < BATCH) v[j] = FETCH8(inner + row * INNER + e);
   }
   UNROLL
   for (int j = 0; j < WIDE_READS; ++j) {
-    const int i = j * THREADS + at.index, row = i / (WIDE / 4), e = i % (WIDE / 4) * 4;
-    if (row < BATCH) *(SHARED float4 *)(shared + row * WIDE + SPREAD(e)) = v[j];
+    const int i = j * THREADS + at.index, row = i / (WIDE / 8), e = i % (WIDE / 8) * 8;
+    float y[8];
+    UNROLL
+    for (int k = 0; k < 8; ++k) y[k] = 0.0f;
+    if (row < BATCH) {
+      add_halves(v[j], 1.0f, y);
+      stash_eight(y, e, shared + row * WIDE);
+    }
   }
   SYNC();
 }
@@ -365,8 +409,7 @@ INLINE void mix_load(Where at, GLOBAL const ushort *weight, const int width, con
 
 INLINE void mix_prefetch(Where at, GLOBAL const ushort *weight, const int width) {
   for (int round = 0; mix_row(at, round) < HIDDEN; ++round) {
-    GLOBAL const ushort *from = weight + (long)mix_row(at, round) * width + at.warp % 2 * (width / 2);
-    for (int line = at.lane; line < width / 128; line += LANES) PREFETCH(from + line * 64);
+    PREFETCH(at.lane, weight + (long)mix_row(at, round) * width + at.warp % 2 * (width / 2), width / 2);
   }
 }
 
@@ -381,11 +424,10 @@ INLINE void mix(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, const int
     UNROLL
     for (int b = 0; b < BATCH; ++b) sums[b] = 0.0f;
     if (row < HIDDEN) multiply(w, 1, width / 512, shared + side * (width / 2), width, at.lane, sums);
+    lane_sums(sums, BATCH);
     UNROLL
-    for (int b = 0; b < BATCH; ++b) {
-      const float sum = lane_sum(sums[b]);
-      if (at.lane == 0) halves[at.warp * BATCH + b] = sum;
-    }
+    for (int b = 0; b < BATCH; ++b)
+      if (at.lane == b) halves[at.warp * BATCH + b] = sums[b];
     SYNC();
     if (side == 0 && at.lane < BATCH && row < HIDDEN)
       POST(y + at.lane * HIDDEN + row,
@@ -404,34 +446,39 @@ INLINE void gate_load(Where at, GLOBAL const ushort *weight, int round, LOCAL ui
 INLINE void gate_prefetch(Where at, GLOBAL const ushort *weight) {
   for (int round = 0; task(at, round) < INNER; ++round) {
     GLOBAL const ushort *row = weight + (long)task(at, round) * HIDDEN;
-    prefetch_rows(row, row + (long)INNER * HIDDEN, at.lane);
+    PREFETCH(at.lane, row, HIDDEN);
+    PREFETCH(at.lane, row + (long)INNER * HIDDEN, HIDDEN);
   }
 }
 
-INLINE void gate_row(Where at, int row, LOCAL const uint4 *w, SHARED const float *shared, GLOBAL float *inner) {
-  float sums[2 * BATCH];
+// `pairs` of rows, those of rounds from `round` on.
+INLINE void gate_rows(Where at, int round, const int pairs, LOCAL const uint4 *w, SHARED const float *shared,
+                      float inverse, GLOBAL ushort *inner) {
+  float sums[2 * BATCH * PAIRS_AHEAD], g = 0.0f, wide = 0.0f;
   UNROLL
-  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
-  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  for (int i = 0; i < 2 * BATCH * pairs; ++i) sums[i] = 0.0f;
+  multiply(w, 2 * pairs, ROW, shared, HIDDEN, at.lane, sums);
+  lane_sums(sums, 2 * BATCH * pairs);
   UNROLL
-  for (int b = 0; b < BATCH; ++b) {
-    const float gate = lane_sum(sums[b]), wide = lane_sum(sums[BATCH + b]);
-    if (at.lane == b) {
-      const float scale = inverse_rms(shared, b), g = gate * scale;
-      POST(inner + b * INNER + row, g / (1.0f + EXP(-g)) * (wide * scale));
-    }
+  for (int i = 0; i < BATCH * pairs; ++i) {
+    const int from = i / BATCH * 2 * BATCH + i % BATCH;
+    g = at.lane == i ? sums[from] : g;
+    wide = at.lane == i ? sums[from + BATCH] : wide;
   }
+  const int row = task(at, round + at.lane / BATCH);
+  if (at.lane >= BATCH * pairs || row >= INNER) return;
+  g *= inverse;
+  POST_HALF(inner + at.lane % BATCH * INNER + row, rounded(g / (1.0f + EXP(-g)) * (wide * inverse)));
 }
 
 INLINE void gate(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x, GLOBAL const float *gain,
-                 GLOBAL float *inner, SHARED float *shared) {
+                 GLOBAL ushort *inner, SHARED float *shared) {
   stash_normed(at, x, gain, shared);
-  UNROLL
-  for (int round = 0; round < GATE_AHEAD; ++round)
-    if (task(at, round) < INNER) gate_row(at, task(at, round), w + round * PAIR, shared, inner);
+  const float inverse = inverse_rms(at, shared);
+  if (GATE_AHEAD && task(at, 0) < INNER) gate_rows(at, 0, GATE_AHEAD, w, shared, inverse, inner);
   for (int round = GATE_AHEAD; task(at, round) < INNER; ++round) {
     gate_load(at, weight, round, w);
-    gate_row(at, task(at, round), w, shared, inner);
+    gate_rows(at, round, 1, w, shared, inverse, inner);
   }
 }
 
@@ -448,35 +495,38 @@ INLINE void logits_load(Where at, GLOBAL const ushort *weight, int round, LOCAL 
 INLINE void logits_prefetch(Where at, GLOBAL const ushort *weight) {
   for (int round = 0; 2 * task(at, round) + 1 < VOCABULARY; ++round) {
     GLOBAL const ushort *row = weight + 2 * (long)task(at, round) * HIDDEN;
-    prefetch_rows(row, row + HIDDEN, at.lane);
+    PREFETCH(at.lane, row, 2 * HIDDEN);
   }
 }
 
-INLINE void logits_pair(Where at, int row, LOCAL const uint4 *w, SHARED const float *shared, float offset,
-                        GLOBAL float *logits) {
-  float sums[2 * BATCH];
+INLINE void logits_rows(Where at, int round, const int pairs, LOCAL const uint4 *w, SHARED const float *shared,
+                        float inverse, float offset, GLOBAL float *logits) {
+  float sums[2 * BATCH * PAIRS_AHEAD], first = 0.0f, second = 0.0f;
   UNROLL
-  for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
-  multiply(w, 2, ROW, shared, HIDDEN, at.lane, sums);
+  for (int i = 0; i < 2 * BATCH * pairs; ++i) sums[i] = 0.0f;
+  multiply(w, 2 * pairs, ROW, shared, HIDDEN, at.lane, sums);
+  lane_sums(sums, 2 * BATCH * pairs);
   UNROLL
-  for (int b = 0; b < BATCH; ++b) {
-    const float first = lane_sum(sums[b]), second = lane_sum(sums[BATCH + b]);
-    if (at.lane == b) {
-      const float scale = inverse_rms(shared, b);
-      logits[(long)b * VOCABULARY + row] = first * scale + offset;
-      if (row + 1 < VOCABULARY) logits[(long)b * VOCABULARY + row + 1] = second * scale + offset;
-    }
+  for (int i = 0; i < BATCH * pairs; ++i) {
+    const int from = i / BATCH * 2 * BATCH + i % BATCH;
+    first = at.lane == i ? sums[from] : first;
+    second = at.lane == i ? sums[from + BATCH] : second;
   }
+  const int row = 2 * task(at, round + at.lane / BATCH);
+  if (at.lane >= BATCH * pairs || row >= VOCABULARY) return;
+  GLOBAL float *to = logits + (long)(at.lane % BATCH) * VOCABULARY + row;
+  to[0] = first * inverse + offset;
+  if (row + 1 < VOCABULARY) to[1] = second * inverse + offset;
 }
 
 INLINE void logits_of(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x,
                       GLOBAL const float *gain, float offset, GLOBAL float *logits, SHARED float *shared) {
   stash_normed(at, x, gain, shared);
-  UNROLL
-  for (int round = 0; round < HEAD_AHEAD; ++round)
-    if (2 * task(at, round) < VOCABULARY) logits_pair(at, 2 * task(at, round), w + round * PAIR, shared, offset, logits);
+  const float inverse = inverse_rms(at, shared);
+  if (HEAD_AHEAD && 2 * task(at, 0) < VOCABULARY)
+    logits_rows(at, 0, HEAD_AHEAD, w, shared, inverse, offset, logits);
   for (int round = HEAD_AHEAD; 2 * task(at, round) < VOCABULARY; ++round) {
     logits_load(at, weight, round, w);
-    logits_pair(at, 2 * task(at, round), w, shared, offset, logits);
+    logits_rows(at, round, 1, w, shared, inverse, offset, logits);
   }
 }

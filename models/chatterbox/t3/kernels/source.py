@@ -65,7 +65,7 @@ def constants(
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
     """What phases.h calls EXCHANGE_FLOATS: stream, queries, attention's parts and their weights, the wide row."""
     parts = batch * config.heads * splits(config, batch, blocks)
-    return batch * (2 * config.hidden + config.inner) + parts * (HEAD + 2)
+    return batch * (2 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
 
 
 def joined(names: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
-// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid (MEET).
+// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves.
 //
-// Every block must be resident at once: the grid is no larger than the device's processors. Before it waits, a block
-// issues the loads of its next weights (registers) and brings the ones after near (PREFETCH): memory is read while blocks
-// wait for each other. PIECES is 1.
+// Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival and
+// the end of its wait it issues the loads of its next weights (registers) and brings the ones after near (PREFETCH):
+// memory is read while blocks wait for each other. Not before it arrives: what is under way delays the arrival, which has
+// to come after all that the block wrote. PIECES is 1.
 
 typedef struct {
   GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
@@ -16,54 +17,63 @@ typedef struct {
 // they are when a barrier had to be given up.
 INLINE void step(Where at, Weights of, int token, int place, int position, int length, GLOBAL ushort *SHARED *caches,
                  GLOBAL int *counters, GLOBAL float *x, GLOBAL float *logits, SHARED float *shared) {
-  GLOBAL float *query = x + AT_QUERY, *parts = x + AT_PARTS, *weights = x + AT_WEIGHTS, *inner = x + AT_INNER;
-  uint4 w[MOST_AHEAD];
+  GLOBAL float *query = x + AT_QUERY, *weights = x + AT_WEIGHTS;
+  GLOBAL ushort *parts = (GLOBAL ushort *)(x + AT_PARTS), *inner = (GLOBAL ushort *)(x + AT_INNER);
+  uint4 w[MOST_AHEAD], kv[2];
   int met = 0, failed = place >= length;
   if (failed) place = position = 0;
+  embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
+  ARRIVE(at, counters, &met, &failed);
   UNROLL
   for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, of.qkv, round, w + round * PAIR);
   mix_prefetch(at, of.out, HIDDEN);
-  embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
+  WAIT(at, counters, &met, &failed);
   for (int layer = 0; layer < LAYERS; ++layer) {
+    const int last = layer + 1 == LAYERS;
     GLOBAL const ushort *qkv = of.qkv + (long)layer * 3 * HIDDEN * HIDDEN;
     GLOBAL const ushort *out = of.out + (long)layer * HIDDEN * HIDDEN;
     GLOBAL const ushort *gate_up = of.gate_up + (long)layer * 2 * INNER * HIDDEN;
     GLOBAL const ushort *down = of.down + (long)layer * HIDDEN * INNER;
     GLOBAL const float *gain = of.gains + layer * 2 * HIDDEN;
     GLOBAL ushort *cache = caches[layer];
-    MEET(at, counters, &met, &failed);
     project(at, w, qkv, x, gain, of.rope + place * HEAD, place, length, query, cache, shared);
+    ARRIVE(at, counters, &met, &failed);
+    attend_load(at, cache, place, length, kv);
     mix_load(at, out, HIDDEN, HIDDEN, 0, w);
     gate_prefetch(at, gate_up);
-    MEET(at, counters, &met, &failed);
-    attend(at, query, cache, place, length, parts, weights, shared);
-    MEET(at, counters, &met, &failed);
+    WAIT(at, counters, &met, &failed);
+    attend(at, kv, query, cache, place, length, parts, weights, shared);
+    ARRIVE(at, counters, &met, &failed);
+    mix_prefetch(at, down, INNER);
+    WAIT(at, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
     mix(at, w, out, HIDDEN, HIDDEN, x, x, shared);
+    ARRIVE(at, counters, &met, &failed);
     UNROLL
     for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
-    mix_prefetch(at, down, INNER);
-    MEET(at, counters, &met, &failed);
+    if (!last) project_prefetch(at, qkv + 3L * HIDDEN * HIDDEN);
+    WAIT(at, counters, &met, &failed);
     gate(at, w, gate_up, x, gain + HIDDEN, inner, shared);
+    ARRIVE(at, counters, &met, &failed);
     mix_load(at, down, INNER, INNER, 0, w);
-    if (layer + 1 < LAYERS) {
-      project_prefetch(at, qkv + 3L * HIDDEN * HIDDEN);
-      mix_prefetch(at, out + (long)HIDDEN * HIDDEN, HIDDEN);
-    } else {
+    if (last)
       logits_prefetch(at, of.head);
-    }
-    MEET(at, counters, &met, &failed);
+    else
+      mix_prefetch(at, out + (long)HIDDEN * HIDDEN, HIDDEN);
+    WAIT(at, counters, &met, &failed);
     stash_inner(at, inner, shared);
     mix(at, w, down, INNER, INNER, x, x, shared);
-    if (layer + 1 < LAYERS) {
+    ARRIVE(at, counters, &met, &failed);
+    if (!last) {
       UNROLL
       for (int round = 0; round < PROJECT_AHEAD; ++round)
         project_load(at, qkv + 3L * HIDDEN * HIDDEN, round, w + round * PAIR);
+    } else {
+      UNROLL
+      for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
     }
+    WAIT(at, counters, &met, &failed);
   }
-  UNROLL
-  for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
-  MEET(at, counters, &met, &failed);
   const float spoilt = ANY(failed) ? BITS_FLOAT(0x7fc00000u) : 0.0f;
   logits_of(at, w, of.head, x, of.gains + LAYERS * 2 * HIDDEN, spoilt, logits, shared);
   PART(at, counters);

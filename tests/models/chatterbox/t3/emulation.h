@@ -82,7 +82,8 @@ static uint float_bits(float value) {
 
 #define LANE_XOR(v, mask) lane_xor(v, mask)
 #define SYNC() wait_for(&block_meet[now->block], block_threads)
-#define MEET(at, counters, met, failed) ((void)(counters), (void)(met), (void)(failed), wait_for(&grid_meet, all_threads))
+#define ARRIVE(at, counters, met, failed) ((void)(counters), (void)(met), (void)(failed), SYNC())
+#define WAIT(at, counters, met, failed) wait_for(&grid_meet, all_threads)
 #define ANY(v) (v)
 #define PART(at, counters) ((void)(counters))
 #define BITS_FLOAT(bits) bits_float(bits)
@@ -91,10 +92,11 @@ static uint float_bits(float value) {
 #define RSQRT(x) (1.0f / sqrtf(x))
 #define FETCH(from) (*(from))
 #define FETCH4(from) (*(const float4 *)(from))
-#define FETCH_CACHE(from) (*(const uint4 *)(from))
+#define FETCH8(from) (*(const uint4 *)(from))
 #define WEIGHTS(from) (*(const uint4 *)(from))
-#define PREFETCH(from) ((void)(from))
+#define PREFETCH(lane, from, count) ((void)(from))
 #define POST(to, value) (*(to) = (value))
+#define POST_HALF(to, value) (*(to) = (value))
 
 static void (*body)(int thread, int block);
 
