@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -35,14 +36,14 @@ Figures = dict[str, list[float]]
 
 def nightingale(folder: Path, options: argparse.Namespace) -> tuple[str, Figures]:
     """This project, warm."""
-    from app.catalog import read_entries
     from models.backend import device_name, limit_cache, memory
     from models.chatterbox.pipeline import load
     from models.contract import ModelSpec, Sampling
     from models.timeline import Stage, Timeline
 
     limit_cache(4 << 30)
-    roles = read_entries()[options.model].roles
+    catalog = Path(__file__).parents[1] / "app/catalog.toml"
+    roles = tomllib.loads(catalog.read_text(encoding="utf-8"))[options.model]["roles"]
     found = {
         role: next((folder / path for path in paths if (folder / path).exists()), None) for role, paths in roles.items()
     }
