@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import lanes, mx
+from models.backend import lanes, mx, on_cpu
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
+from models.layers.activation import gelu_tanh, silu
 from models.layers.projection import Projection, multiply
 
 
@@ -45,6 +46,12 @@ def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
     turns = config.rope_original / (2 * math.pi * radian)
     kept = np.clip((turns - config.rope_low) / (config.rope_high - config.rope_low), 0, 1)
     return (radian / ((1 - kept) / config.rope_factor + kept)).astype(np.float32)
+
+
+def _silu(x: mx.array) -> mx.array:
+    """x sigmoid(x). The CPU's vector code takes a bias, for which a GPU would need a launch."""
+    result: mx.array = silu(x, mx.zeros(1)) if on_cpu() else nn.silu(x)
+    return result
 
 
 def _heads(x: mx.array, count: int, heads: int) -> mx.array:
@@ -80,7 +87,7 @@ class LlamaLayer(nn.Module):
         layer = write(layer, kv, place)
         x = x + self.out(attend(turned[:, : self.heads], layer, bias))
         gate, up = mx.split(self.gate_up(self.ffn_norm(x)), 2, axis=-1)
-        return x + self.down(nn.silu(gate) * up), layer
+        return x + self.down(_silu(gate) * up), layer
 
 
 class Gpt2Layer(nn.Module):
@@ -101,7 +108,7 @@ class Gpt2Layer(nn.Module):
         qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
         layer = write(layer, qkv[:, self.heads :], place)
         x = x + self.out(attend(qkv[:, : self.heads], layer, bias))
-        return x + self.down(nn.gelu_approx(self.up(self.ffn_norm(x)))), layer
+        return x + self.down(gelu_tanh(self.up(self.ffn_norm(x)))), layer
 
 
 def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.array:

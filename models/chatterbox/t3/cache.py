@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from models.backend import mx
+from models.layers import attention
 
 Layer = tuple[mx.array, ...]
 Cache = list[Layer]
@@ -67,8 +68,7 @@ def attend(q: mx.array, layer: Layer, bias: mx.array) -> mx.array:
     batch, heads, length, size = q.shape
     scale = 1 / math.sqrt(size)
     if len(layer) == 1:
-        keys, values = layer[0][:, :heads], layer[0][:, heads:]
-        y = mx.fast.scaled_dot_product_attention(q, keys, values, scale=scale, mask=bias)
+        y = attention.attend(q, layer[0][:, :heads], layer[0][:, heads:], scale, bias)
     else:
         keys, key_scales, key_offsets, values, value_scales, value_offsets = layer
         group, bits = _bits(keys, key_scales, size)
