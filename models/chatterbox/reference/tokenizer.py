@@ -15,6 +15,8 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import TokenizerConfig
+from models.layers.activation import gelu
+from models.layers.attention import attend
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
@@ -60,7 +62,7 @@ class Attention(nn.Module):
         values = joined[:, :, 2 * width :]
         q, k, v = joined.reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
         q, k = (mx.fast.rope(y, size, traditional=False, base=_ROPE_BASE, scale=1.0, offset=0) for y in (q, k))
-        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=size**-0.5)
+        y = attend(q, k, v, size**-0.5)
         return self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width)) + self.memory(values) + values
 
 
@@ -71,11 +73,12 @@ class Block(nn.Module):
         super().__init__()
         self.attention_norm, self.ffn_norm = Norm(width), Norm(width)
         self.attention = Attention(width, heads)
-        self.fc1, self.fc2 = Linear(width, 4 * width), Linear(4 * width, width)
+        # Its bias is added by the activation.
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), Linear(4 * width, width)
 
     def __call__(self, x: mx.array) -> mx.array:
         x = x + self.attention(self.attention_norm(x))
-        return x + self.fc2(nn.gelu(self.fc1(self.ffn_norm(x))))
+        return x + self.fc2(gelu(self.ffn_norm(x) @ self.fc1.weight.T, self.fc1.bias))
 
 
 class SpeechTokenizer(nn.Module):
@@ -92,8 +95,9 @@ class SpeechTokenizer(nn.Module):
         """mel [T, mels] -> tokens [ceil(T / 4)], int32 below 3^8; yields after each layer, where others may turn."""
         pieces = []
         for start in range(0, len(mel), _WINDOW - _OVERLAP) if len(mel) > _WINDOW else (0,):
-            x = nn.gelu(self.conv1(mx.array(mel[start : start + _WINDOW])[None]))
-            x = nn.gelu(self.conv2(x))
+            x = mx.array(mel[start : start + _WINDOW])[None]
+            for conv in (self.conv1, self.conv2):
+                x = gelu(conv.valid(x, conv.padding, conv.padding), conv.bias)
             for block in self.blocks:
                 x = block(x)
                 mx.eval(x)
