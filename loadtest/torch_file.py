@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -73,5 +74,7 @@ def write(path: Path, tree: Tree) -> None:
     _Pickler(body, 2).dump(translate(tree))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", body.getvalue())
+        archive.writestr("archive/version", "3\n")  # PyTorch asks for it
+        archive.writestr("archive/byteorder", sys.byteorder)
         for key, data in enumerate(storages):
             archive.writestr(f"archive/data/{key}", data)
