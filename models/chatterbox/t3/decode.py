@@ -181,8 +181,9 @@ class Decoder:
             raise InputTooLongError(
                 f"{len(text)} text tokens in one utterance; at most {self.config.max_text} are read"
             )
-        if not 0 < limit <= self.config.max_speech:
-            raise InputTooLongError(f"{limit} speech tokens; at most {self.config.max_speech} can be said at once")
+        most = self.config.max_speech - (self.ahead if self.draft else 0)  # guesses have positions too
+        if not 0 < limit <= most:
+            raise InputTooLongError(f"{limit} speech tokens; at most {most} can be said at once")
 
     def decode(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
         """Yield each speech token that is spoken (below 6561) as it is known, and None every few steps.
@@ -308,6 +309,19 @@ class Decoder:
         stood = _number(accepted)
         state.at += stood + 1
         return [*np.array(guess.tokens)[:stood].tolist(), _number(token)]
+
+    def warm(self, utterance: Utterance, room: int = 0) -> None:
+        """Run the prefill and a step of `utterance` with a cache of at least `room` positions; guesses, if any, too."""
+        state = self.begin(utterance)
+        if room > caches.capacity(state.cache):
+            state.cache = caches.grow(state.cache, room)
+        if self.draft:
+            rounds = self._speculative(state, utterance, Timeline())
+            for _ in range(3):  # a draft reads one or two tokens, as its last guess stood or not
+                state.said += next(rounds)
+        else:
+            self.advance(state)
+        mx.eval(state.token, state.cache)
 
     def warm_shapes(self) -> list[tuple[int, int]]:
         """(positions, rows) of every cache that is served, smallest first."""
