@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LoRACompatibleLinear:FutureWarning"),  # diffusers', in what the reference uses
 ]
 
+PACKAGES = "tests.models.chatterbox.reference_packages"  # makes the reference importable
 # What PyTorch counts while it trains, and what it computes when it is made.
 UNREAD = ("num_batches_tracked", "tokenizer.window", "tokenizer._mel_filters")
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
 def test_s3gen_names_and_shapes(variant: Variant) -> None:
+    importlib.import_module(PACKAGES)
     from chatterbox.models.s3gen import S3Gen
-
-    from tests.models.chatterbox import reference_packages  # noqa: F401  (makes the package importable)
 
     theirs = {
         name: tuple(array.shape)
@@ -36,9 +37,8 @@ def test_s3gen_names_and_shapes(variant: Variant) -> None:
 
 
 def test_voice_encoder_names_and_shapes() -> None:
+    importlib.import_module(PACKAGES)
     from chatterbox.models.voice_encoder import VoiceEncoder
-
-    from tests.models.chatterbox import reference_packages  # noqa: F401
 
     theirs = {name: tuple(array.shape) for name, array in VoiceEncoder().state_dict().items()}
     assert reference_shapes(VARIANTS["chatterbox"])[0] == theirs
