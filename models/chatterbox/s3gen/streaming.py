@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
-from models.chatterbox.s3gen.vocoder import MOST_AMPLITUDE, Carried, Vocoder
+from models.chatterbox.s3gen.vocoder import MOST_AMPLITUDE, Carried, Vocoder, bucket
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
 from models.timeline import Stage, Timeline
 
@@ -174,6 +175,27 @@ class SpeechStreamer:
             yield from utterance.speak(known, done, last=True)
         else:
             yield AudioChunk(np.zeros(0, dtype=np.float32))
+
+    def vocoder_shapes(self, most: int) -> list[tuple[int, int]]:
+        """What utterances of up to `most` tokens ask of the vocoder: buckets of frames, and frames carried.
+
+        For `Vocoder.warm` on a GPU; streamed or spoken as a whole.
+        """
+        shapes = set()
+        for count in range(1, most + 1):
+            done, first, known = 0, 0, 0
+            sizes = chain(self.schedule, repeat(self.schedule[-1])) if self.schedule else repeat(most)
+            for size in sizes:
+                if count < done + size + LOOKAHEAD:
+                    break
+                done += size
+                end = FRAMES_PER_TOKEN * done
+                shapes.add((bucket(end - first), known))
+                first = max(0, end - HELD - CONTEXT)
+                known = end - (HELD - FADE) - first
+            frames = FRAMES_PER_TOKEN * count
+            shapes |= {(bucket(frames - first), known), (bucket(frames), 0)}
+        return sorted(shapes)
 
 
 class _Utterance:

@@ -161,7 +161,7 @@ class HiFT(nn.Module):
         super().__init__()
         width, bins = config.width, config.n_fft + 2
         self.samples_per_frame = math.prod(config.rates) * config.hop
-        self.harmonics, self.rates = config.harmonics, config.rates
+        self.mels, self.harmonics, self.rates = mels, config.harmonics, config.rates
         self.f0 = F0Predictor(mels, config.f0_width, config.f0_layers)
         self.source = HarmonicSource(config.harmonics, self.samples_per_frame)
         self.pre = Conv1d(mels, width, 7, padding=3, spread=True)
@@ -277,6 +277,15 @@ class Vocoder:
         pcm, source, turns = self._run(mx.pad(mel, more), phases, mx.pad(noise, more), count, source, turns)
         samples = frames * self.samples_per_frame
         return Spoken(pcm[:, :samples], source[:, :samples], turns[:, : noise.shape[1] + 1])
+
+    def warm(self, frames: int, known: int = 0) -> None:
+        """Run the shape of `frames`, of which `known` are carried, so that its kernels are there when it is needed."""
+        size = self.samples_per_frame
+        turns = mx.zeros((1, 1), dtype=mx.uint32)
+        carried = Carried(mx.zeros((1, known * size)), turns) if known else None
+        phases = mx.zeros((self.harmonics + 1,), dtype=mx.uint32)
+        mel = mx.zeros((1, frames, self.network.mels))
+        mx.eval(self(mel, phases, mx.zeros((1, frames - known, size)), carried).pcm)
 
 
 def bucket(frames: int) -> int:

@@ -14,7 +14,7 @@ from models.chatterbox.s3gen import streaming
 from models.chatterbox.s3gen.level import fade_in
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
-from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder
+from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder, bucket
 from models.contract import AudioChunk, Cancelled
 from models.timeline import Stage, Timeline
 from tests.models.chatterbox.s3gen import flow_builder, naive
@@ -130,6 +130,23 @@ def test_chunks_come_when_their_tokens_are_known() -> None:
     assert when == [15, 40, 60]
     assert seen == [(24 - HELD) * SIZE, 50 * SIZE, (120 - 74 + HELD) * SIZE]
     assert turns > 60
+
+
+@pytest.mark.parametrize("schedule", [SCHEDULE, (9, 30), ()])
+def test_every_shape_is_known_beforehand(schedule: tuple[int, ...]) -> None:
+    """What is warmed is what utterances of 1 to 90 tokens use, no more and no less."""
+    used = set()
+
+    class Noting(Counting):
+        def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
+            used.add((bucket(mel.shape[1]), mel.shape[1] - noise.shape[1]))
+            return super().__call__(mel, phases, noise, carried)
+
+    for count in range(1, 91):
+        streamer = plain(numbered(count), Noting(), schedule=schedule)
+        chunks(streamer, range(count))
+        chunks(streamer, range(count), whole=True)
+    assert sorted(used) == streamer.vocoder_shapes(90)
 
 
 def test_no_token_is_no_sample() -> None:

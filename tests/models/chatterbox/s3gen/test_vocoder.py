@@ -105,3 +105,29 @@ def test_limits() -> None:
 
 def test_buckets() -> None:
     assert [bucket(n) for n in (1, 32, 33, 2048, 2049, 9000)] == [32, 32, 48, 2048, 4096, 16384]
+
+
+@pytest.mark.parametrize("known", [0, 13])
+def test_warming_runs_the_shape(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vocoder = Vocoder(naive.lowered(), padded=True)
+    shapes = []
+    run = vocoder._run
+    monkeypatch.setattr(
+        vocoder, "_run", lambda *given: shapes.append([getattr(g, "shape", g) for g in given]) or run(*given)
+    )
+    vocoder.warm(32, known)
+    mel = naive.mel(30)
+    carried = Carried(mx.zeros((1, known * 480)), mx.zeros((1, 1), dtype=mx.uint32)) if known else None
+    speak(vocoder, mel, carried=carried)
+    assert shapes[0] == shapes[1]
+
+
+def test_compiled_as_on_a_gpu() -> None:
+    """The whole network is one compiled function there, with and without what is carried."""
+    plain, compiled = Vocoder(naive.lowered(), padded=True), Vocoder(naive.lowered(), padded=True)
+    compiled._run = mx.compile(compiled.network.__call__)
+    mel = naive.mel(40)
+    before = speak(plain, mel)
+    for carried in (None, Carried(before.source[:, : 13 * 480], before.turns[:, 13:14])):
+        expected = np.array(speak(plain, mel, carried=carried).pcm)
+        assert distance(speak(compiled, mel, carried=carried).pcm, expected) < TOLERANCE
