@@ -1,7 +1,7 @@
 """T3's options side by side: what each costs in time and memory, and what it changes.
 
     python loadtest/t3_options.py [--variant chatterbox-turbo] [--tokens 24] [--text 40] [--layers 30] [--rounds 3]
-                                  [--dtype bfloat16] [--unguided] [--only plain,lookup] [--json FILE]
+                                  [--dtype bfloat16] [--unguided] [--only "plain,weights 8"] [--json FILE]
 
 Random weights at full size: time and memory are those of real ones, and so is the order of what rounding changes; how
 much it changes is not, and what a draft's guesses are worth is not either. (A draft that shares weights with the model
@@ -9,8 +9,8 @@ agrees with it more than a random one would; `lookup` finds nothing in noise.) O
 
     ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it
     MiB          arrays that the model and one utterance's cache hold
-    KL           mean divergence of the next token's distribution from the whole model's, both told the same tokens
-    same         share of the whole model's likeliest tokens that are the likeliest here, told the same
+    KL           mean divergence of the next token's distribution from float32's, both told the same tokens
+    same         share of float32's likeliest tokens that are the likeliest here, told the same
     accepted     share of guesses that stood
 """
 
@@ -43,15 +43,20 @@ Logits = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Bits of weights and cache (0: whole), and what guesses: "", "lookup" or "first" (the model's first layers)."""
+    """Bits of weights and cache (0: whole), and what guesses: "", "lookup" or "first" (the model's first layers).
+
+    `whole`: in float32 whatever --dtype says; the others are compared with it.
+    """
 
     name: str
     bits: int = 0
     cache_bits: int = 0
     draft: str = ""
+    whole: bool = False
 
 
 OPTIONS = (
+    Option("float32", whole=True),
     Option("plain"),
     Option("weights 8", bits=8),
     Option("weights 4", bits=4),
@@ -137,7 +142,7 @@ def measure(
     args: argparse.Namespace,
 ) -> dict[str, float | str]:
     """One row of the table."""
-    dtype = getattr(mx, args.dtype)
+    dtype = mx.float32 if option.whole else getattr(mx, args.dtype)
     network = random_network(config, dtype, option.bits)
     draft: Draft | None = None
     if option.draft == "lookup":
@@ -197,7 +202,8 @@ def main() -> None:
     wanted = args.only.split(",") if args.only else [option.name for option in OPTIONS]
     rows, whole, said = [], dict[str, Logits](), list[int]()
     for option in OPTIONS:
-        if option.name in wanted:
+        twice = option.name == "plain" and args.dtype == "float32"
+        if option.whole or (option.name in wanted and not twice):
             rows.append(measure(option, config, utterance, whole, said, args))
             gc.collect()
             mx.clear_cache()

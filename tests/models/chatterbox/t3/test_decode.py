@@ -11,7 +11,7 @@ from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import decode, sampling
 from models.chatterbox.t3.cache import Cache, rows
-from models.chatterbox.t3.decode import Decoder, Utterance, Voice
+from models.chatterbox.t3.decode import Decoder, State, Utterance, Voice
 from models.chatterbox.t3.drafts import Lookup, SmallT3
 from models.chatterbox.t3.network import T3
 from models.contract import Cancelled, InputTooLongError, Sampling
@@ -110,6 +110,27 @@ def test_ends_where_the_model_ends(config: T3Config) -> None:
         lengths.add(len(found))
         assert len(tokens(decoder, utterance(config, seed=seed, limit=30))) == 30
     assert min(lengths) < 30
+
+
+def test_the_next_step_is_sent_before_a_token_is_read(monkeypatch: pytest.MonkeyPatch, model: T3) -> None:
+    """One read a token, of an array whose successor is on its way; nothing else waits for the device."""
+    decoder, log = Decoder(model), list[str]()
+    decoder._early = True
+    read, send = decode._number, decoder.advance
+
+    def reading(array: mx.array) -> int:
+        log.append("read")
+        return read(array)
+
+    def sending(state: State) -> None:
+        log.append("send")
+        send(state)
+
+    monkeypatch.setattr(decode, "_number", reading)
+    monkeypatch.setattr(decoder, "advance", sending)
+    monkeypatch.setattr(mx, "eval", None)
+    assert len(tokens(decoder, utterance(model.config, limit=5))) == 5
+    assert log == ["send", "read"] * 4 + ["read"]
 
 
 def test_only_speech_is_given_out(monkeypatch: pytest.MonkeyPatch, model: T3) -> None:
