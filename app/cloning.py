@@ -45,6 +45,7 @@ T = TypeVar("T")
 MIN_SECONDS: Final = 1.0
 # Recordings that are in memory at once; others wait on disk, where the parser puts them.
 UPLOADS: Final = 2
+DISK_THREADS: Final = 2
 
 # A voice and the model it is for.
 Key = tuple[str, str]
@@ -133,8 +134,9 @@ class VoiceService:
         self._cache = ConditioningCache(settings.voice_cache_bytes)
         self._making: dict[Key, _Making] = {}
         self._ahead: set[asyncio.Task[None]] = set()
-        # For decoding and the disk: neither may hold up the event loop.
-        self._threads = ThreadPoolExecutor(UPLOADS, thread_name_prefix="voices")
+        # Neither may hold up the event loop, nor decoding what a request needs from the disk.
+        self._decoding = ThreadPoolExecutor(UPLOADS, thread_name_prefix="decode")
+        self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
 
     async def start(self) -> None:
         """Sweep what an interrupted process left, and count the voices."""
@@ -147,7 +149,8 @@ class VoiceService:
             making.task.cancel()
         for task in self._ahead:
             task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._decoding, self._disk):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def cloners(self) -> list[str]:
         """Names of the models that can speak in the voice of a recording."""
@@ -158,8 +161,9 @@ class VoiceService:
 
         Raises UnusableRecordingError, TooManyVoicesError, StorageFullError and StorageError.
         """
-        recording = await self._run(
-            partial(decode, data, sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=self._max_seconds)
+        recording = await asyncio.get_running_loop().run_in_executor(
+            self._decoding,
+            partial(decode, data, sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=self._max_seconds),
         )
         stored = await self._run(
             partial(self.store.add, voice.name, recording.pcm, language=voice.language, gender=voice.gender)
@@ -167,7 +171,7 @@ class VoiceService:
         metrics.voices_stored.inc()
         for model in self.cloners():
             if self._worker.state(model).status is ModelStatus.READY:
-                task = asyncio.create_task(self._make_ahead(model, stored.id))
+                task = asyncio.create_task(self._make_ahead(model, stored))
                 self._ahead.add(task)
                 task.add_done_callback(self._ahead.discard)
         return stored
@@ -194,21 +198,22 @@ class VoiceService:
         metrics.voices_stored.dec()
 
     async def conditioning(
-        self, model: str, voice: str, timeline: Timeline, priority: Priority = Priority.FIRST
+        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST
     ) -> Conditioning:
-        """What `model`, which is warm, makes of a voice. Cancelling it gives the making up, if nobody else waits.
+        """What `model`, which is warm, makes of a voice that was just got. Cancelling it gives the making up, if nobody
+        else waits.
 
-        Raises UnknownVoiceError, UnusableRecordingError, and what ModelWorker.submit_conditioning raises.
+        Raises UnknownVoiceError if it is deleted meanwhile, UnusableRecordingError, and what
+        ModelWorker.submit_conditioning raises.
         """
-        await self.get(voice)
-        key = (voice, model)
+        key = (voice.id, model)
         found = self._cache.get(key)
         if found is not None:
             metrics.voice_conditionings.labels("memory").inc()
             return found
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = _Making(asyncio.create_task(self._make(model, voice, priority)))
+            making = self._making[key] = _Making(asyncio.create_task(self._make(model, voice.id, priority)))
             making.task.add_done_callback(partial(self._made, key))
         making.waiting += 1
         try:
@@ -281,12 +286,12 @@ class VoiceService:
         metrics.voice_conditioning_seconds.labels(model).observe(time.perf_counter() - start)
         return found
 
-    async def _make_ahead(self, model: str, voice: str) -> None:
+    async def _make_ahead(self, model: str, voice: StoredVoice) -> None:
         """Nobody waits for it yet: after the requests that somebody waits for."""
         try:
             await self.conditioning(model, voice, Timeline(), Priority.LATER)
         except errors.ServiceError as error:
-            log.info("voice %s is not ready for model %s: %s", voice, model, error)
+            log.info("voice %s is not ready for model %s: %s", voice.id, model, error)
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+        return await asyncio.get_running_loop().run_in_executor(self._disk, partial(work, *args, **kwargs))

@@ -22,6 +22,7 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── UnknownModelError       404
     │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
     │   ├── NotFoundError           404
+    │   ├── CrossSiteError          403: a page of another site had the browser send it
     │   ├── MethodNotAllowedError   405
     │   └── BodyTooLargeError       413, 1009
     ├── UnavailableError            503 service_unavailable, 1013
@@ -199,6 +200,13 @@ class NotFoundError(InvalidRequestError):
 
     status = 404
     code = "not_found"
+
+
+class CrossSiteError(InvalidRequestError):
+    """A browser says that a page of another site sends this: its visitor has not asked for it."""
+
+    status = 403
+    code = "cross_site"
 
 
 class MethodNotAllowedError(InvalidRequestError):

@@ -194,7 +194,7 @@ class SpeechService:
                 planner = await self._phonemizer(language)
         conditioning = None
         if cloned is not None:
-            conditioning = await self.voices.conditioning(model, voice, timeline or Timeline())
+            conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
         return Speaker(
             model,
             synthesizer,

@@ -92,7 +92,7 @@ def _models(app: Services) -> list[ModelEntry]:
                 aliases=list(info.aliases),
                 cloning=info.cloning,
                 preloaded=info.name in app.preload,
-                memory_bytes=held.memory if held.status is ModelStatus.READY else None,
+                memory_bytes=held.memory,
                 parameters=_parameters(held),
             )
         )

@@ -16,7 +16,7 @@ from app.errors import ServiceError
 from app.pipeline import SpeechStream, SpokenChunk
 from models.timeline import Stage
 
-# Output tokens are reported as Kokoro's frames: 40 to the second.
+# Output tokens of a model that draws none are reported as Kokoro's frames: 40 to the second.
 TOKENS_PER_SECOND = 40
 
 
@@ -118,7 +118,8 @@ class Reply:
         return b"data: " + json.dumps(event).encode() + b"\n\n"
 
     def _sse_done(self) -> bytes:
-        spoken = round(self._stream.timeline.audio_seconds * TOKENS_PER_SECOND)
+        timeline = self._stream.timeline
+        spoken = timeline.tokens or round(timeline.audio_seconds * TOKENS_PER_SECOND)
         heard = self._shape.characters
         usage = {"input_tokens": heard, "output_tokens": spoken, "total_tokens": heard + spoken}
         return b"data: " + json.dumps({"type": "speech.audio.done", "usage": usage}).encode() + b"\n\n"

@@ -40,6 +40,9 @@ async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
     voices = app.speech.voices
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        # Unlike one with JSON in it, a form is sent by any page without asking this server first.
+        raise errors.CrossSiteError("A page of another site may not add voices here.")
     app.speech.admit()
     try:
         async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:

@@ -123,7 +123,10 @@ class Watermark:
             return None
         with self._lock:
             if self._loading is None:
-                self._loading = self._thread.submit(self._load)
+                try:
+                    self._loading = self._thread.submit(self._load)
+                except RuntimeError:  # closed: a model was loaded while the server went down
+                    return None
             return self._loading
 
     async def marker(self) -> Marker | None:
