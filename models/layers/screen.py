@@ -1,4 +1,4 @@
-"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (screen.c).
+"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (octet.c).
 
 Where there is no C compiler everything works without it, slower.
 """
@@ -27,14 +27,14 @@ Ints = npt.NDArray[np.int32]
 def library() -> ctypes.CDLL | None:
     """The compiled routine; None where it cannot be compiled."""
     try:
-        return native.compile_tuned("screen", __file__)
+        return native.compile_tuned("octet", __file__)
     except OSError as error:
         logger.info("no native routine for the CPU, translation is slower: %s", error)
         return None
 
 
 class _Task(ctypes.Structure):
-    """screen.c's `task`, in its order."""
+    """octet.c's `task`, in its order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
