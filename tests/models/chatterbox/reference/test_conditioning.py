@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.backend import mx
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
+from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.loudness import set_loudness
+from models.chatterbox.reference.resample import resample_hann, resample_soxr
 from models.contract import Cancelled, Conditioning, UnusableReferenceError, WeightsError
 from tests.models.chatterbox.reference.builder import distance, encoder, golden, small, speech
 from tests.models.test_checkpoint import _Global, _Stored, write_checkpoint
@@ -42,6 +45,20 @@ def test_a_recording_is_heard_as_by_the_reference() -> None:
     # Trap: with soxr's resampler in torchaudio's place, 7e-4.
     assert distance(found["s3gen_speaker"], wanted["s3gen_speaker"]) < 1e-4
     assert distance(found["t3_speaker"], wanted["t3_speaker"]) < 1e-4
+
+
+def test_which_part_hears_what() -> None:
+    """T3's encoder hears soxr's resampling, and all of it; S3Gen's Hann's, and ten seconds."""
+    pcm = speech(12, 24_000)
+    found, low = condition(pcm, 24_000), resample_soxr(pcm, 24_000, 16_000)
+    assert np.array_equal(found["t3_speaker"], encoder().voice_encoder.embed(low))
+    clear = resample_hann(pcm[:240_000], 24_000, 16_000)
+    speaker = np.array(encoder().speaker(mx.array(kaldi_fbank(clear))[None])[0])
+    assert np.array_equal(found["s3gen_speaker"], speaker)
+    changed = condition(np.concatenate([pcm[:240_000], speech(2, 24_000, seed=7)]), 24_000)
+    assert not np.allclose(changed["t3_speaker"], found["t3_speaker"], atol=1e-5)
+    for name in set(NAMES) - {"t3_speaker"}:
+        assert np.array_equal(changed[name], found[name]), name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.mel import token_mel
+from models.chatterbox.reference.mel import token_mel, voice_mel
 from models.chatterbox.reference.resample import resample_hann
 from models.chatterbox.reference.speaker import segment_means
 from models.chatterbox.reference.tokenizer import quantise
@@ -71,6 +71,15 @@ def test_silence_at_both_ends_is_trimmed() -> None:
     assert abs(len(found) - 24_000) < 2 * 2048
     assert np.abs(found[:512]).max() < 0.06, "the edge is where a frame begins to reach into the sound"
     assert np.array_equal(trim(loud), loud)
+
+
+def test_a_voice_is_what_is_heard_of_it() -> None:
+    """Silence around the speech changes nothing: its windows are not among those averaged."""
+    network, low = encoder().voice_encoder, trim(_low())
+    around = np.concatenate([np.zeros(4 * 512 * 20, np.float32), low, np.zeros(40_000, np.float32)])
+    assert float(network.embed(around) @ network.embed(low)) > 1 - 1e-4
+    everything = np.array(network(mx.array(windows(voice_mel(around))))).mean(axis=0)
+    assert float(network.embed(around) @ everything) / np.linalg.norm(everything) < 1 - 1e-3
 
 
 def test_segments_are_averaged_over_what_they_have() -> None:
