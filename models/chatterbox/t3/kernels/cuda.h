@@ -24,15 +24,6 @@ INLINE uint4 WEIGHTS(const ushort *from) {
   return v;
 }
 
-// `count` weights (a multiple of 64) into L2: one instruction of one lane where there is one, else one a cache line.
-INLINE void PREFETCH(int lane, const ushort *from, int count) {
-#if __CUDA_ARCH__ >= 900
-  if (lane == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(count * 2) : "memory");
-#else
-  for (int at = lane * 64; at < count; at += 32 * 64) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
-#endif
-}
-
 INLINE float FETCH(const float *from) {
   float v;
   asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(from) : "memory");

@@ -16,6 +16,5 @@
 #define FETCH4(from) (*(device const float4 *)(from))
 #define FETCH8(from) (*(device const uint4 *)(from))
 #define WEIGHTS(from) (*(device const uint4 *)(from))
-#define PREFETCH(lane, from, count) ((void)(from))
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))

@@ -125,7 +125,7 @@ def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
 def pieces(config: T3Config, rows: int) -> int:
     """Parts of the inner row, so that a block's shared memory holds one of each row, and its sums."""
     count = 1
-    while 4 * rows * (config.inner // count) + 4 * 3 * _WARPS * rows > _SHARED_BYTES:
+    while 4 * rows * (config.inner // count) + 4 * 5 * _WARPS * rows > _SHARED_BYTES:
         count *= 2
     return count
 
@@ -151,7 +151,7 @@ class PhasedStep:
             and network.dtype == mx.bfloat16
             and network.bits == 0
             and all(
-                fits(network.config, rows) and network.config.inner % (512 * pieces(network.config, rows)) == 0
+                fits(network.config, rows) and network.config.inner % (1024 * pieces(network.config, rows)) == 0
                 for rows in (1, 2)
             )
         )
@@ -196,7 +196,7 @@ class PhasedStep:
                 [(rows, hidden)],
             )
             parts, weights = launch(ATTEND, rows, heads, [query, place, kept], [(heads, HEAD // 2), (heads, 2)])
-            mixing = _blocks(hidden, _WARPS // 2)
+            mixing = _blocks(hidden // 2, _WARPS // 4)
             (x,) = launch(OUT, rows, mixing, [of.out, parts, weights, x, at], [(rows, hidden)])
             (inner,) = launch(
                 GATE, rows, _blocks(config.inner, _WARPS), [of.gate_up, x, of.gains, at], [(rows, config.inner // 2)]

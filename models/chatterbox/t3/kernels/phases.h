@@ -9,13 +9,13 @@
 //   INLINE GLOBAL SHARED LOCAL UNROLL                           qualifiers, and the hint to unroll the next loop
 //   FETCH FETCH4 FETCH8 POST POST_HALF                          exchange between blocks, past any cache of one block: a
 //                                                               float, four, eight bfloat16; a float, a bfloat16
-//   WEIGHTS PREFETCH                                            eight weights, read once; a hint to bring a row near
+//   WEIGHTS                                                     eight weights, read once
 //   LANE_XOR(v, mask) SYNC()                                    shuffle in a warp; barrier of a block
 //   BITS_FLOAT FLOAT_BITS EXP RSQRT                             arithmetic
 // Weights and the cache are bfloat16, kept as ushort, and so are the wide rows that every block reads: attention's and the
 // feed-forward's. Sums and the residual stream are fp32.
 //
-// A product is one warp a row (or pair of rows, or half a row): each lane reads 8 weights at a time. Its vectors lie in
+// A product is one warp a row (or pair of rows, or a quarter of a pair): each lane reads 8 weights at a time. Its vectors lie in
 // shared memory, spread so that the 32 lanes' reads of 16 bytes do not collide (SPREAD). The loads of a phase are apart
 // from its arithmetic: they need nothing from the phases before, so a kernel of many phases issues them early.
 
@@ -31,10 +31,10 @@
 
 #define MOST_AHEAD (PAIRS_AHEAD * PAIR > WIDE / 512 ? PAIRS_AHEAD * PAIR : WIDE / 512)
 
-// Shared memory, in floats: the spread vectors, then one sum a warp and row, then two halves a warp and row.
+// Shared memory, in floats: the spread vectors, then one sum a warp and row, then (twice) two sums a warp and row.
 #define SUMS (BATCH * WIDEST)
-#define HALVES (SUMS + WARPS * BATCH)
-#define PRODUCT_FLOATS (HALVES + 2 * WARPS * BATCH)
+#define QUARTERS (SUMS + WARPS * BATCH)
+#define PRODUCT_FLOATS (QUARTERS + 4 * WARPS * BATCH)
 #define ATTEND_FLOATS (WARPS * (HEAD + 2))
 #define SHARED_FLOATS (PRODUCT_FLOATS > ATTEND_FLOATS ? PRODUCT_FLOATS : ATTEND_FLOATS)
 
@@ -45,6 +45,7 @@
 #define AT_INNER (AT_PARTS + BATCH * HEADS * SPLITS * HEAD / 2)
 #define EXCHANGE_FLOATS (AT_INNER + BATCH * INNER / 2)
 
+#define ROW_READS ((BATCH * HIDDEN / 4 + THREADS - 1) / THREADS)
 #define WIDE_READS ((BATCH * WIDE / 8 + THREADS - 1) / THREADS)
 #define NEVER (-1e30f)
 
@@ -98,23 +99,32 @@ INLINE void multiply(LOCAL const uint4 *w, const int rows, const int count, SHAR
   }
 }
 
-// x times `gain`, spread, into `shared`; the rows' sums of squares go beside it, one a warp (inverse_rms reads them).
-INLINE void stash_normed(Where at, GLOBAL const float *x, GLOBAL const float *gain, SHARED float *shared) {
+INLINE void fetch_rows(Where at, GLOBAL const float *x, LOCAL float4 *v) {
+  UNROLL
+  for (int j = 0; j < ROW_READS; ++j)
+    if (j * THREADS + at.index < BATCH * HIDDEN / 4) v[j] = FETCH4(x + (j * THREADS + at.index) * 4);
+}
+
+// What `fetch_rows` read times `gain`, spread, into `shared`; the rows' sums of squares beside it, one a warp.
+INLINE void stash_normed(Where at, LOCAL const float4 *x, GLOBAL const float *gain, SHARED float *shared) {
   float squares[BATCH];
   UNROLL
   for (int b = 0; b < BATCH; ++b) squares[b] = 0.0f;
-  for (int i = at.index; i < BATCH * HIDDEN / 4; i += THREADS) {
-    const int row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
-    float4 v = FETCH4(x + row * HIDDEN + e);
-    const float4 g = *(GLOBAL const float4 *)(gain + e);
-    const float square = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-    UNROLL
-    for (int b = 0; b < BATCH; ++b) squares[b] += b == row ? square : 0.0f;
-    v.x *= g.x;
-    v.y *= g.y;
-    v.z *= g.z;
-    v.w *= g.w;
-    *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = v;
+  UNROLL
+  for (int j = 0; j < ROW_READS; ++j) {
+    const int i = j * THREADS + at.index, row = i / (HIDDEN / 4), e = i % (HIDDEN / 4) * 4;
+    if (row < BATCH) {
+      float4 v = x[j];
+      const float4 g = *(GLOBAL const float4 *)(gain + e);
+      const float square = v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+      UNROLL
+      for (int b = 0; b < BATCH; ++b) squares[b] += b == row ? square : 0.0f;
+      v.x *= g.x;
+      v.y *= g.y;
+      v.z *= g.z;
+      v.w *= g.w;
+      *(SHARED float4 *)(shared + row * HIDDEN + SPREAD(e)) = v;
+    }
   }
   lane_sums(squares, BATCH);
   UNROLL
@@ -184,14 +194,6 @@ INLINE void project_load(Where at, GLOBAL const ushort *weight, int round, LOCAL
   load_rows(row, row + 32 * HIDDEN, at.lane, w);
 }
 
-INLINE void project_prefetch(Where at, GLOBAL const ushort *weight) {
-  for (int round = 0; task(at, round) < 3 * HIDDEN / 2; ++round) {
-    GLOBAL const ushort *row = weight + (long)project_row(task(at, round)) * HIDDEN;
-    PREFETCH(at.lane, row, HIDDEN);
-    PREFETCH(at.lane, row + 32 * HIDDEN, HIDDEN);
-  }
-}
-
 // `rope` is [64]: 32 cosines, 32 sines of this place. Keys and values go to row `place` of cache [BATCH, 2 HEADS,
 // length, 64], queries to [BATCH, HIDDEN], scaled for attention.
 INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, SHARED const float *shared, float inverse,
@@ -228,7 +230,13 @@ INLINE void project_pair(Where at, int pair, LOCAL const uint4 *w, SHARED const 
 INLINE void project(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x,
                     GLOBAL const float *gain, GLOBAL const float *rope, int place, int length,
                     GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
-  stash_normed(at, x, gain, shared);
+  float4 v[ROW_READS];
+  fetch_rows(at, x, v);
+  if (!EARLY) {
+    UNROLL
+    for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, weight, round, w + round * PAIR);
+  }
+  stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   UNROLL
   for (int round = 0; round < PROJECT_AHEAD; ++round)
@@ -393,45 +401,44 @@ INLINE void stash_inner(Where at, GLOBAL const ushort *inner, SHARED float *shar
   SYNC();
 }
 
-// A product from `width` to HIDDEN that is added to x: two warps a row, each half of it. Rows of the weights are `stride`
-// apart.
+// A product from `width` to HIDDEN that is added to x: four warps a pair of rows, a quarter of both each. Rows of the
+// weights are `stride` apart.
 
-INLINE int mix_row(Where at, int round) { return (round * (WARPS / 2) + at.warp / 2) * at.blocks + at.block; }
+INLINE int mix_row(Where at, int round) { return 2 * ((round * (WARPS / 4) + at.warp / 4) * at.blocks + at.block); }
 
 INLINE void mix_load(Where at, GLOBAL const ushort *weight, const int width, const int stride, int round,
                      LOCAL uint4 *w) {
   const int row = mix_row(at, round);
   if (row >= HIDDEN) return;
-  GLOBAL const ushort *from = weight + (long)row * stride + at.warp % 2 * (width / 2) + at.lane * 8;
+  GLOBAL const ushort *from = weight + (long)row * stride + at.warp % 4 * (width / 4) + at.lane * 8;
   UNROLL
-  for (int c = 0; c < width / 512; ++c) w[c] = WEIGHTS(from + c * CHUNK);
-}
-
-INLINE void mix_prefetch(Where at, GLOBAL const ushort *weight, const int width) {
-  for (int round = 0; mix_row(at, round) < HIDDEN; ++round) {
-    PREFETCH(at.lane, weight + (long)mix_row(at, round) * width + at.warp % 2 * (width / 2), width / 2);
+  for (int c = 0; c < width / 1024; ++c) {
+    w[c] = WEIGHTS(from + c * CHUNK);
+    w[width / 1024 + c] = WEIGHTS(from + stride + c * CHUNK);
   }
 }
 
 INLINE void mix(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, const int width, const int stride,
                 GLOBAL const float *x, GLOBAL float *y, SHARED float *shared) {
-  for (int round = 0; round * (WARPS / 2) * at.blocks + at.block < HIDDEN; ++round) {
-    const int row = mix_row(at, round), side = at.warp % 2;
-    SHARED float *halves = shared + HALVES + round % 2 * WARPS * BATCH;
-    float before = 0.0f, sums[BATCH];
+  for (int round = 0; 2 * (round * (WARPS / 4) * at.blocks + at.block) < HIDDEN; ++round) {
+    const int row = mix_row(at, round), b = at.lane / 2, mine = b * HIDDEN + row + at.lane % 2;
+    SHARED float *quarters = shared + QUARTERS + round % 2 * WARPS * 2 * BATCH;
+    const int writes = at.warp % 4 == 0 && b < BATCH && row < HIDDEN;
+    float before = 0.0f, sums[2 * BATCH];
     if (round) mix_load(at, weight, width, stride, round, w);
-    if (side == 0 && at.lane < BATCH && row < HIDDEN) before = FETCH(x + at.lane * HIDDEN + row);
+    if (writes) before = FETCH(x + mine);
     UNROLL
-    for (int b = 0; b < BATCH; ++b) sums[b] = 0.0f;
-    if (row < HIDDEN) multiply(w, 1, width / 512, shared + side * (width / 2), width, at.lane, sums);
-    lane_sums(sums, BATCH);
+    for (int i = 0; i < 2 * BATCH; ++i) sums[i] = 0.0f;
+    if (row < HIDDEN) multiply(w, 2, width / 1024, shared + at.warp % 4 * (width / 4), width, at.lane, sums);
+    lane_sums(sums, 2 * BATCH);
     UNROLL
-    for (int b = 0; b < BATCH; ++b)
-      if (at.lane == b) halves[at.warp * BATCH + b] = sums[b];
+    for (int i = 0; i < 2 * BATCH; ++i)
+      if (at.lane == i) quarters[at.warp * 2 * BATCH + i] = sums[i];
     SYNC();
-    if (side == 0 && at.lane < BATCH && row < HIDDEN)
-      POST(y + at.lane * HIDDEN + row,
-           before + (halves[at.warp * BATCH + at.lane] + halves[(at.warp + 1) * BATCH + at.lane]));
+    if (writes) {
+      SHARED const float *four = quarters + at.warp * 2 * BATCH + at.lane % 2 * BATCH + b;
+      POST(y + mine, before + ((four[0] + four[2 * BATCH]) + (four[4 * BATCH] + four[6 * BATCH])));
+    }
   }
 }
 
@@ -441,14 +448,6 @@ INLINE void gate_load(Where at, GLOBAL const ushort *weight, int round, LOCAL ui
   const int row = task(at, round);
   if (row >= INNER) return;
   load_rows(weight + (long)row * HIDDEN, weight + ((long)INNER + row) * HIDDEN, at.lane, w);
-}
-
-INLINE void gate_prefetch(Where at, GLOBAL const ushort *weight) {
-  for (int round = 0; task(at, round) < INNER; ++round) {
-    GLOBAL const ushort *row = weight + (long)task(at, round) * HIDDEN;
-    PREFETCH(at.lane, row, HIDDEN);
-    PREFETCH(at.lane, row + (long)INNER * HIDDEN, HIDDEN);
-  }
 }
 
 // `pairs` of rows, those of rounds from `round` on.
@@ -473,7 +472,13 @@ INLINE void gate_rows(Where at, int round, const int pairs, LOCAL const uint4 *w
 
 INLINE void gate(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x, GLOBAL const float *gain,
                  GLOBAL ushort *inner, SHARED float *shared) {
-  stash_normed(at, x, gain, shared);
+  float4 v[ROW_READS];
+  fetch_rows(at, x, v);
+  if (!EARLY) {
+    UNROLL
+    for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, weight, round, w + round * PAIR);
+  }
+  stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   if (GATE_AHEAD && task(at, 0) < INNER) gate_rows(at, 0, GATE_AHEAD, w, shared, inverse, inner);
   for (int round = GATE_AHEAD; task(at, round) < INNER; ++round) {
@@ -490,13 +495,6 @@ INLINE void logits_load(Where at, GLOBAL const ushort *weight, int round, LOCAL 
   if (row >= VOCABULARY) return;
   GLOBAL const ushort *from = weight + (long)row * HIDDEN;
   load_rows(from, row + 1 < VOCABULARY ? from + HIDDEN : from, at.lane, w);
-}
-
-INLINE void logits_prefetch(Where at, GLOBAL const ushort *weight) {
-  for (int round = 0; 2 * task(at, round) + 1 < VOCABULARY; ++round) {
-    GLOBAL const ushort *row = weight + 2 * (long)task(at, round) * HIDDEN;
-    PREFETCH(at.lane, row, 2 * HIDDEN);
-  }
 }
 
 INLINE void logits_rows(Where at, int round, const int pairs, LOCAL const uint4 *w, SHARED const float *shared,
@@ -521,7 +519,13 @@ INLINE void logits_rows(Where at, int round, const int pairs, LOCAL const uint4 
 
 INLINE void logits_of(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL const float *x,
                       GLOBAL const float *gain, float offset, GLOBAL float *logits, SHARED float *shared) {
-  stash_normed(at, x, gain, shared);
+  float4 v[ROW_READS];
+  fetch_rows(at, x, v);
+  if (!EARLY) {
+    UNROLL
+    for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, weight, round, w + round * PAIR);
+  }
+  stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   if (HEAD_AHEAD && 2 * task(at, 0) < VOCABULARY)
     logits_rows(at, 0, HEAD_AHEAD, w, shared, inverse, offset, logits);

@@ -15,14 +15,14 @@ _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
 
 
 def fits(config: T3Config, batch: int) -> bool:
-    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or two of them."""
+    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or four of them."""
     return (
         config.backbone == "llama"
         and config.learned_positions
         and not config.head_bias
         and config.hidden == config.heads * HEAD
-        and config.hidden % 512 == 0
-        and config.inner % 512 == 0
+        and config.hidden % 1024 == 0
+        and config.inner % 1024 == 0
         and batch in (1, 2)
         and 4 * batch * max(config.hidden, config.inner) + 1024 <= _SHARED_BYTES
     )
@@ -40,7 +40,8 @@ def constants(
     *,
     warps: int = WARPS,
     pieces: int = 1,
-    ahead: tuple[int, int, int] = (1, 2, 2),
+    ahead: tuple[int, int, int] = (1, 1, 1),
+    early: int = 1,
 ) -> str:
     """The definitions that phases.h expects. `ahead`: for queries, keys and values; for the gate; for the logits."""
     values = {
@@ -57,6 +58,7 @@ def constants(
         "PROJECT_AHEAD": ahead[0],
         "GATE_AHEAD": ahead[1],
         "HEAD_AHEAD": ahead[2],
+        "EARLY": early,
         "PAIRS_AHEAD": max(1, *ahead),
     }
     return "".join(f"#define {name} {value}\n" for name, value in values.items())

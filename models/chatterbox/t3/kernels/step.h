@@ -25,8 +25,7 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
   ARRIVE(at, counters, &met, &failed);
   UNROLL
-  for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, of.qkv, round, w + round * PAIR);
-  mix_prefetch(at, of.out, HIDDEN);
+  for (int round = 0; round < EARLY * PROJECT_AHEAD; ++round) project_load(at, of.qkv, round, w + round * PAIR);
   WAIT(at, counters, &met, &failed);
   for (int layer = 0; layer < LAYERS; ++layer) {
     const int last = layer + 1 == LAYERS;
@@ -40,37 +39,30 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     ARRIVE(at, counters, &met, &failed);
     attend_load(at, cache, place, length, kv);
     mix_load(at, out, HIDDEN, HIDDEN, 0, w);
-    gate_prefetch(at, gate_up);
     WAIT(at, counters, &met, &failed);
     attend(at, kv, query, cache, place, length, parts, weights, shared);
     ARRIVE(at, counters, &met, &failed);
-    mix_prefetch(at, down, INNER);
     WAIT(at, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
     mix(at, w, out, HIDDEN, HIDDEN, x, x, shared);
     ARRIVE(at, counters, &met, &failed);
     UNROLL
-    for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
-    if (!last) project_prefetch(at, qkv + 3L * HIDDEN * HIDDEN);
+    for (int round = 0; round < EARLY * GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
     WAIT(at, counters, &met, &failed);
     gate(at, w, gate_up, x, gain + HIDDEN, inner, shared);
     ARRIVE(at, counters, &met, &failed);
     mix_load(at, down, INNER, INNER, 0, w);
-    if (last)
-      logits_prefetch(at, of.head);
-    else
-      mix_prefetch(at, out + (long)HIDDEN * HIDDEN, HIDDEN);
     WAIT(at, counters, &met, &failed);
     stash_inner(at, inner, shared);
     mix(at, w, down, INNER, INNER, x, x, shared);
     ARRIVE(at, counters, &met, &failed);
     if (!last) {
       UNROLL
-      for (int round = 0; round < PROJECT_AHEAD; ++round)
+      for (int round = 0; round < EARLY * PROJECT_AHEAD; ++round)
         project_load(at, qkv + 3L * HIDDEN * HIDDEN, round, w + round * PAIR);
     } else {
       UNROLL
-      for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
+      for (int round = 0; round < EARLY * HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
     }
     WAIT(at, counters, &met, &failed);
   }

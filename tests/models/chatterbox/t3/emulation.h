@@ -36,8 +36,9 @@ typedef struct {
 typedef struct {
   ucontext_t first;
   jmp_buf again;
-  int started, done, thread, block, turn;
+  int started, done, thread, block, turn, generation;
   Warp *warp;
+  Barrier *before;  // that it waits at
 } Fiber;
 
 static Fiber *fibers, *now;
@@ -56,7 +57,10 @@ static void wait_for(Barrier *barrier, int number) {
     barrier->count = 0;
     ++barrier->generation;
   } else {
-    while (barrier->generation == generation) yield_now();
+    now->before = barrier;
+    now->generation = generation;
+    yield_now();
+    now->before = NULL;
   }
 }
 
@@ -94,7 +98,6 @@ static uint float_bits(float value) {
 #define FETCH4(from) (*(const float4 *)(from))
 #define FETCH8(from) (*(const uint4 *)(from))
 #define WEIGHTS(from) (*(const uint4 *)(from))
-#define PREFETCH(lane, from, count) ((void)(from))
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))
 
@@ -133,6 +136,7 @@ static void run_grid(int blocks, int threads, int backward, void (*of)(int threa
       now = fibers + (backward ? total - 1 - i : i);
       if (now->done) continue;
       left = 1;
+      if (now->before && now->before->generation == now->generation) continue;
       if (_setjmp(scheduler)) continue;
       if (now->started) _longjmp(now->again, 1);
       now->started = 1;

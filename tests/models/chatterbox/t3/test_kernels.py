@@ -1,150 +1,147 @@
-"""The fused step's own source, run on a CPU: each GPU thread is a fiber (emulation.h); against `T3.advance`."""
+"""The kernels' own source, run on a CPU (emulator.py), against `T3.advance`."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from models.backend import mx
-from models.chatterbox.config import T3Config
+from models.backend import mx, on_cpu
+from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.t3 import backbone
-from models.chatterbox.t3.cache import Layer, write
-from models.chatterbox.t3.kernels import fused, source
-from models.chatterbox.t3.network import T3
-from models.chatterbox.t3.weights import load_weights
-from models.native import compile_c
-from tests.models.chatterbox.t3.builder import LLAMA, conditioned, official_arrays
-
-# Two reads of 256 weights a row, four a wide one; an odd vocabulary.
-SMALL = replace(LLAMA, hidden=512, heads=8, inner=1024, layers=2, speech_vocabulary=105)
-TEXT = [5, 9, 3]
-SAID = [4, 77, 12, 30]
-
-# Keys and values are rounded in both. The kernel also rounds attention's and the feed-forward's wide rows to bfloat16
-# (2^-9 of each number); a wrong row, weight or rotation is tens of times that.
-TOLERANCE = 5e-3
-
-Logits = npt.NDArray[np.float32]
-Step = Callable[[int, int, int, list[npt.NDArray[np.uint16]]], Logits]
-
-_ENTRY = """
-#define STRIDE ((SHARED_FLOATS + 15) / 16 * 16)
-
-static Weights of;
-static float *exchange, *logits, *shared;
-static int token, place, position, length, grid;
-static ushort **caches;
-
-static void one(int thread, int block) {
-  const Where at = {thread, thread % 32, thread / 32, block, grid};
-  step(at, of, token, place, position, length, caches, NULL, exchange, logits, shared + block * STRIDE);
-}
-
-int exchange_floats(void) { return EXCHANGE_FLOATS; }
-
-void run(const Weights *weights, const int *numbers, ushort **rows, float *x, float *l, int blocks, int backward) {
-  of = *weights;
-  token = numbers[0]; place = numbers[1]; position = numbers[2]; length = numbers[3];
-  caches = rows; exchange = x; logits = l; grid = blocks;
-  shared = aligned_alloc(64, (size_t)blocks * STRIDE * 4);
-  for (long i = 0; i < (long)blocks * STRIDE; ++i) shared[i] = NAN;
-  run_grid(blocks, THREADS, backward, one);
-  free(shared);
-}
-"""
-_FLAGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-maybe-uninitialized")
-
-
-def bits(array: mx.array) -> npt.NDArray[np.uint16]:
-    return np.array(mx.view(array.astype(mx.bfloat16), mx.uint16))
-
-
-def pointers(arrays: list[npt.NDArray[np.uint16]]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-
-
-def emulated(model: T3, batch: int, *, blocks: int, warps: int, backward: bool = False, change: str = "") -> Step:
-    """(token, place, position, caches) -> logits; writes into the caches as the kernel does."""
-    text = source.constants(model.config, batch, blocks, warps=warps) + change
-    text += Path(__file__).with_name("emulation.h").read_text()
-    text += source.joined(("phases.h", "step.h")) + _ENTRY
-    library = ctypes.CDLL(str(compile_c("t3-emulated", text, [_FLAGS], after=("-lm",))))
-    packed = fused.pack(model, 96).arrays()
-    raw = [bits(array) if array.dtype == mx.bfloat16 else np.array(array) for array in packed]
-    floats = library.exchange_floats()
-    assert floats == source.exchange_floats(model.config, batch, blocks)
-
-    def step(token: int, place: int, position: int, caches: list[npt.NDArray[np.uint16]]) -> Logits:
-        logits = np.full((batch, model.config.speech_vocabulary), np.inf, np.float32)
-        exchange = np.full(floats, np.nan, np.float32)
-        numbers = np.array([token, place, position, caches[0].shape[2]], np.int32)
-        library.run(
-            pointers(raw),
-            ctypes.c_void_p(numbers.ctypes.data),
-            pointers(caches),
-            ctypes.c_void_p(exchange.ctypes.data),
-            ctypes.c_void_p(logits.ctypes.data),
-            blocks,
-            int(backward),
-        )
-        return logits
-
-    return step
-
-
-def whole_bfloats(config: T3Config) -> T3:
-    """A network whose weights are bfloat16's, computing in fp32."""
-    model = T3(config)
-    arrays = {name: array.astype(mx.bfloat16) for name, array in official_arrays(config, seed=1).items()}
-    load_weights(model, arrays, "arrays")
-    return model
-
-
-def rounding_write(layer: Layer, kv: mx.array, place: mx.array) -> Layer:
-    return write(layer, kv.astype(mx.bfloat16).astype(mx.float32), place)
+from models.chatterbox.t3.kernels import fused, metal, source
+from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.kernels.metal import PhasedStep
+from models.chatterbox.t3.kernels.weights import pack
+from tests.models.chatterbox.t3 import emulator
+from tests.models.chatterbox.t3.emulator import SMALL, TOLERANCE, Logits, both, emulated, error, whole_bfloats
 
 
 @pytest.fixture(autouse=True)
 def round_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plain step rounds keys and values to bfloat16, as the kernel's cache does."""
-    monkeypatch.setattr(backbone, "write", rounding_write)
+    """The plain step rounds keys and values to bfloat16, as the kernels' cache does."""
+    monkeypatch.setattr(backbone, "write", emulator.rounding_write)
 
 
-def both(step: Step, model: T3, batch: int, said: list[int] = SAID, spare: int = 3) -> tuple[Logits, Logits]:
-    """Logits [n, B, V] after each token of `said`: emulated, plain."""
-    embeddings = model.prompt(conditioned(model), TEXT, batch == 2)
-    count = embeddings.shape[1]
-    _, room = model.prefill(embeddings, mx.array([count]), model.allocate(batch, count + len(said) + spare))
-    caches = [bits(layer[0]) for layer in room]
-    found, wanted = [], []
-    for i, token in enumerate(said):
-        logits, room = model.advance(mx.array([token]), mx.array([count + i, i + 1]), room)
-        wanted.append(np.array(logits)[:, 0])
-        found.append(step(token, count + i, i + 1, caches))
-    for layer, cache in zip(room, caches, strict=True):
-        assert error(np.array(mx.view(mx.array(cache), mx.bfloat16).astype(mx.float32)), np.array(layer[0])) < TOLERANCE
-    return np.stack(found), np.stack(wanted)
-
-
-def error(found: Logits, wanted: Logits) -> float:
-    return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
-
-
-# Fewer tasks than warps, and many for each; heads attended whole and in parts.
-GRIDS = [(1, 1, 2), (2, 3, 4), (2, 33, 2), (1, 20, 2)]
-
-
-@pytest.mark.parametrize(("batch", "blocks", "warps"), GRIDS)
-def test_equals_the_plain_step(batch: int, blocks: int, warps: int) -> None:
-    """fp32 sums in another order, and now and then a number of the cache rounded the other way (2^-9 of it)."""
+# One block; blocks that share rounds unevenly; as many as two parts of the cache need.
+@pytest.mark.parametrize(("batch", "blocks", "warps"), [(1, 1, 4), (2, 3, 8), (1, 33, 4)])
+def test_fused_equals_the_plain_step(batch: int, blocks: int, warps: int) -> None:
     model = whole_bfloats(SMALL)
     found, wanted = both(emulated(model, batch, blocks=blocks, warps=warps), model, batch)
     assert wanted.std(axis=0).max() > 0.1
-    print(error(found, wanted))
     assert error(found, wanted) < TOLERANCE
+
+
+def test_threads_in_the_other_order_change_nothing() -> None:
+    """Trap: a barrier that is missing shows when later threads run first."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    one, other = (
+        both(emulated(model, 2, blocks=3, warps=8, backward=backward), model, 2, said=[4])[0]
+        for backward in (False, True)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("wait_for(&grid_meet, all_threads)", "((void)0)"),
+        ("second = second * c + first * s;", ""),
+        ("if (row == place) {", "if (0) {"),
+    ],
+)
+def test_a_mistake_shows(words: str, instead: str) -> None:
+    """The comparison can fail: without barriers, with half a rotation, with a row of the cache read too early."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    step = emulated(model, 2, blocks=3, warps=8, change=(words, instead))
+    found, wanted = both(step, model, 2, said=[4], strict=False)
+    assert not error(found, wanted) < 2 * TOLERANCE
+
+
+def test_a_layer_at_full_size() -> None:
+    config = replace(ENGLISH.t3, layers=1, text_vocabulary=300, max_text=60, max_speech=220)
+    model = whole_bfloats(config)
+    found, wanted = both(emulated(model, 2, blocks=4, warps=16), model, 2, said=[4000])
+    assert found.shape == (1, 2, 8194)
+    assert error(found, wanted) < TOLERANCE
+
+
+def test_no_row_left() -> None:
+    """Beyond the last row of the cache nothing is written, and the logits are no numbers."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    cache = [np.zeros((1, 32, 8, 64), np.uint16)]
+    assert np.isnan(emulated(model, 1, blocks=2, warps=4)(3, 8, 1, cache)).all()
+    assert not cache[0][:, :, 1:].any()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Metal's launches, their arrays and their order; the inner row in two pieces."""
+    monkeypatch.setattr(metal, "_SHARED_BYTES", 9000 * rows // 2)
+    model = whole_bfloats(replace(SMALL, inner=2048))
+    assert metal.pieces(model.config, rows) == 2
+    caches: dict[int, np.ndarray] = {}
+    phased = PhasedStep(model, 96, emulator.phase_launch(model.config, caches))
+
+    def step(token: int, place: int, position: int, arrays: list[np.ndarray]) -> Logits:
+        cache = [(mx.zeros(array.shape, dtype=mx.bfloat16),) for array in arrays]
+        caches.update({id(layer[0]): array for layer, array in zip(cache, arrays, strict=True)})
+        logits, after = phased(mx.array([token]), mx.array([place, position]), cache)
+        assert after is cache
+        return np.array(logits)[:, 0]
+
+    found, wanted = both(step, model, rows)
+    assert error(found, wanted) < TOLERANCE
+
+
+def test_what_fits() -> None:
+    """The English model does; GPT-2, other heads and widths that no run of weights divides do not."""
+    assert source.fits(ENGLISH.t3, 1)
+    assert source.fits(ENGLISH.t3, 2)
+    for config in (
+        TURBO.t3,
+        replace(ENGLISH.t3, heads=8),
+        replace(ENGLISH.t3, inner=4096 + 512),
+        replace(ENGLISH.t3, inner=8192),
+        replace(ENGLISH.t3, hidden=1024 + 512, heads=24),
+    ):
+        assert not source.fits(config, 2)
+
+
+def test_only_a_gpu_has_these() -> None:
+    model = whole_bfloats(SMALL)
+    assert on_cpu() == (not FusedStep.available(model) and not PhasedStep.available(model))
+
+
+def test_weights_are_held_once() -> None:
+    """Where the network computes in bfloat16 its products become slices of what the kernel reads."""
+    model = whole_bfloats(replace(SMALL, inner=1024))
+    model.apply(lambda array: array.astype(mx.bfloat16))
+    for layer in model.backbone.layers:
+        layer.out._parts = [(layer.out.weight,)]  # as lowered on a GPU
+    before = [np.array(layer.out.weight.astype(mx.float32)) for layer in model.backbone.layers]
+    packed = pack(model, 16)
+    assert packed.out.shape == (2, 1024, 1024)
+    for i, layer in enumerate(model.backbone.layers):
+        np.testing.assert_array_equal(np.array(layer.out.weight.astype(mx.float32)), before[i])
+        np.testing.assert_array_equal(np.array(packed.out[i].astype(mx.float32)), before[i])
+        assert layer.out._parts[0][0] is layer.out.weight
+
+
+def test_step_refuses_other_caches() -> None:
+    model = whole_bfloats(replace(SMALL, layers=1))
+    step = FusedStep(model, 16)
+    place = mx.array([3, 1])
+    for tokens, cache in (
+        (mx.array([1, 2]), mx.zeros((1, 32, 16, 64), dtype=mx.bfloat16)),
+        (mx.array([1]), mx.zeros((1, 32, 17, 64), dtype=mx.bfloat16)),
+        (mx.array([1]), mx.zeros((1, 32, 16, 64))),
+    ):
+        with pytest.raises(ValueError, match="at most 16 rows"):
+            step(tokens, place, [(cache,)])
+
+
+def test_body_names_every_cache() -> None:
+    text = fused.body(3)
+    assert [f"caches[{i}] = (ushort*)cache{i};" in text for i in range(4)] == [True, True, True, False]
