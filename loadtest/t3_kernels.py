@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import device_name, mx, on_cpu  # before torch: BLAS order
+from models.backend import device_name, mx, on_cpu, release_thread  # before torch: BLAS order
 from models.chatterbox.config import ENGLISH, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decode import Decoder, Step, Utterance, Voice
@@ -251,3 +251,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    release_thread()  # beside PyTorch's, MLX's threads did not end by themselves
