@@ -28,6 +28,7 @@ from models.chatterbox.config import ENGLISH, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decode import Decoder, Step, Utterance, Voice
 from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.kernels.metal import PhasedStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
@@ -166,7 +167,8 @@ def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]
 
 def numbers(logits: Any) -> Logits:
     """Of MLX or PyTorch, float32 on the host."""
-    return np.array(logits.astype(mx.float32) if isinstance(logits, mx.array) else logits.cpu(), dtype=np.float32)
+    found: Logits = np.array(logits.astype(mx.float32)) if isinstance(logits, mx.array) else logits.cpu().numpy()
+    return found
 
 
 def decoded(model: T3, step: Step | None, tokens: int, rounds: int) -> list[float]:
@@ -217,6 +219,8 @@ def main() -> None:
         start = time.perf_counter()
         steps["fused"] = FusedStep(model, ROOM)
         print(f"weights joined in {time.perf_counter() - start:.1f} s")
+    elif PhasedStep.available(model):
+        steps["phased"] = PhasedStep(model, ROOM)
     runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
     if (
         importlib.util.find_spec("torch")
