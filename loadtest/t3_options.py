@@ -5,7 +5,7 @@
 
 Random weights at full size: time and memory are those of real ones, and so is the order of what rounding changes; how
 much it changes is not, and what a draft's guesses are worth is not either. (A draft that shares weights with the model
-agrees with it more than a random one would; `lookup` finds nothing in noise.) One row an option:
+agrees with it more than a random one would; `lookup` finds nothing in noise; `oracle` is always right.) The columns:
 
     ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it
     MiB          arrays that the model and one utterance's cache hold
@@ -32,7 +32,7 @@ from models.backend import device_name, memory, mx
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decode import Decoder, Utterance, Voice
-from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
+from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
@@ -43,8 +43,9 @@ Logits = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Bits of weights and cache (0: whole), and what guesses: "", "lookup" or "first" (the model's first layers).
+    """Bits of weights and cache (0: whole), and what guesses.
 
+    Drafts: "lookup"; "first", the model's first layers; "oracle", which knows what greedy decoding will say.
     `whole`: in float32 whatever --dtype says; the others are compared with it.
     """
 
@@ -66,7 +67,25 @@ OPTIONS = (
     Option("weights 4, cache 4", bits=4, cache_bits=4),
     Option("lookup", draft="lookup"),
     Option("first layers", draft="first"),
+    Option("oracle", draft="oracle"),
 )
+
+
+class Oracle:
+    """Guesses right: what is left then is what verifying costs. The most that any draft could gain."""
+
+    def __init__(self, network: T3, utterance: Utterance) -> None:
+        decoder = Decoder(network)
+        rounds = decoder._plain(decoder.begin(utterance), utterance)  # with what is drawn and not spoken
+        self._known = [token for drawn in rounds for token in drawn]
+
+    def begin(self, utterance: Utterance) -> None:
+        """Nothing to read."""
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        """What comes next."""
+        found = self._known[len(said) : len(said) + most]
+        return Guess(mx.array(found + [0] * (most - len(found)), dtype=mx.int32), len(found))
 
 
 def random_network(config: T3Config, dtype: mx.Dtype, bits: int = 0, layers: int | None = None) -> T3:
@@ -149,6 +168,9 @@ def measure(
         draft = Lookup()
     elif option.draft == "first":
         draft = SmallT3(random_network(config, dtype, layers=max(1, config.layers // 4)))
+    elif option.draft == "oracle":
+        utterance = replace(utterance, rules=replace(utterance.rules, temperature=0.0))
+        draft = Oracle(network, utterance)
     decoder = Decoder(network, cache_bits=option.cache_bits, draft=draft)
     mib = held(network, decoder, utterance)
     steps, prefills, drafted, accepted = [], [], 0, 0
