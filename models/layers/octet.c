@@ -48,14 +48,15 @@ void nightingale_octet_forget(const float *weight) {
     if (m->weight) m->n = m->k = 0;
 }
 
-/* Inlined into other loops, these were no longer made vector code (gcc 12). */
-#define APART __attribute__((noinline))
-
-APART static int32_t dot(const uint8_t *restrict a, const int8_t *restrict b, long k) {
+static int32_t dot(const uint8_t *restrict a, const int8_t *restrict b, long k) {
     int32_t total = 0;
     for (long i = 0; i < k; ++i) total += a[i] * b[i];
     return total;
 }
+
+/* Inlined into nests of more loops, these are no longer made vector code (gcc 12). */
+#define APART __attribute__((noinline))
+APART static int32_t dot_apart(const uint8_t *a, const int8_t *b, long k) { return dot(a, b, k); }
 
 enum { SIDE = 4 };
 
@@ -65,7 +66,7 @@ APART static void dots(const uint8_t *restrict a, const int8_t *restrict b, long
                  int32_t t[SIDE][SIDE]) {
     if (rows < SIDE || wide < SIDE) {
         for (long i = 0; i < rows; ++i)
-            for (long j = 0; j < wide; ++j) t[i][j] = dot(a + i * k, b + j * k, k);
+            for (long j = 0; j < wide; ++j) t[i][j] = dot_apart(a + i * k, b + j * k, k);
         return;
     }
     const uint8_t *restrict a1 = a + k, *restrict a2 = a + 2 * k, *restrict a3 = a + 3 * k;
@@ -96,6 +97,12 @@ static float coarsen(const float *restrict x, uint8_t *restrict p, long k) {
     return step;
 }
 
+/* The product of weight r with an input of that step. In double precision, where any two of the three factors are exact:
+   in whatever order they are taken, in code for few rows or many, the result is the same. */
+static inline float value(const matrix *w, long r, double step, int32_t sum) {
+    return (float)(w->scale[r] * step * (sum - 128 * w->sums[r]));
+}
+
 /* c [m, n] = alpha x [m, k] weight^T + beta c, if `weight` is registered with these n and k; otherwise returns 0. */
 int nightingale_octet_product(int m, int n, int k, float alpha, const float *x, int ldx, const float *weight, float beta,
                               float *c, int ldc) {
@@ -107,8 +114,17 @@ int nightingale_octet_product(int m, int n, int k, float alpha, const float *x, 
     float step[ROWS_AT_ONCE];
     for (long first = 0; first < m; first += ROWS_AT_ONCE) {
         const long rows = least(m - first, ROWS_AT_ONCE);
-        for (long i = 0; i < rows; ++i) step[i] = coarsen(x + (first + i) * ldx, coarse + i * k, k);
+        for (long i = 0; i < rows; ++i) step[i] = alpha * coarsen(x + (first + i) * ldx, coarse + i * k, k);
         const long side = columns(rows);
+        if (side == 1) {
+            for (long r = 0; r < n; ++r)
+                for (long i = 0; i < rows; ++i) {
+                    float *out = c + (first + i) * ldc + r;
+                    const float y = value(w, r, step[i], dot(coarse + i * k, w->copy + r * k, k));
+                    *out = beta == 0 ? y : y + beta * *out;
+                }
+            continue;
+        }
         for (long r = 0; r < n; r += side)
             for (long i = 0; i < rows; i += SIDE) {
                 const long high = least(rows - i, SIDE), wide = least(n - r, side);
@@ -116,9 +132,8 @@ int nightingale_octet_product(int m, int n, int k, float alpha, const float *x, 
                 dots(coarse + i * k, w->copy + r * k, k, high, wide, t);
                 for (long a = 0; a < high; ++a)
                     for (long b = 0; b < wide; ++b) {
-                        const int32_t product = t[a][b] - 128 * w->sums[r + b];
                         float *out = c + (first + i + a) * ldc + r + b;
-                        const float y = alpha * (w->scale[r + b] * step[i + a] * product);
+                        const float y = value(w, r + b, step[i + a], t[a][b]);
                         *out = beta == 0 ? y : y + beta * *out;
                     }
             }
@@ -161,25 +176,32 @@ static inline float slack(const task *t, long m, long r) {
     return 1.001f * (t->rest[m] * t->length[r] + t->norm[m] * t->error[r]) + 1e-5f * t->norm[m] * t->length[r];
 }
 
+static inline void note(share *part, long m, long r, int32_t sum) {
+    const task *t = part->whole;
+    const int32_t product = sum - 128 * t->sums[r];
+    const float middle = t->scale[r] * t->step[m] * product + t->banned[r];
+    const float floor = middle - slack(t, m, r);
+    t->middle[m * t->n + r] = middle;
+    if (floor > part->floors[m]) part->floors[m] = floor;
+}
+
 static void *estimate(void *argument) {
     share *part = argument;
     const task *t = part->whole;
-    for (long m = 0; m < t->m; ++m) part->floors[m] = -INFINITY;
     const long side = columns(t->m);
+    for (long m = 0; m < t->m; ++m) part->floors[m] = -INFINITY;
+    if (side == 1) {
+        for (long r = part->first; r < part->last; ++r)
+            for (long m = 0; m < t->m; ++m) note(part, m, r, dot(t->coarse + m * t->k, t->copy + r * t->k, t->k));
+        return 0;
+    }
     for (long r = part->first; r < part->last; r += side)
-        for (long first = 0; first < t->m; first += SIDE) {
-            const long high = least(t->m - first, SIDE), wide = least(part->last - r, side);
+        for (long m = 0; m < t->m; m += SIDE) {
+            const long high = least(t->m - m, SIDE), wide = least(part->last - r, side);
             int32_t tile[SIDE][SIDE];
-            dots(t->coarse + first * t->k, t->copy + r * t->k, t->k, high, wide, tile);
+            dots(t->coarse + m * t->k, t->copy + r * t->k, t->k, high, wide, tile);
             for (long a = 0; a < high; ++a)
-                for (long b = 0; b < wide; ++b) {
-                    const long m = first + a, row = r + b;
-                    const int32_t product = tile[a][b] - 128 * t->sums[row];
-                    const float middle = t->scale[row] * t->step[m] * product + t->banned[row];
-                    const float floor = middle - slack(t, m, row);
-                    t->middle[m * t->n + row] = middle;
-                    if (floor > part->floors[m]) part->floors[m] = floor;
-                }
+                for (long b = 0; b < wide; ++b) note(part, m + a, r + b, tile[a][b]);
         }
     return 0;
 }
