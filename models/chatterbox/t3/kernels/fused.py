@@ -15,10 +15,14 @@ slice of a cache that was taken earlier sees rows appear behind the place up to 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from models.backend import mx, on_cpu
 from models.chatterbox.t3 import cache as caches
@@ -27,6 +31,11 @@ from models.chatterbox.t3.kernels.source import LANES, WARPS, constants, exchang
 from models.chatterbox.t3.kernels.weights import Weights, pack
 from models.chatterbox.t3.network import T3
 
+logger = logging.getLogger(__name__)
+
+Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
+
+_MOST_APART = 0.1  # bfloat16's own error at full size is 0.02, a mistake's is 1
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
@@ -114,6 +123,41 @@ class FusedStep:
             threadgroup=(WARPS * LANES, 1, 1),
         )
         return logits, cache
+
+
+def checked(network: T3, positions: int = 8192) -> FusedStep | None:
+    """A fused step that has been compared with `network.advance` on this device; None where there is none.
+
+    Compiles its kernels (seconds each). Where they do not build or do not agree, a warning says so.
+    """
+    if not FusedStep.available(network):
+        return None
+    step = FusedStep(network, positions)
+    try:
+        apart = [difference(step, network, rows) for rows in ((1, 2) if network.config.guided else (1,))]
+    except RuntimeError as error:
+        logger.warning("T3's fused step cannot be built here, plain steps are used: %s", error)
+        return None
+    if all(each <= _MOST_APART for each in apart):  # not of a NaN
+        return step
+    logger.warning("T3's fused step differs from the plain one by %s here, plain steps are used", apart)
+    return None
+
+
+def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
+    """Norm of what `step`'s logits and `network.advance`'s differ by, over the latter's; random keys and values."""
+    key = mx.random.key(0)
+    shape = network.allocate(rows, length)[0][0].shape
+    cache: Cache = [
+        (mx.random.normal(shape, key=each).astype(network.dtype),)
+        for each in mx.random.split(key, network.config.layers)
+    ]
+    token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
+    wanted, _ = network.advance(token, at, cache)
+    wanted = wanted.astype(mx.float32)
+    mx.eval(wanted, cache)  # before `step` writes into the cache
+    found, _ = step(token, at, cache)
+    return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
 
 
 def body(layers: int) -> str:

@@ -142,6 +142,16 @@ def test_step_refuses_other_caches() -> None:
             step(tokens, place, [(cache,)])
 
 
+def test_difference_tells_a_wrong_step() -> None:
+    model = whole_bfloats(replace(SMALL, layers=1))
+    assert fused.difference(model.advance, model, 2) < 1e-6
+    later = lambda tokens, place, cache: model.advance(tokens, place + mx.array([0, 1]), cache)  # noqa: E731
+    assert fused.difference(later, model, 2) > 0.1
+    nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
+    assert not fused.difference(nothing, model, 2) <= 0.1
+    assert fused.checked(model) is None or not on_cpu()
+
+
 def test_body_names_every_cache() -> None:
     text = fused.body(3)
     assert [f"caches[{i}] = (ushort*)cache{i};" in text for i in range(4)] == [True, True, True, False]
