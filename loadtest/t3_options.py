@@ -75,9 +75,8 @@ class Oracle:
     """Guesses right: what is left then is what verifying costs. The most that any draft could gain."""
 
     def __init__(self, network: T3, utterance: Utterance) -> None:
-        decoder = Decoder(network)
-        rounds = decoder._plain(decoder.begin(utterance), utterance)  # with what is drawn and not spoken
-        self._known = [token for drawn in rounds for token in drawn]
+        items = Decoder(network).decode(utterance, Timeline(), lambda: False)
+        self._known = [token for token in items if token is not None]
 
     def begin(self, utterance: Utterance) -> None:
         """Nothing to read."""

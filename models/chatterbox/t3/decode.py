@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.backend import mx, on_cpu
-from models.chatterbox.config import SPEECH_TOKENS
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
@@ -50,7 +49,7 @@ class Voice:
 class Utterance:
     """What to say and how. `text` are ids without start and stop; at most `limit` tokens are drawn, the end included.
 
-    With `rules.exact` the end is not drawn, and there are `limit` tokens.
+    With `rules.exact` nothing but speech is drawn: there are `limit` tokens, and all are spoken.
     """
 
     text: Sequence[int]
@@ -187,7 +186,7 @@ class Decoder:
             raise InputTooLongError(f"{limit} speech tokens; at most {most} can be said at once")
 
     def decode(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
-        """Yield each speech token that is spoken (below 6561) as it is known, and None every few steps.
+        """Yield each token that is speech (below the begin's id, 6561) as it is known, and None every few steps.
 
         Equal utterances give equal tokens on one device. Raises InputTooLongError at once, Cancelled between steps.
         """
@@ -216,7 +215,7 @@ class Decoder:
                 timeline.tokens += 1
                 if token == stop and not utterance.rules.exact:
                     return
-                if token < SPEECH_TOKENS:
+                if token < self.config.start_speech:
                     yield token
                 if len(state.said) == utterance.limit:
                     return

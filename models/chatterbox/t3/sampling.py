@@ -47,12 +47,12 @@ class Kind:
     top_k: int
     truncates: bool
     exact: bool
-    stop: int
+    spoken: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one utterance is drawn. `guidance` 0: one row, no unconditional one. `exact`: the end is never drawn."""
+    """How one utterance is drawn. `guidance` 0: one row, no unconditional one. `exact`: only speech is drawn, no end."""
 
     exaggeration: float
     guidance: float
@@ -75,7 +75,7 @@ class Rules:
             top_k=0 if config.guided else TOP_K,
             truncates=self.top_p < 1,
             exact=self.exact,
-            stop=config.stop_speech,
+            spoken=config.start_speech,
         )
 
     def knobs(self) -> mx.array:
@@ -144,7 +144,7 @@ def process(scores: mx.array, seen: mx.array, knobs: mx.array, kind: Kind) -> mx
     """
     _, temperature, log_least, top_p, penalty = knobs
     if kind.exact:
-        scores = mx.where(mx.arange(scores.shape[-1]) == kind.stop, -math.inf, scores)
+        scores = mx.where(mx.arange(scores.shape[-1]) >= kind.spoken, -math.inf, scores)
     if kind.greedy:
         return _only_best(penalise(scores, seen, penalty))
     if not kind.penalty_last:

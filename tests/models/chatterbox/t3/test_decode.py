@@ -43,7 +43,7 @@ def model(request: pytest.FixtureRequest) -> T3:
 
 
 def by_hand(model: T3, wanted: Utterance) -> list[int]:
-    """The loop as the reference writes it, the whole prefix read anew for every token."""
+    """What is speech of the loop as the reference writes it, the whole prefix read anew for every token."""
     config, chosen = model.config, wanted.rules
     condition = model.condition(wanted.voice.speaker, wanted.voice.prompt, chosen.exaggeration)
     embeddings = model.prompt(condition, wanted.text, chosen.guided)
@@ -61,7 +61,7 @@ def by_hand(model: T3, wanted: Utterance) -> list[int]:
         said.append(int(sampling.draw(scores, key, kind)[0]))
         if said[-1] == config.stop_speech and not chosen.exact:
             break
-    return [token for token in said if token != config.stop_speech]
+    return [token for token in said if token < config.start_speech]
 
 
 @pytest.mark.parametrize("sampled", [{}, {"cfg_weight": 0.0}, {"temperature": 0.0}, {"top_p": 0.6, "min_p": 0.0}])
@@ -133,12 +133,18 @@ def test_the_next_step_is_sent_before_a_token_is_read(monkeypatch: pytest.Monkey
     assert log == ["send", "read"] * 4 + ["read"]
 
 
-def test_only_speech_is_given_out(monkeypatch: pytest.MonkeyPatch, model: T3) -> None:
-    """Ids past the speech tokens are drawn and read on, but not spoken."""
-    wanted = utterance(model.config, limit=60)
-    everything = tokens(Decoder(model), wanted)
-    monkeypatch.setattr(decode, "SPEECH_TOKENS", 40)
-    assert tokens(Decoder(model), wanted) == [token for token in everything if token < 40] != everything
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_only_speech_is_given_out(name: str) -> None:
+    """Ids from the begin's on are drawn and read on, but not spoken; where the length is exact they are not drawn."""
+    config = replace(CONFIGS[name], start_speech=40)
+    model = network(config, seed=2)
+    wanted = utterance(config, limit=40, exact=False)
+    timeline = Timeline()
+    found = tokens(Decoder(model), wanted, timeline)
+    assert 0 < len(found) < timeline.tokens and max(found) < 40
+    assert found == by_hand(model, wanted)
+    found = tokens(Decoder(model), utterance(config, limit=40))
+    assert len(found) == 40 and max(found) < 40
 
 
 def test_turns_stages_and_counts(model: T3) -> None:

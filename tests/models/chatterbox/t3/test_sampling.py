@@ -162,16 +162,17 @@ def test_no_temperature_is_the_likeliest(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(CONFIGS))
-def test_exact_length_never_ends(name: str) -> None:
+def test_exact_length_is_all_speech(name: str) -> None:
+    """Neither the end nor the begin, nor ids beyond them, which are not spoken."""
     config = CONFIGS[name]
     scores = np.zeros((1, config.speech_vocabulary), np.float32)
-    scores[0, config.stop_speech] = 50
+    scores[0, config.start_speech :] = 50
     for exact in (False, True):
         chosen = sampling.rules(config, Sampling(), exact=exact)
-        found = sampling.process(
-            mx.array(scores), mx.zeros(scores.shape, dtype=mx.bool_), chosen.knobs(), chosen.kind(config)
-        )
-        assert bool(mx.isfinite(found[0, config.stop_speech])) is not exact
+        unseen, kind = mx.zeros(scores.shape, dtype=mx.bool_), chosen.kind(config)
+        found = np.isfinite(np.array(sampling.process(mx.array(scores), unseen, chosen.knobs(), kind))[0])
+        assert found[config.start_speech :].any() is np.bool_(not exact)
+        assert found[: config.start_speech].all() is np.bool_(exact)
 
 
 def test_logits_need_no_normalisation() -> None:
