@@ -52,7 +52,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one utterance is drawn. `guidance` 0: one row, no unconditional one. `exact`: only speech is drawn, no end."""
+    """How an utterance is drawn. `guidance` 0: one row, no unconditional one. `exact`: only speech is drawn, no end."""
 
     exaggeration: float
     guidance: float
