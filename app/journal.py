@@ -89,7 +89,7 @@ def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome:
         total=_rounded(entry.total),
         audio=_rounded(entry.audio),
         rtf=_rounded(entry.rtf),
-        stages=entry.stages,
+        stages=entry.stages or None,
     )
     for sink in sinks:
         try:

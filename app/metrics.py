@@ -95,6 +95,7 @@ request_duration = Histogram(
     _LABELS,
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
+errors = Counter("tts_errors", "Errors that clients were told of, by code", ("code",))
 requests = Counter("tts_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome"))
 audio_seconds = Counter("tts_audio_seconds", "Seconds of audio delivered", _LABELS)
 wasted_audio = Counter("tts_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))

@@ -25,6 +25,15 @@ WAIT_SECONDS = 30
 LONG = "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm."
 
 
+# Panels of what only a model that clones voices has: their metrics are known to the server, their series come with it.
+CLONING = {
+    "Speech tokens a second",
+    "Guessed tokens that stood",
+    "Cloned voices made ready",
+    "Making a voice",
+}
+
+
 def promtool(program: Callable[[str], str], *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [program("promtool"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
@@ -103,10 +112,10 @@ def test_the_dashboard_asks_for_every_metric_of_the_service():
     source = (ROOT / "app" / "metrics.py").read_text()
     asked = " ".join(expression for _, _, expression in expressions())
     shown = {name for name in re.findall(r"tts_[a-z0-9_]+", source) if name in asked}
-    for name in ("tts_ttfa_seconds", "tts_ttfa_audible_seconds", "tts_stage_duration_seconds", "tts_underrun_seconds"):
-        assert name in shown
-    # What says nothing over time; the variables of the dashboard use it.
-    assert "tts_build_info" in DASHBOARD.read_text()
+    declared = set(re.findall(r'"(tts_[a-z0-9_]+)"', source))
+    # The variables of the dashboard use the first; the others are said by tokens and sentences at once.
+    unshown = {"tts_build_info", "tts_translation_sentences", "tts_translation_characters"}
+    assert declared - shown == unshown
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +127,8 @@ def prometheus(program: Callable[[str], str], house_server: str, tmp_path_factor
     config = (CONFIGS / "prometheus.yml").read_text()
     for old, new in (
         ("127.0.0.1:8000", house_server.removeprefix("http://")),
-        ("scrape_interval: 5s", "scrape_interval: 500ms"),
-        ("scrape_timeout: 4s", "scrape_timeout: 500ms"),
+        ("scrape_interval: 5s", "scrape_interval: 1s"),
+        ("scrape_timeout: 4s", "scrape_timeout: 1s"),
         ("evaluation_interval: 15s", "evaluation_interval: 1s"),
     ):
         assert old in config
@@ -170,7 +179,7 @@ def _listening(pid: int) -> str:
     return ""
 
 
-def until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> bool:
+def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -219,13 +228,19 @@ def test_every_panel_s_query_returns_data(prometheus, house_server):
     # Recording rules need their first turns, too.
     assert until(scraped("tts:continuity:ratio", 0.01))
     window = {"$__rate_interval": "1m", "$instance": ".*", "$model": ".*", "$surface": ".*"}
+    known = httpx.get(f"{house_server}/metrics").text
     empty = []
     for panel, legend, template in expressions():
         expression = template
         for variable, value in window.items():
             expression = expression.replace(variable, value)
         assert "$" not in expression
-        if not query(prometheus, expression):
+        if panel in CLONING:
+            (metric,) = set(re.findall(r"tts_\w+", expression))
+            assert f"# TYPE {metric.removesuffix('_bucket')} " in known, metric
+            query(prometheus, expression)
+        # A scrape that a busy machine did not answer in time leaves a gauge without a value until the next.
+        elif not until(lambda expression=expression: query(prometheus, expression), 5):
             empty.append((panel, legend, expression))
     assert empty == []
     for variable in ("instance", "model", "surface"):
@@ -236,6 +251,21 @@ def test_every_panel_s_query_returns_data(prometheus, house_server):
 
 def _values(url: str, name: str) -> list[str]:
     return re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+
+
+def test_a_slow_request_is_found_by_its_exemplar(prometheus, house_server):
+    id_ = f"exemplar-{time.time_ns()}"
+    reply = httpx.post(
+        f"{house_server}/v1/audio/speech", json={"input": LONG}, headers={"x-request-id": id_}, timeout=60
+    )
+    assert reply.status_code == 200
+
+    def found() -> bool:
+        given = {"query": "tts_ttfa_seconds_bucket", "start": time.time() - 300, "end": time.time() + 60}
+        reply = httpx.get(f"{prometheus}/api/v1/query_exemplars", params=given).json()
+        return id_ in str(reply["data"])
+
+    assert until(found)
 
 
 def test_every_rule_is_evaluated(prometheus):

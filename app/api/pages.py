@@ -18,6 +18,7 @@ from starlette.types import Scope
 from app import journal
 from app.api.services import services
 from app.text.languages import LANGUAGES
+from models.contract import SAMPLING_RANGES
 
 WEB = Path(__file__).parents[1] / "web"
 
@@ -69,6 +70,7 @@ async def settings(request: Request) -> JSONResponse:
     return JSONResponse(
         {
             "languages": [{"tag": language.tag, "name": language.name} for language in LANGUAGES],
+            "sampling": SAMPLING_RANGES,
             "max_input_characters": services(request).settings.max_input_characters,
         }
     )

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app import logs
+from app import logs, metrics
 from app.errors import (
     BodyTooLargeError,
     InvalidRequestError,
@@ -35,10 +35,17 @@ _REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
 PLAIN_PATHS = frozenset({"/translate", "/detect", "/languages", "/frontend/settings"})
 
 
+def note_error(code: str | None, status: int) -> None:
+    """Count and log that a client is told of an error. Not what it is told: that quotes what it sent."""
+    metrics.errors.labels(code or "none").inc()
+    logs.event(log, logging.WARNING if status >= 500 else logging.INFO, "told of an error", code=code, status=status)
+
+
 def error_response(
     error: ServiceError, headers: Mapping[str, str] | None = None, *, path: str | None = None
 ) -> JSONResponse:
     """Render `error` as OpenAI does, or as LibreTranslate does on its paths."""
+    note_error(error.code, error.status)
     body = error.body()
     shape = body["message"] if path in PLAIN_PATHS else body
     return JSONResponse({"error": shape}, error.status, headers={**error.headers(), **(headers or {})})
@@ -243,4 +250,5 @@ def _counted(receive: Receive, limit: int) -> Receive:
 
 def sse_error(error: ServiceError) -> bytes:
     """The last event of a stream of server-sent events that failed."""
+    note_error(error.code, error.status)
     return b"data: " + json.dumps({"type": "error", "error": error.body()}).encode() + b"\n\n"

@@ -18,6 +18,7 @@ from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from app import logs, messages, metrics
+from app.api.respond import note_error
 from app.api.services import Services, services
 from app.audio.encoders import Encoder, Format, check_format, check_rate, make_encoder
 from app.audio.pcm import frames
@@ -321,6 +322,8 @@ class _Connection:
             await asyncio.wait({task})
 
     async def _send_json(self, message: messages.Outgoing) -> None:
+        if isinstance(message, messages.Error):
+            note_error(message.error.code, 500 if message.error.type == "server_error" else 400)
         await self._patiently(self._socket.send_text(message.model_dump_json()))
 
     async def _send_audio(self, data: bytes) -> None:

@@ -98,6 +98,18 @@ function showModels() {
   $("outcomes").replaceChildren(...outcomes.map(([outcome, count]) => row(outcome, number(count), percent(count / all))));
 }
 
+function showErrors() {
+  const codes = [...new Set((samples.at(-1).metrics.get("tts_errors_total") ?? []).map(({ labels }) => labels.code))];
+  const counts = codes.map((code) => [code, increase("tts_errors_total", { code })]).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
+  $("errors").replaceChildren(...(counts.length ? counts.map(([code, count]) => row(code, number(count))) : [row("none", "")]));
+}
+
+function showResident() {
+  const { metrics } = samples.at(-1);
+  $("resident").replaceChildren(...(metrics.get("tts_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
+    row(model, bytes(total(metrics, "tts_model_memory_bytes", { model }) ?? NaN), duration(value))));
+}
+
 function showRequests(requests) {
   const { model, surface } = filters();
   const chosen = requests.filter((request) => (!model || request.model === model) && (!surface || request.surface === surface)).slice(0, REQUESTS);
@@ -157,6 +169,8 @@ function show() {
   showFigures();
   showStages();
   showModels();
+  showErrors();
+  showResident();
   showRequests(requests);
   showCourses();
 }

@@ -1,6 +1,6 @@
 // The playground: options from the server, speech over the WebSocket, and what is seen of it.
 import { watchState } from "./state.js";
-import { setUpCloning } from "./cloning.js";
+import { offerDeletion, setUpCloning } from "./cloning.js";
 import { $, duration, h } from "./dom.js";
 import { Picture } from "./picture.js";
 import { Player } from "./player.js";
@@ -12,7 +12,9 @@ import { Words } from "./words.js";
 
 const picture = new Picture($("wave"), $("spectrum"));
 const words = new Words($("words"));
-let settings = { languages: [], max_input_characters: 20000 };
+let settings = { languages: [], sampling: {}, max_input_characters: 20000 };
+let models = [];
+let voices = [];
 let stream = null;
 let player = null;
 let pieces = [];
@@ -58,7 +60,7 @@ const speed = () => Number((2 ** Number($("speed").value)).toFixed(2));
 
 async function loadOptions() {
   settings = await getJson("/playground/settings");
-  const { models } = await getJson("/v1/models");
+  ({ models } = await getJson("/v1/models"));
   const speaking = models.filter(({ kind }) => kind === "text-to-speech");
   const translating = models.filter(({ kind }) => kind === "translation");
   const usable = ({ status }) => status !== "absent" && status !== "failed";
@@ -72,26 +74,52 @@ async function loadOptions() {
   $("translate").replaceChildren(option("", "–"), ...settings.languages.map(({ tag, name }) => option(tag, name)));
   $("lang").replaceChildren(option("", "the voice's own"), ...settings.languages.map(({ tag, name }) => option(tag, name)));
   await loadVoices();
-  setUpCloning(models, (voice) => loadVoices(voice));
+  setUpCloning(models, (voice) => {
+    // A new voice is heard at once, by a model that can.
+    const able = models.find((model) => model.cloning && usable(model));
+    if (voice && able && !models.find(({ id }) => id === $("model").value).cloning) $("model").value = able.id;
+    loadVoices(voice);
+  });
 }
 
 async function loadVoices(chosen = "") {
   const model = $("model").value;
   // A model that is not loaded begins to load when it is asked for.
   try {
-    const { voices } = await getJson(`/v1/audio/voices?model=${encodeURIComponent(model)}`);
+    const listed = await getJson(`/v1/audio/voices?model=${encodeURIComponent(model)}`);
     if (model !== $("model").value) return;
+    ({ voices } = listed);
     $("voice").replaceChildren(option("", "default"), ...voices.map((voice) => {
-      const about = [voice.language, voice.gender].filter(Boolean).join(", ");
+      const about = [voice.language, voice.gender, voice.kind === "cloned" && "cloned"].filter(Boolean).join(", ");
       return option(voice.id, about ? `${voice.name} (${about})` : voice.name, voice.id === chosen);
     }));
     showError(null);
+    // What a model takes is known once it is loaded.
+    ({ models } = await getJson("/v1/models"));
+    showTuning();
   } catch (error) {
+    voices = [];
     $("voice").replaceChildren(option("", "default"));
     showError(error);
     if (error.code === "model_loading") setTimeout(() => model === $("model").value && loadVoices(chosen), 1000);
   }
+  onVoice();
+}
+
+function onVoice() {
+  offerDeletion(voices.find(({ id, kind }) => id === $("voice").value && kind === "cloned") ?? null);
   showCode();
+}
+
+/** A field for each parameter that the model takes; an empty one leaves it to the model. */
+function showTuning() {
+  const taken = models.find(({ id }) => id === $("model").value)?.parameters ?? [];
+  for (const field of [...$("tuning").children].slice(1)) field.remove();
+  for (const name of taken.filter((each) => settings.sampling[each])) {
+    const [low, high] = settings.sampling[name];
+    $("tuning").append(h("div", {}, h("label", { for: name }, name.replaceAll("_", " ")),
+      h("input", { id: name, name, type: "number", min: low, max: high, step: "any", placeholder: `${low} to ${high}` })));
+  }
 }
 
 /** The options that were chosen, without those left as they are. */
@@ -102,6 +130,8 @@ function chosen() {
   }
   if (found.translate_to && $("translator").value) found.translate_model = $("translator").value;
   if (speed() !== 1) found.speed = speed();
+  if (Number($("seed").value)) found.seed = Number($("seed").value);
+  for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);
   return found;
 }
 
@@ -125,7 +155,7 @@ function speak() {
   stream = new SpeechStream(chosen(), text, {
     ready(event) {
       $("request-id").textContent = event.request_id ?? "–";
-      $("used").textContent = `${event.model}, ${event.voice}, ${event.lang}`;
+      $("used").textContent = [event.model, event.voice, event.lang, event.watermark === "perth" && "watermarked"].filter(Boolean).join(", ");
       if (event.sample_rate !== rate) {
         rate = event.sample_rate;
         player.context.close();
@@ -259,6 +289,7 @@ function onEdit() {
 $("form").addEventListener("submit", (event) => { event.preventDefault(); speak(); });
 $("form").addEventListener("input", onEdit);
 $("model").addEventListener("change", () => loadVoices());
+$("voice").addEventListener("change", onVoice);
 $("stop").addEventListener("click", stop);
 $("again").addEventListener("click", again);
 $("download").addEventListener("click", () => {

@@ -245,12 +245,28 @@ def panels() -> list[dict[str, Any]]:
     }
     board.graph("Shares", shares, unit="percentunit")
 
+    codes = {"{{code}}": rate("tts_errors_total", HERE, "code")}
+    board.graph("Errors by code", codes, unit="reqps", width=24, about="What clients were told.")
+
     board.row("Translation")
     board.graph("First translated sentence", _percentiles("tts_translation_first_sentence_seconds"), width=8)
     tokens = {"{{model}} {{direction}}": rate("tts_translation_tokens_total", by="model, direction")}
     board.graph("Tokens a second", tokens, unit="short", width=8)
     batches = _percentiles("tts_translation_batch_size", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Sentences together", batches, unit="short", width=8)
+
+    board.row("Speech tokens and cloned voices")
+    board.graph("Speech tokens a second", {"{{model}}": rate("tts_t3_tokens_total", by="model")}, unit="short", width=8)
+    accepted = f'{CHOSEN}, outcome="accepted"'
+    kept = rate("tts_t3_draft_tokens_total", accepted, "model")
+    drafts = {"{{model}}": f"{kept} / {rate('tts_t3_draft_tokens_total', by='model')}"}
+    board.graph("Guessed tokens that stood", drafts, unit="percentunit", width=8)
+    made = {"{{source}}": rate("tts_voice_conditionings_total", HERE, "source")}
+    board.graph("Cloned voices made ready", made, unit="short", width=8, about="From memory, from disk, or computed.")
+    computing = _percentiles("tts_voice_conditioning_seconds", "{{model}}", labels=OF_MODEL, by="model")
+    board.graph("Making a voice", computing, width=8)
+    board.graph("Voices kept", {"{{instance}}": f"tts_voices_stored{{{HERE}}}"}, unit="short", width=8)
+    board.graph("Voices in memory", {"{{instance}}": f"tts_voice_cache_bytes{{{HERE}}}"}, unit="bytes", width=8)
 
     board.row("Memory and process")
     memory = {
@@ -271,6 +287,10 @@ def panels() -> list[dict[str, Any]]:
     )
     board.graph("Open files", {"{{instance}}": f"process_open_fds{{{HERE}}}"}, unit="short", width=8)
     board.graph("Warm-up", {"{{model}}": f"tts_warmup_seconds{{{OF_MODEL}}}"}, width=8)
+    arrays = {"{{model}}": f"tts_model_memory_bytes{{{OF_MODEL}}}"}
+    board.graph(
+        "Models in memory", arrays, unit="bytes", width=24, about="What the arrays grew by while it was loaded."
+    )
     return board.panels
 
 

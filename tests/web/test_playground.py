@@ -277,6 +277,7 @@ def test_models_that_are_not_there_cannot_be_chosen(open_page, until):
 def test_a_dropped_recording_becomes_a_voice(open_page, until):
     """The server's part stands in: no model in the box makes voices. What is sent is what is tested."""
     sent = {}
+    deleted: list[str] = []
 
     def models(route):
         body = route.fetch().json()
@@ -287,12 +288,17 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
     def voices(route):
         if route.request.method == "GET":
             body = route.fetch().json()
-            if sent:
-                body["voices"].append({"id": "voice_1", "name": "Ann", "language": "en-us", "gender": None})
+            if sent and not deleted:
+                body["voices"].append(
+                    {"id": "voice_1", "name": "Ann", "language": None, "gender": None, "kind": "cloned"}
+                )
             route.fulfill(json=body)
+        elif route.request.method == "DELETE":
+            deleted.append(route.request.url)
+            route.fulfill(json={"id": "voice_1", "deleted": True})
         elif not sent:
             sent["body"] = route.request.post_data_buffer
-            route.fulfill(status=201, json={"id": "voice_1", "name": "Ann"})
+            route.fulfill(json={"id": "voice_1", "name": "Ann"})
         else:
             route.fulfill(status=400, json={"error": {"message": "Half a second is too short.", "code": "bad_audio"}})
 
@@ -326,6 +332,42 @@ def test_a_dropped_recording_becomes_a_voice(open_page, until):
     page.click("#drop button")
     until(page, "!document.querySelector('#clone-error').hidden")
     assert page.inner_text("#clone-error") == "Half a second is too short."
+    # And what was made can be taken back.
+    page.click("#forget")
+    until(page, "document.querySelector('#forget').hidden")
+    assert [url.rsplit("/", 1)[1] for url in deleted] == ["voice_1"]
+    assert page.input_value("#voice") == ""
+
+
+def test_a_model_s_own_parameters_can_be_set(open_page, until):
+    """No model in the box takes any: the listing is changed on its way."""
+
+    def models(route):
+        body = route.fetch().json()
+        for entry in body["models"]:
+            entry["parameters"] = ["temperature", "cfg_weight"] if entry["id"] == "house" else None
+        route.fulfill(json=body)
+
+    frames: list[dict] = []
+    page = open_page("/docs")
+    page.route("**/v1/models", models)
+    page.route_web_socket(
+        "**/v1/audio/stream", lambda socket: socket.on_message(lambda message: frames.append(json.loads(message)))
+    )
+    page.goto("/")
+    until(page, READY)
+    page.click("summary")
+    page.fill("#temperature", "0.7")
+    page.fill("#seed", "42")
+    assert page.locator("#exaggeration").count() == 0
+    assert '"temperature": 0.7' in page.inner_text("#code")
+    page.click("#speak")
+    until_sent = 0
+    while not frames and until_sent < 200:
+        page.wait_for_timeout(10)
+        until_sent += 1
+    assert {"temperature": 0.7, "seed": 42}.items() <= frames[0].items()
+    assert "cfg_weight" not in frames[0]
 
 
 def test_samples_survive_frames_cut_anywhere(open_page):
