@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -364,6 +363,7 @@ def _loader(family: str) -> Callable[[ModelSpec], Model]:
 
         return load_nllb
     if family == "chatterbox":
-        load_chatterbox: Callable[[ModelSpec], Model] = import_module("models.chatterbox.pipeline").load
+        from models.chatterbox.pipeline import load as load_chatterbox
+
         return load_chatterbox
     raise AssertionError(f"catalog.toml names the unknown family {family!r}")

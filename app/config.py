@@ -60,7 +60,9 @@ class Settings(BaseModel):
     chatterbox_cache_bits: int = Field(0, description="4 or 8 quantise its keys and values; 0: as they are")
     chatterbox_steps: int = Field(0, ge=0, le=100, description="steps of its flow-matching decoder; 0: the model's own")
     chatterbox_draft: str = Field(
-        "", max_length=100, description="what guesses its speech tokens ahead; empty: nothing"
+        "",
+        max_length=1_000,
+        description="what guesses its speech tokens ahead: lookup, or a folder with a smaller T3; empty: nothing",
     )
     watermark: Literal["auto", "perth", "none"] = Field(
         "auto", description="mark what models that ask for it speak: auto where the extra `watermark` is installed"
