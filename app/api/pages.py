@@ -24,7 +24,8 @@ WEB = Path(__file__).parents[1] / "web"
 
 HEADERS = {
     "content-security-policy": (
-        "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'; "
         # Attributes of elements only: no sheet and no script comes from a page's text.
         "style-src 'self'; style-src-attr 'unsafe-inline'; media-src 'self' blob:"
     ),

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import websockets.sync.client
+from prometheus_client import REGISTRY
 
 from app import journal, logs, metrics
 from models.timeline import MAX_SPANS, Stage, Timeline
@@ -136,3 +142,52 @@ def test_the_log_tells_of_requests_by_their_id(server: Any, caplog: Any, wait_un
     assert request["status"] == 200
     assert "secret" not in caplog.text
     assert "silky" not in str([entry.__dict__ for entry in caplog.records])
+
+
+def test_errors_are_counted_and_logged_by_code_not_by_what_they_quote(server: Any, caplog: Any) -> None:
+    def count(code: str) -> float:
+        return REGISTRY.get_sample_value("tts_errors_total", {"code": code}) or 0.0
+
+    caplog.set_level(logging.INFO, "app.requests")
+    before = {code: count(code) for code in ("unknown_voice", "model_failed", "protocol_error", "not_found")}
+    speak(server, "e-1", input="Hi.", voice="nobody-quoted")
+    speak(server, "e-2", input="Hi.", voice="broken")
+    httpx.get(server.url + "/nowhere")
+    with websockets.sync.client.connect(server.websocket_url) as socket:
+        socket.send('{"type": "nonsense"}')
+        socket.recv()
+    assert {code: count(code) - number for code, number in before.items()} == dict.fromkeys(before, 1.0)
+    told = [entry for entry in caplog.records if entry.message == "told of an error"]
+    assert [(entry.fields["code"], entry.levelname) for entry in told] == [
+        ("unknown_voice", "INFO"),
+        ("model_failed", "WARNING"),
+        ("not_found", "INFO"),
+        ("protocol_error", "INFO"),
+    ]
+    assert "nobody-quoted" not in caplog.text
+
+
+def test_every_line_of_a_server_s_log_is_an_object(tmp_path: Path) -> None:
+    """A process of its own: what uvicorn and the worker write goes the same way."""
+    log = tmp_path / "log"
+    environment = os.environ | {"NIGHTINGALE_LOG_FORMAT": "json", "NIGHTINGALE_PORT": "0"}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("conftest.py"))], stderr=output, env=environment
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"running on (http://[\d.]+:\d+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        httpx.get(found.group(1) + "/nowhere?secret=1", headers={"x-request-id": "process-1"})
+    finally:
+        process.terminate()
+        process.wait(30)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    (request,) = (entry for entry in entries if entry["message"] == "request")
+    assert (request["request_id"], request["path"], request["status"]) == ("process-1", "/nowhere", 404)
+    assert {"app.requests", "app.worker", "uvicorn.error"} <= {entry["logger"] for entry in entries}
+    assert "uvicorn.access" not in {entry["logger"] for entry in entries}
+    assert "secret" not in log.read_text()
