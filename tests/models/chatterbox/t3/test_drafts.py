@@ -186,11 +186,11 @@ class Same:
         return Guess(mx.array([3, 1, 3, 2][:most], dtype=mx.int32), min(most, 2))
 
 
-def sample(draft: Draft | None, model: T3, draws: int = 600) -> tuple[np.ndarray, np.ndarray, Timeline]:
+def sample(draft: Draft | None, model: T3, draws: int = 400) -> tuple[np.ndarray, np.ndarray, Timeline]:
     """How often each second and third token came [V, V], how often they should have, and what was accepted."""
     size = model.config.speech_vocabulary
     base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
-    decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=True)
+    decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)
     counts, firsts, timeline = np.zeros((size, size)), np.zeros(size), Timeline()
     for seed in range(draws):
         first, second, third = tokens(decoder, replace(base, seed=seed), timeline)
@@ -203,7 +203,7 @@ def sample(draft: Draft | None, model: T3, draws: int = 600) -> tuple[np.ndarray
 @pytest.mark.parametrize("draft", ["none", "small", "same"])
 def test_sampled_is_distributed_as_without(draft: str) -> None:
     """The penalty, which depends on the guesses before, and guidance included."""
-    drafts: dict[str, Draft | None] = {"none": None, "small": SmallT3(smaller(SMALL), compiled=True), "same": Same()}
+    drafts: dict[str, Draft | None] = {"none": None, "small": SmallT3(smaller(SMALL), compiled=False), "same": Same()}
     counts, expected, timeline = sample(drafts[draft], network(SMALL, seed=4))
     assert (expected > 5).sum() > 12  # otherwise the statistic says little
     found, limit = statistic(counts, expected)
@@ -213,7 +213,7 @@ def test_sampled_is_distributed_as_without(draft: str) -> None:
 
 
 def test_a_draft_that_misreports_is_found() -> None:
-    counts, expected, _ = sample(Lying(smaller(SMALL), compiled=True), network(SMALL, seed=4))
+    counts, expected, _ = sample(Lying(smaller(SMALL), compiled=False), network(SMALL, seed=4))
     found, limit = statistic(counts, expected)
     assert found > limit
 
@@ -242,7 +242,7 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
 
 def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
     """SmallT3's `chances`, against what it draws; and lots of its own, not the decoder's."""
-    draft = SmallT3(smaller(SMALL), compiled=True)
+    draft = SmallT3(smaller(SMALL), compiled=False)
     base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
     counts, expected = np.zeros(8), np.zeros(8)
     for seed in range(300):
