@@ -160,7 +160,7 @@ typedef struct {
     const float *step;     /* [m], t */
     const float *rest;     /* [m], |d| */
     const float *norm;     /* [m], |x| */
-    float *middle;         /* [m, n], scratch: the estimates */
+    float *most;           /* [m, n], scratch: what each product is at most */
     long m, n, k;
 } task;
 
@@ -180,8 +180,8 @@ static inline void note(share *part, long m, long r, int32_t sum) {
     const task *t = part->whole;
     const int32_t product = sum - 128 * t->sums[r];
     const float middle = t->scale[r] * t->step[m] * product + t->banned[r];
-    const float floor = middle - slack(t, m, r);
-    t->middle[m * t->n + r] = middle;
+    const float off = slack(t, m, r), floor = middle - off;
+    t->most[m * t->n + r] = middle + off;
     if (floor > part->floors[m]) part->floors[m] = floor;
 }
 
@@ -229,7 +229,7 @@ long nightingale_screen(task *t, long threads, int32_t *best) {
             if (shares[i].floors[m] > floor) floor = shares[i].floors[m];
         best[m] = 0;
         for (long r = 0; r < t->n; ++r) {
-            if (t->middle[m * t->n + r] + slack(t, m, r) < floor || t->banned[r] == -INFINITY) continue;
+            if (t->most[m * t->n + r] < floor || t->banned[r] == -INFINITY) continue;
             float product = t->banned[r];
             for (long i = 0; i < t->k; ++i) product += t->input[m * t->k + i] * t->weight[r * t->k + i];
             ++full;

@@ -38,7 +38,7 @@ class _Task(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
-        *((name, ctypes.c_void_p) for name in ("input", "coarse", "step", "rest", "norm", "middle")),
+        *((name, ctypes.c_void_p) for name in ("input", "coarse", "step", "rest", "norm", "most")),
         *((name, ctypes.c_long) for name in ("m", "n", "k")),
     )
 
