@@ -48,7 +48,9 @@ INLINE uint4 FETCH8(const ushort *from) {
   return v;
 }
 
-INLINE void POST(float *to, float value) { asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory"); }
+INLINE void POST(float *to, float value) {
+  asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
+}
 
 INLINE void POST_HALF(ushort *to, ushort value) {
   asm volatile("st.global.cg.u16 [%0], %1;" ::"l"(to), "h"(value) : "memory");
@@ -62,7 +64,8 @@ INLINE void POST_HALF(ushort *to, ushort value) {
 #define FAILED 2
 
 // All blocks arrive, then all go on; the count only grows within a step. Only a block's first thread knows of failure.
-// Two seconds without the others mean that something else holds a processor: the step is given up, no block waits again.
+// Two seconds without the others mean that something else holds a processor: the step is given up, and no block waits
+// again.
 INLINE void arrive(const int thread, int *counters, int *met, int *failed) {
   __syncthreads();
   ++*met;

@@ -1,21 +1,21 @@
 // The phases of one decoding step of a Llama decoder: one token, BATCH rows that share it.
 //
-// One source for CUDA, Metal and the tests' emulation, in the C that these have in common. What differs comes before it:
-//   HIDDEN HEADS INNER LAYERS BATCH VOCABULARY EPSILON          the network, and the rows
-//   WARPS SPLITS PIECES                                         warps a block; parts of the cache that are attended apart;
-//                                                               parts of the feed-forward's inner row that fit SHARED
-//   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD             pairs of rows that a warp loads before it needs them,
-//                                                               and the most of these, at least 1
-//   INLINE GLOBAL SHARED LOCAL UNROLL                           qualifiers, and the hint to unroll the next loop
-//   FETCH FETCH4 FETCH8 POST POST_HALF                          exchange between blocks, past any cache of one block: a
-//                                                               float, four, eight bfloat16; a float, a bfloat16
-//   WEIGHTS                                                     eight weights, read once
-//   LANE_XOR(v, mask) SYNC()                                    shuffle in a warp; barrier of a block
-//   BITS_FLOAT FLOAT_BITS EXP RSQRT                             arithmetic
-// Weights and the cache are bfloat16, kept as ushort, and so are the wide rows that every block reads: attention's and the
-// feed-forward's. Sums and the residual stream are fp32.
+// One source for CUDA, Metal and the tests' emulation, in the C that these have in common. What differs comes before:
+//   HIDDEN HEADS INNER LAYERS BATCH VOCABULARY EPSILON    the network, and the rows
+//   WARPS SPLITS PIECES                                   warps a block; parts of the cache that are attended apart;
+//                                                         parts of the feed-forward's inner row that fit SHARED
+//   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD       pairs of rows that a warp loads before it needs them, and
+//                                                         the most of these, at least 1
+//   INLINE GLOBAL SHARED LOCAL UNROLL                     qualifiers, and the hint to unroll the next loop
+//   FETCH FETCH4 FETCH8 POST POST_HALF                    exchange between blocks, past any cache of one block: a
+//                                                         float, four, eight bfloat16; a float, a bfloat16
+//   WEIGHTS                                               eight weights, read once
+//   LANE_XOR(v, mask) SYNC()                              shuffle in a warp; barrier of a block
+//   BITS_FLOAT FLOAT_BITS EXP RSQRT                       arithmetic
+// Weights and the cache are bfloat16, kept as ushort, and so are the wide rows that every block reads: attention's and
+// the feed-forward's. Sums and the residual stream are fp32.
 //
-// A product is one warp a row (or pair of rows, or a quarter of a pair): each lane reads 8 weights at a time. Its vectors lie in
+// A product is one warp a pair of rows, or a quarter of a pair: each lane reads 8 weights at a time. Its vectors lie in
 // shared memory, spread so that the 32 lanes' reads of 16 bytes do not collide (SPREAD). The loads of a phase are apart
 // from its arithmetic: they need nothing from the phases before, so a kernel of many phases issues them early.
 
@@ -232,10 +232,6 @@ INLINE void project(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBA
                     GLOBAL float *query, GLOBAL ushort *cache, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
-  if (!EARLY) {
-    UNROLL
-    for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, weight, round, w + round * PAIR);
-  }
   stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   UNROLL
@@ -474,10 +470,6 @@ INLINE void gate(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLOBAL c
                  GLOBAL ushort *inner, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
-  if (!EARLY) {
-    UNROLL
-    for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, weight, round, w + round * PAIR);
-  }
   stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   if (GATE_AHEAD && task(at, 0) < INNER) gate_rows(at, 0, GATE_AHEAD, w, shared, inverse, inner);
@@ -521,10 +513,6 @@ INLINE void logits_of(Where at, LOCAL uint4 *w, GLOBAL const ushort *weight, GLO
                       GLOBAL const float *gain, float offset, GLOBAL float *logits, SHARED float *shared) {
   float4 v[ROW_READS];
   fetch_rows(at, x, v);
-  if (!EARLY) {
-    UNROLL
-    for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, weight, round, w + round * PAIR);
-  }
   stash_normed(at, v, gain, shared);
   const float inverse = inverse_rms(at, shared);
   if (HEAD_AHEAD && 2 * task(at, 0) < VOCABULARY)

@@ -41,7 +41,6 @@ def constants(
     warps: int = WARPS,
     pieces: int = 1,
     ahead: tuple[int, int, int] = (1, 1, 1),
-    early: int = 1,
 ) -> str:
     """The definitions that phases.h expects. `ahead`: for queries, keys and values; for the gate; for the logits."""
     values = {
@@ -58,7 +57,6 @@ def constants(
         "PROJECT_AHEAD": ahead[0],
         "GATE_AHEAD": ahead[1],
         "HEAD_AHEAD": ahead[2],
-        "EARLY": early,
         "PAIRS_AHEAD": max(1, *ahead),
     }
     return "".join(f"#define {name} {value}\n" for name, value in values.items())
