@@ -123,7 +123,7 @@ function showRequests(requests) {
       h("div", { class: "title" },
         h("b", {}, request.outcome === "ok" ? duration(request.first_audio ?? request.total) : request.outcome),
         h("span", {}, `${request.model}, ${request.surface}${request.streaming ? ", streamed" : ""}`),
-        h("span", { class: "quiet" }, `${duration(request.total)} for ${duration(request.audio)} of audio`),
+        h("span", { class: "quiet" }, request.audio ? `${duration(request.total)} for ${duration(request.audio)} of audio` : duration(request.total)),
         h("span", { class: "quiet" }, new Date(request.started * 1000).toLocaleTimeString()),
         h("span", { class: "id" }, request.request_id ?? "")),
       bar(request.spans, longest, request.first_audio));

@@ -12,8 +12,11 @@ function type(schema) {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(", ");
   if (schema.type === "array") return `list of ${type(schema.items)}`;
-  const range = [schema.minimum, schema.maximum].some((bound) => bound !== undefined)
-    ? ` ${schema.minimum ?? ""} to ${schema.maximum ?? ""}` : "";
+  const { minimum, maximum, exclusiveMaximum } = schema;
+  const range = [
+    minimum !== undefined && (maximum === undefined ? `from ${minimum}` : `${minimum} to ${maximum}`),
+    exclusiveMaximum !== undefined && `below ${exclusiveMaximum}`,
+  ].filter(Boolean).map((part) => ` ${part}`).join(",");
   return `${schema.type ?? "any"}${range}`;
 }
 

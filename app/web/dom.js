@@ -26,6 +26,7 @@ function fill(element, properties, children) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
   if (!Number.isFinite(seconds)) return "> 10 s";
+  if (seconds === 0) return "0 s";
   if (seconds < 0.001) return `${(seconds * 1000).toFixed(2)} ms`;
   if (seconds < 0.01) return `${(seconds * 1000).toFixed(1)} ms`;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;

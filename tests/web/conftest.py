@@ -24,9 +24,10 @@ WAIT_SECONDS = 20
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+# Of a module, not of the run: Playwright keeps an event loop in this thread, in which other tests run theirs.
+@pytest.fixture(scope="module")
 def browser(program: Callable[[str], str]) -> Iterator[Browser]:
-    """One browser for all."""
+    """One browser for a file of tests."""
     path = program("chromium")
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=FLAGS)
