@@ -1,0 +1,94 @@
+"""Both Chatterbox models in one real server process, small and of random numbers: the official files' names and layout.
+
+What they say is noise; that they are found, loaded strictly, cloned with, streamed, cancelled and remembered is not.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.voicestore import VoiceStore
+from loadtest.fake_checkpoints import small, write
+from models.chatterbox.config import VARIANTS
+from tests.conftest import START_SECONDS, serve
+
+TEXT = "This is a recording of the house voice, which lasts some seconds, and that is long enough for both of them."
+PIECE = 4_800  # bytes: a tenth of a second
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chatterbox")
+    for variant in VARIANTS:
+        write(folder / "data" / "models" / variant, variant, small(variant))
+    return folder
+
+
+def begin(folder: Path) -> AbstractContextManager[str]:
+    settings = {"PRELOAD": ",".join(VARIANTS), "CHATTERBOX_STEPS": "2", "WARMUP": "none"}
+    return serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()})
+
+
+def first_audio(url: str, **body: object) -> tuple[bytes, httpx.Headers]:
+    """The first piece of a reply, and its headers; the client goes then."""
+    with httpx.stream("POST", f"{url}/v1/audio/speech", json={"response_format": "pcm"} | body, timeout=60) as response:
+        if response.status_code != 200:
+            raise AssertionError(response.read().decode())
+        audio = b""
+        for piece in response.iter_raw():
+            audio += piece
+            if len(audio) >= PIECE:
+                break
+    return audio[:PIECE], response.headers
+
+
+@pytest.mark.timeout(START_SECONDS + 120)
+def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> None:
+    said = {"input": "Hello there, how are you?", "seed": 3}
+    with begin(folder) as url:
+        spoken = httpx.post(f"{url}/v1/audio/speech", json={"input": TEXT, "model": "house"}, timeout=60)
+        uploaded = httpx.post(
+            f"{url}/v1/audio/voices",
+            data={"name": "House", "consent": "true"},
+            files={"audio_sample": ("house.wav", spoken.content)},
+            timeout=60,
+        )
+        voice = uploaded.raise_for_status().json()["id"]
+        own = {name: first_audio(url, model=name, **said)[0] for name in VARIANTS}
+        cloned = {}
+        for name in VARIANTS:
+            cloned[name], headers = first_audio(url, model=name, voice=voice, **said)
+            assert headers["x-watermark"] in ("perth", "none")
+            assert len(cloned[name]) == PIECE
+        assert len({*own.values(), *cloned.values()}) == 4
+        assert first_audio(url, model="chatterbox", voice=voice, **said)[0] == cloned["chatterbox"]
+        drawn = first_audio(url, model="chatterbox", voice=voice, temperature=2.0, **said)[0]
+        assert drawn != cloned["chatterbox"]
+        entries = {entry["id"]: entry for entry in httpx.get(f"{url}/v1/models").json()["data"]}
+        assert [entries[name]["status"] for name in ("house", *VARIANTS)] == ["ready"] * 3
+        assert all(entries[name]["memory_bytes"] > 1_000_000 and entries[name]["preloaded"] for name in VARIANTS)
+        assert "exaggeration" in entries["chatterbox"]["parameters"]
+        assert "exaggeration" not in entries["chatterbox-turbo"]["parameters"]
+        refused = {
+            "chatterbox-turbo": {"exaggeration": 1.0},
+            "chatterbox": {"speed": 2.0},
+            "house": {"voice": voice},
+        }
+        for name, more in refused.items():
+            reply = httpx.post(f"{url}/v1/audio/speech", json={"model": name, **said, **more}, timeout=60)
+            assert reply.status_code == 400, (name, reply.text)
+        scraped = httpx.get(f"{url}/metrics").text
+        for stage in ("t3_prefill", "t3_decode", "s3gen_encode", "s3gen_flow", "vocoder"):
+            assert f'stage="{stage}"' in scraped
+        assert 'tts_voice_conditionings_total{source="computed"} 2.0' in scraped
+    kept = sorted(path.name for path in (folder / "data" / "voices").glob("*.safetensors"))
+    assert kept == [f"{voice}.chatterbox-turbo.safetensors", f"{voice}.chatterbox.safetensors", f"{voice}.safetensors"]
+    assert VoiceStore(folder / "data" / "voices", max_voices=9).get(voice) is not None
+    with begin(folder) as url:
+        for name in VARIANTS:
+            assert first_audio(url, model=name, voice=voice, **said)[0] == cloned[name]
+        assert 'tts_voice_conditionings_total{source="disk"} 2.0' in httpx.get(f"{url}/metrics").text
