@@ -40,6 +40,7 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
     phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
     assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
     assert "app/catalog.toml" in names
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "app" / "web").iterdir()} <= names
 
 
 def test_wheel_carries_nothing_else(wheel):
