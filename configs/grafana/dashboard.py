@@ -58,10 +58,12 @@ class Board:
         about: str = "",
         stack: bool = False,
         exemplars: bool = False,
+        signed: bool = False,
         **defaults: Any,
     ) -> None:
         """Lines over time; `queries` maps a legend to its expression."""
         custom: dict[str, Any] = {"lineWidth": 1, "fillOpacity": 30 if stack else 6, "showPoints": "never"}
+        least = {} if signed else {"min": 0}
         custom["stacking"] = {"mode": "normal" if stack else "none", "group": "A"}
         self._add(
             {
@@ -69,7 +71,7 @@ class Board:
                 "title": title,
                 "description": about,
                 "targets": _targets(queries, exemplars=exemplars),
-                "fieldConfig": {"defaults": {"unit": unit, "min": 0, "custom": custom} | defaults, "overrides": []},
+                "fieldConfig": {"defaults": {"unit": unit, "custom": custom} | least | defaults, "overrides": []},
                 "options": {
                     "legend": {"displayMode": "table", "placement": "bottom", "calcs": ["lastNotNull", "max"]},
                     "tooltip": {"mode": "multi", "sort": "desc"},
@@ -278,7 +280,7 @@ def panels() -> list[dict[str, Any]]:
     board.graph("Memory", memory, unit="bytes", about="Resident memory is known on Linux only.")
     slope = {"resident": f"3600 * deriv(process_resident_memory_bytes{{{HERE}}}[1h])"}
     slope["arrays"] = f"3600 * deriv(tts_mlx_active_memory_bytes{{{HERE}}}[1h])"
-    board.graph("Growth an hour", slope, unit="bytes", min=None)
+    board.graph("Growth an hour", slope, unit="bytes", signed=True)
     board.graph(
         "Processors",
         {"{{instance}}": f"rate(process_cpu_seconds_total{{{HERE}}}[$__rate_interval])"},
