@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -105,8 +106,9 @@ def emulated(
     return step
 
 
+@cache
 def whole_bfloats(config: T3Config) -> T3:
-    """A network whose weights are bfloat16's, computing in fp32."""
+    """A network whose weights are bfloat16's, computing in fp32. Shared: leave it as it is."""
     model = T3(config)
     arrays = {name: array.astype(mx.bfloat16) for name, array in official_arrays(config, seed=1).items()}
     load_weights(model, arrays, "arrays")

@@ -116,7 +116,7 @@ def test_only_a_gpu_has_these() -> None:
 
 def test_weights_are_held_once() -> None:
     """Where the network computes in bfloat16 its products become slices of what the kernel reads."""
-    model = whole_bfloats(replace(SMALL, inner=1024))
+    model = whole_bfloats.__wrapped__(SMALL)
     model.apply(lambda array: array.astype(mx.bfloat16))
     for layer in model.backbone.layers:
         layer.out._parts = [(layer.out.weight,)]  # as lowered on a GPU
