@@ -111,6 +111,7 @@ class Watermark:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="watermark")
         self._lock = threading.Lock()
         self._loading: Future[Marker] | None = None
+        self._told = False
 
     @property
     def wanted(self) -> bool:
@@ -139,7 +140,9 @@ class Watermark:
         except Exception as error:
             if self._choice == "perth":
                 raise UnavailableError(f"The watermark that this server requires cannot be made: {error}.") from error
-            log.error("speech gets no watermark: Perth is installed but does not load: %s", error)
+            if not self._told:
+                self._told = True
+                log.error("speech gets no watermark: Perth is installed but does not load: %s", error)
             return None
 
     def mark(self, marker: Marker, sample_rate: int) -> Marking:
