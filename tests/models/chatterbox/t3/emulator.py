@@ -130,10 +130,11 @@ def both(step: Step, model: T3, batch: int, said: list[int] = SAID, strict: bool
         logits, room = model.advance(mx.array([token]), mx.array([count + i, i + 1]), room)
         wanted.append(np.array(logits)[:, 0])
         found.append(step(token, count + i, i + 1, caches))
-    for layer, cache in zip(room, caches, strict=True):
+    for layer, written in zip(room, caches, strict=True):
         assert (
             not strict
-            or error(np.array(mx.view(mx.array(cache), mx.bfloat16).astype(mx.float32)), np.array(layer[0])) < TOLERANCE
+            or error(np.array(mx.view(mx.array(written), mx.bfloat16).astype(mx.float32)), np.array(layer[0]))
+            < TOLERANCE
         )
     return np.stack(found), np.stack(wanted)
 
