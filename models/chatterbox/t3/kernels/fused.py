@@ -27,7 +27,7 @@ import numpy as np
 from models.backend import mx, on_cpu
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import LANES, WARPS, constants, exchange_floats, fits, joined
+from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import Weights, pack
 from models.chatterbox.t3.network import T3
 
@@ -97,7 +97,7 @@ class FusedStep:
                 input_names=[*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)],
                 output_names=["logits", "exchange"],
                 source=body(self.config.layers),
-                header=constants(self.config, batch, self._blocks) + joined(("cuda.h", "phases.h", "step.h")) + _BOUNDS,
+                header=constants(self.config, batch, self._blocks) + joined("cuda.h", *PHASES, "step.h") + _BOUNDS,
                 ensure_row_contiguous=False,  # a copy would be written in the cache's place
             )
         return self._kernels[batch]

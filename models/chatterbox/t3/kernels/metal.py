@@ -19,6 +19,7 @@ from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import HEAD, LANES, constants, fits, joined, splits
+from models.chatterbox.t3.kernels.source import PHASES as SOURCES
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 
@@ -114,7 +115,7 @@ _BEGIN = """
 
 def header(config: T3Config, rows: int) -> str:
     """The definitions of phases.h for Metal, and phases.h."""
-    return phase_constants(config, rows) + joined(("metal.h", "phases.h"))
+    return phase_constants(config, rows) + joined("metal.h", *SOURCES)
 
 
 def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from models.chatterbox.config import T3Config
 
 HEAD = 64
+PHASES = ("phases.h", "attention.h")
 LANES = 32
 WARPS = 16  # a block
 _MOST_SPLITS = 8
@@ -68,6 +68,6 @@ def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
     return batch * (2 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
 
 
-def joined(names: Sequence[str]) -> str:
+def joined(*names: str) -> str:
     """The files of these names, one after the other."""
     return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)

@@ -79,7 +79,7 @@ def emulated(
     """
     text = source.constants(model.config, batch, blocks, warps=warps)
     text += Path(__file__).with_name("emulation.h").read_text()
-    text += source.joined(("phases.h", "step.h")) + _ENTRY
+    text += source.joined(*source.PHASES, "step.h") + _ENTRY
     assert change[0] in text
     text = text.replace(*change) if change[0] else text
     library = ctypes.CDLL(str(compile_c("t3-emulated", text, [_FLAGS], after=("-lm",))))
@@ -187,7 +187,7 @@ def phase_launch(config: T3Config, caches: dict[int, npt.NDArray[np.uint16]]) ->
             "body": phase.body,
         }
         text = metal.phase_constants(config, rows) + Path(__file__).with_name("emulation.h").read_text()
-        text += source.joined(("phases.h",)) + entry
+        text += source.joined(*source.PHASES) + entry
         return ctypes.CDLL(
             str(compile_c(f"t3-{phase.name}", text, [(*_FLAGS, "-Wno-unused-variable")], after=("-lm",)))
         )

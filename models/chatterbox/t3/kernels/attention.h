@@ -1,0 +1,132 @@
+// Attention over the cache, behind phases.h.
+//
+// Attention of one query a row and head over rows 0..place of the cache, in SPLITS parts: softmax's sums so far go to
+// `parts` [BATCH, HEADS, SPLITS, 64] and `weights` [.., 2] (largest score, sum). Eight lanes share a cached row.
+
+INLINE int part_rows(int place) { return (place + SPLITS) / SPLITS; }
+
+INLINE GLOBAL const ushort *part_keys(Where at, int unit, int length, GLOBAL const ushort *cache) {
+  const int head = unit / SPLITS;  // of all rows' heads
+  return cache + (long)(head + head / HEADS * HEADS) * length * HEAD + at.lane % 8 * 8;
+}
+
+// The first rows that a block reads, but for the one that is still to be written: kv is [2].
+INLINE void attend_load(Where at, GLOBAL const ushort *cache, int place, int length, LOCAL uint4 *kv) {
+  const int row = at.block % SPLITS * part_rows(place) + at.warp * 4 + at.lane / 8;
+  if (at.block >= BATCH * HEADS * SPLITS || row >= place) return;
+  GLOBAL const ushort *keys = part_keys(at, at.block, length, cache);
+  kv[0] = FETCH8(keys + row * HEAD);
+  kv[1] = FETCH8(keys + ((long)HEADS * length + row) * HEAD);
+}
+
+INLINE void attend(Where at, LOCAL const uint4 *kv, GLOBAL const float *query, GLOBAL const ushort *cache, int place,
+                   int length, GLOBAL ushort *parts, GLOBAL float *weights, SHARED float *shared) {
+  SHARED float *merged = shared, *most_of = shared + WARPS * HEAD, *sum_of = most_of + WARPS;
+  const int group = at.lane / 8, part = at.lane % 8 * 8;
+  for (int unit = at.block; unit < BATCH * HEADS * SPLITS; unit += at.blocks) {
+    const int per = part_rows(place), start = unit % SPLITS * per;
+    const int stop = start + per < place + 1 ? start + per : place + 1;
+    GLOBAL const ushort *keys = part_keys(at, unit, length, cache), *values = keys + (long)HEADS * length * HEAD;
+    const float4 lo = FETCH4(query + unit / SPLITS * HEAD + part), hi = FETCH4(query + unit / SPLITS * HEAD + part + 4);
+    float most = NEVER, sum = 0.0f, y[8];
+    uint4 next_k = kv[0], next_v = kv[1];
+    if (unit != at.block && start + at.warp * 4 + group < stop) {
+      next_k = FETCH8(keys + (start + at.warp * 4 + group) * HEAD);
+      next_v = FETCH8(values + (start + at.warp * 4 + group) * HEAD);
+    }
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] = 0.0f;
+    for (int base = start + at.warp * 4; base < stop; base += WARPS * 4) {
+      const int row = base + group, live = row < stop, next = row + WARPS * 4;
+      uint4 k = next_k, v = next_v;
+      if (row == place) {  // written after `attend_load`
+        k = FETCH8(keys + row * HEAD);
+        v = FETCH8(values + row * HEAD);
+      }
+      if (next < stop) {
+        next_k = FETCH8(keys + next * HEAD);
+        next_v = FETCH8(values + next * HEAD);
+      }
+      float score = low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
+                    low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
+      score += LANE_XOR(score, 1);
+      score += LANE_XOR(score, 2);
+      score += LANE_XOR(score, 4);
+      if (live) {
+        const float top = score > most ? score : most, keep = EXP(most - top), add = EXP(score - top);
+        most = top;
+        sum = sum * keep + add;
+        UNROLL
+        for (int j = 0; j < 8; ++j) y[j] *= keep;
+        add_halves(v, add, y);
+      }
+    }
+    UNROLL
+    for (int mask = 8; mask < 32; mask *= 2) {
+      const float other = LANE_XOR(most, mask), top = other > most ? other : most;
+      const float keep = EXP(most - top);
+      most = top;
+      sum *= keep;
+      sum += LANE_XOR(sum, mask);
+      UNROLL
+      for (int j = 0; j < 8; ++j) {
+        y[j] *= keep;
+        y[j] += LANE_XOR(y[j], mask);
+      }
+    }
+    if (group == 0) {
+      UNROLL
+      for (int j = 0; j < 8; ++j) merged[at.warp * HEAD + part + j] = y[j];
+      if (at.lane == 0) {
+        most_of[at.warp] = most;
+        sum_of[at.warp] = sum;
+      }
+    }
+    SYNC();
+    if (at.index < HEAD) {
+      float top = NEVER, total = 0.0f, value = 0.0f;
+      UNROLL
+      for (int w = 0; w < WARPS; ++w) top = most_of[w] > top ? most_of[w] : top;
+      UNROLL
+      for (int w = 0; w < WARPS; ++w) {
+        const float scale = EXP(most_of[w] - top);
+        total += scale * sum_of[w];
+        value += scale * merged[w * HEAD + at.index];
+      }
+      POST_HALF(parts + unit * HEAD + at.index, rounded(value));
+      if (at.index == 0) {
+        POST(weights + unit * 2, top);
+        POST(weights + unit * 2 + 1, total);
+      }
+    }
+    SYNC();
+  }
+}
+
+// What `attend` left, put together and spread into `shared`.
+INLINE void stash_attended(Where at, GLOBAL const ushort *parts, GLOBAL const float *weights, SHARED float *shared) {
+  for (int i = at.index; i < BATCH * HIDDEN / 8; i += THREADS) {
+    const int row = i / (HIDDEN / 8), e = i % (HIDDEN / 8) * 8, head = (row * HEADS + e / HEAD) * SPLITS;
+    float most[SPLITS], total[SPLITS], sum = 0.0f, top = NEVER, y[8];
+    uint4 part[SPLITS];
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) {
+      part[s] = FETCH8(parts + (head + s) * HEAD + e % HEAD);
+      most[s] = FETCH(weights + (head + s) * 2);
+      total[s] = FETCH(weights + (head + s) * 2 + 1);
+    }
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) top = most[s] > top ? most[s] : top;
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) {
+      most[s] = EXP(most[s] - top);
+      sum += most[s] * total[s];
+    }
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] = 0.0f;
+    UNROLL
+    for (int s = 0; s < SPLITS; ++s) add_halves(part[s], most[s] / sum, y);
+    stash_eight(y, e, shared + row * HIDDEN);
+  }
+  SYNC();
+}
