@@ -15,8 +15,12 @@ from models.timeline import Timeline
 
 T = TypeVar("T")
 
-# After so many first chunks in a row a later one gets its turn: streams under way never starve.
-FIRSTS_IN_A_ROW = 4
+# After so many newcomers in a row a stream that is about to fall silent gets a turn.
+NEWCOMERS_IN_A_ROW = 4
+# Seconds of audio left at which a stream is about to fall silent.
+URGENT = 0.25
+# When a text is needed that nobody hears, in seconds after it was asked for.
+UNHEARD = 2.0
 
 
 class ModelStatus(StrEnum):
@@ -75,13 +79,15 @@ class Job(Generic[T]):
     """An utterance to speak, a batch to translate, a voice to clone: whatever comes as items one after the other.
 
     `begin` makes the model's iterator, on the model thread; where it yields None the thread may turn to other work.
-    At most `room` items wait for the consumer before the job is parked; `wasted` is told of one that nobody read.
+    At most `room` items wait for the consumer before the job is parked; `note` is told of each that was computed,
+    `wasted` of one that nobody read.
     All but `results` belongs to the model thread once it is queued, under the worker's lock.
     """
 
     name: str
     begin: Callable[[], Iterator[T | None]]
     wasted: Callable[[T], None]
+    note: Callable[[T], None]
     room: int
     timeline: Timeline
     cancelled: CancelToken
@@ -94,6 +100,11 @@ class Job(Generic[T]):
     parked: bool = False
     abandoned: bool = False
 
+    def needed_at(self) -> float:
+        """When the client will have played all that its stream has, or a while after the job was submitted."""
+        until = self.timeline.plays_until
+        return self.submitted + UNHEARD if until is None else until
+
     def send(self, item: T | BaseException | None) -> None:
         """Hand `item` to the consumer's event loop; None ends the job."""
         try:
@@ -105,23 +116,39 @@ class Job(Generic[T]):
 
 @dataclass(slots=True)
 class Queues:
-    """First audio before later audio, each in turn; neither can starve the other."""
+    """Whose turn it is on the model thread.
+
+    In this order: a job of a client that has nothing yet and that has had no turn; a stream whose audio is about to run
+    out, turn about with a job that began and has nothing to show yet; whatever will be needed soonest. A job that takes
+    many turns to its first item thus holds up a newcomer by one of them at most. No kind can starve another.
+    """
 
     first: deque[Job[Any]] = field(default_factory=deque)
     later: deque[Job[Any]] = field(default_factory=deque)
-    firsts_in_a_row: int = 0
+    newcomers_in_a_row: int = 0
+    gave_way: bool = False
 
     def push(self, job: Job[Any]) -> None:
         """Put `job` at the end of its queue."""
         (self.first if job.priority is Priority.FIRST else self.later).append(job)
 
-    def pop(self) -> Job[Any] | None:
-        """Take whose turn it is."""
-        if self.first and not (self.later and self.firsts_in_a_row >= FIRSTS_IN_A_ROW):
-            self.firsts_in_a_row += 1
-            return self.first.popleft()
-        self.firsts_in_a_row = 0
-        return self.later.popleft() if self.later else None
+    def pop(self, now: float) -> Job[Any] | None:
+        """Take whose turn it is at `now`."""
+        newcomer = next((job for job in self.first if job.items is None), None)
+        # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
+        soonest = min(self.later, key=Job.needed_at, default=None)
+        urgent = soonest is not None and soonest.needed_at() - now < URGENT
+        if newcomer is not None and not (urgent and self.newcomers_in_a_row >= NEWCOMERS_IN_A_ROW):
+            self.newcomers_in_a_row += 1
+            self.first.remove(newcomer)
+            return newcomer
+        self.newcomers_in_a_row = 0
+        if soonest is not None and (not self.first or (urgent and not self.gave_way)):
+            self.gave_way = True
+            self.later.remove(soonest)
+            return soonest
+        self.gave_way = False
+        return self.first.popleft() if self.first else None
 
 
 class Owner(Protocol):

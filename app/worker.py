@@ -180,7 +180,10 @@ class ModelWorker:
         def wasted(chunk: AudioChunk) -> None:
             metrics.wasted_audio.labels(name).inc(chunk.pcm.size / model.sample_rate)
 
-        return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority)
+        def note(chunk: AudioChunk) -> None:
+            timeline.computed(chunk.pcm.size / model.sample_rate)
+
+        return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority, note)
 
     def submit_batch(
         self,
@@ -232,13 +235,13 @@ class ModelWorker:
         timeline: Timeline,
         cancelled: CancelToken,
         priority: Priority,
+        note: Callable[[T], None] = lambda _: None,
     ) -> Results[T]:
         loop = asyncio.get_running_loop()
         # Unbounded by type, bounded by `room`: the thread cannot wait for the loop, it parks the job instead.
         results: asyncio.Queue[T | BaseException | None] = asyncio.Queue()
-        job = Job(
-            name, begin, wasted, room, timeline, cancelled, priority, loop, results, submitted=time.perf_counter()
-        )
+        now = time.perf_counter()
+        job = Job(name, begin, wasted, note, room, timeline, cancelled, priority, loop, results, submitted=now)
         with self._changed:
             if self._stopping or not self.alive:
                 raise UnavailableError("The server is stopping.")
@@ -275,7 +278,7 @@ class ModelWorker:
                 load, job = None, None
                 if not self._stopping:
                     # Requests first: a model loaded on demand must not hold up what can be served.
-                    job = self._queues.pop()
+                    job = self._queues.pop(time.perf_counter())
                     load = self._loads.popleft() if job is None and self._loads else None
                     if job is None and load is None:
                         self._changed.wait(BEAT)
@@ -302,7 +305,7 @@ class ModelWorker:
         """Do everything that can be done now: between two shapes of a model that is being warmed."""
         while True:
             with self._changed:
-                job = self._current = None if self._stopping else self._queues.pop()
+                job = self._current = None if self._stopping else self._queues.pop(time.perf_counter())
                 self._beat = time.perf_counter()
             if job is None:
                 return
@@ -385,6 +388,7 @@ class ModelWorker:
         last = isinstance(item, AudioChunk) and item.last
         with self._changed:
             job.unread += 1
+            job.note(item)
             job.send(item)
             if last:
                 job.parked = False

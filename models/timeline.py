@@ -54,6 +54,7 @@ class Timeline:
         "finished",
         "first_audible",
         "first_audio",
+        "plays_until",
         "spans",
         "stages",
         "started",
@@ -69,6 +70,8 @@ class Timeline:
         self.first_audible: float | None = None
         self.finished: float | None = None
         self.audio_seconds = 0.0
+        # When a listener who plays without pause will have heard all that was computed; None before there is any.
+        self.plays_until: float | None = None
         # Speech tokens a model drew; how many were guessed ahead, and how many of those guesses stood.
         self.tokens = 0
         self.drafted = 0
@@ -88,6 +91,11 @@ class Timeline:
             yield
         finally:
             self.add(stage, time.perf_counter() - start)
+
+    def computed(self, seconds: float) -> None:
+        """Note that so many seconds of audio more are there to be played."""
+        now = time.perf_counter()
+        self.plays_until = max(now, self.plays_until or now) + seconds
 
     def mark_first_audio(self) -> None:
         """Note the first byte of audio handed to the transport. Later calls change nothing."""

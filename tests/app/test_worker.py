@@ -152,7 +152,10 @@ def test_a_short_request_does_not_wait_out_a_long_one() -> None:
 def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve() -> None:
     async def run(worker: ModelWorker) -> None:
         blocker = submit(worker, "blocker")
-        later = [submit(worker, f"later{n}", priority=Priority.LATER) for n in range(2)]
+        # Their audio has run out: nothing is more urgent, but for those who have heard nothing yet.
+        silent = Timeline()
+        silent.computed(0.0)
+        later = [submit(worker, f"later{n}", priority=Priority.LATER, timeline=silent) for n in range(2)]
         first = [submit(worker, f"first{n}") for n in range(7)]
         release(script, 20)
         await asyncio.gather(*(collect(utterance) for utterance in [blocker, *later, *first]))
