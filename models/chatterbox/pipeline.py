@@ -30,7 +30,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decode import MOST_TOKENS, Decoder, Utterance
 from models.chatterbox.t3.decode import Voice as TokenVoice
 from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
-from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.kernels.fused import checked
 from models.chatterbox.t3.network import T3
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalise
 from models.checkpoint import raise_problems, read_arrays
@@ -91,7 +91,7 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     decoder = Decoder(
         network,
         cache_bits=spec.cache_bits,
-        step=FusedStep(network) if not spec.cache_bits and FusedStep.available(network) else None,
+        step=checked(network) if not spec.cache_bits and not spec.draft else None,
         draft=_draft(spec.draft, config, half, spec.bits),
     )
     tokenizer = load_tokenizer(files, config.t3)
