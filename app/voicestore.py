@@ -162,7 +162,8 @@ class VoiceStore:
                 self._recording(voice).unlink()
             except FileNotFoundError:
                 return False
-            for path in self.directory.glob(f"{voice}.*"):
+            # Not what is being written: its writer takes that away when it finds the voice gone.
+            for path in self.directory.glob(f"{voice}.*{_SUFFIX}"):
                 path.unlink(missing_ok=True)
             self._sync_directory()
         return True

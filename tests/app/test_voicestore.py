@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from app.errors import StorageError, StorageFullError, TooManyVoicesError
@@ -93,6 +94,39 @@ def test_another_process_may_add_and_remove(tmp_path: Path) -> None:
     theirs.remove(voice.id)
     assert ours.get(voice.id) is None
     assert ours.voices() == []
+
+
+def test_what_another_process_changed_is_read_again(tmp_path: Path) -> None:
+    subject = store(tmp_path)
+    voice = subject.add("before", PCM)
+    path = tmp_path / "voices" / f"{voice.id}.safetensors"
+    assert subject.get(voice.id).name == "before"
+    with safe_open(str(path), framework="numpy") as file:
+        header = file.metadata()
+    save_file(load_file(path), path, header | {"name": "after"})
+    assert subject.get(voice.id).name == "after"
+
+
+def test_a_file_that_is_not_named_by_an_id_is_no_voice(tmp_path: Path) -> None:
+    subject = store(tmp_path)
+    voice = subject.add("a", PCM)
+    folder = tmp_path / "voices"
+    (folder / "voice_copy.safetensors").write_bytes((folder / f"{voice.id}.safetensors").read_bytes())
+    assert subject.voices() == [voice]
+
+
+def test_a_voice_deleted_while_its_conditioning_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = store(tmp_path)
+    voice = subject.add("a", PCM)
+    put = Path.replace
+
+    def deleted(self: Path, target: Path) -> Path:
+        store(tmp_path).remove(voice.id)
+        return put(self, target)
+
+    monkeypatch.setattr(Path, "replace", deleted)
+    subject.keep_conditioning(voice.id, "chatterbox", MADE)
+    assert names(tmp_path) == []
 
 
 def test_there_is_a_limit(tmp_path: Path) -> None:

@@ -176,10 +176,12 @@ def test_a_video_without_sound_is_refused() -> None:
     [
         "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n{path}\n#EXT-X-ENDLIST\n",
         "ffconcat version 1.0\nfile {path}\n",
+        "ffconcat version 1.0\nfile secret.wav\n",
         "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio 9 RTP/AVP 0\n",
     ],
 )
-def test_no_file_makes_the_server_open_another(playlist: str, tmp_path) -> None:
+def test_no_file_makes_the_server_open_another(playlist: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     secret = tmp_path / "secret.wav"
     secret.write_bytes(written(tone()))
     with pytest.raises(UnusableRecordingError):

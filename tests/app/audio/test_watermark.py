@@ -145,9 +145,10 @@ def marking(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return threads
 
 
-def test_a_server_marks_what_a_model_asks_for_and_says_so(start_server, parrot, marking, tmp_path) -> None:
+def test_a_server_marks_what_a_model_asks_for_and_says_so(start_server, parrot, marking, tmp_path, wait_until) -> None:
     parrot.watermarked = True
     server = start_server(parrot=parrot, data_dir=str(tmp_path), preload=("parrot",))
+    assert wait_until(lambda: len(marking) == 1)  # with the model, before anybody asks
 
     def speak(model: str) -> httpx.Response:
         body = {"input": "A sentence to mark. [pause:0.5s] And another.", "model": model, "response_format": "pcm"}
