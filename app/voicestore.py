@@ -70,7 +70,8 @@ class VoiceStore:
     def __init__(self, directory: Path, *, max_voices: int) -> None:
         self.directory = directory
         self._max_voices = max_voices
-        self._known: dict[str, tuple[int, StoredVoice]] = {}
+        # With what tells one version of a file from another.
+        self._known: dict[str, tuple[tuple[int, int, int], StoredVoice]] = {}
         self._adding = threading.Lock()
 
     def sweep(self) -> None:
@@ -214,12 +215,13 @@ class VoiceStore:
 
     def _read_voice(self, path: Path) -> StoredVoice | None:
         try:
-            changed = path.stat().st_mtime_ns
+            found = path.stat()
         except OSError:
             self._known.pop(path.stem, None)
             return None
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
         known = self._known.get(path.stem)
-        if known is not None and known[0] == changed:
+        if known is not None and known[0] == version:
             return known[1]
         try:
             with safe_open(str(path), framework="numpy") as file:
@@ -236,7 +238,7 @@ class VoiceStore:
             )
         except (SafetensorError, OSError, KeyError, ValueError):
             return None
-        self._known[path.stem] = (changed, voice)
+        self._known[path.stem] = (version, voice)
         return voice
 
     @staticmethod

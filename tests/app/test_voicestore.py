@@ -103,7 +103,8 @@ def test_what_another_process_changed_is_read_again(tmp_path: Path) -> None:
     assert subject.get(voice.id).name == "before"
     with safe_open(str(path), framework="numpy") as file:
         header = file.metadata()
-    save_file(load_file(path), path, header | {"name": "after"})
+    save_file(load_file(path), tmp_path / "new", header | {"name": "after"})
+    (tmp_path / "new").replace(path)
     assert subject.get(voice.id).name == "after"
 
 
