@@ -78,8 +78,9 @@ class Oracle:
         items = Decoder(network).decode(utterance, Timeline(), lambda: False)
         self._known = [token for token in items if token is not None]
 
-    def begin(self, utterance: Utterance) -> None:
+    def begin(self, utterance: Utterance) -> Oracle:
         """Nothing to read."""
+        return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
         """What comes next."""

@@ -230,7 +230,7 @@ class ChatterboxSynthesizer:
         if not on_cpu():
             yield from warm.decoder_steps(self._decoder, self._voice)
             yield from warm.flow_steps(self._flow)
-            yield from warm.vocoder_steps(self._streamers[True].vocoder, self.config.mels)
+            yield from warm.vocoder_steps(self._streamers.values())
         for first in (True, False):
             yield f"sentence first={first}", partial(self._warm_sentence, first)
 

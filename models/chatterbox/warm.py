@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from models.backend import mx
 from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow
-from models.chatterbox.s3gen.noise import random_phases
-from models.chatterbox.s3gen.streaming import CONTEXT, FADE, SCHEDULE, WINDOW
-from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Vocoder, bucket
-from models.chatterbox.t3 import cache as caches
+from models.chatterbox.s3gen.streaming import SCHEDULE, WINDOW, SpeechStreamer
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decode import PROMPT_BUCKETS, Decoder, Utterance, Voice
+from models.chatterbox.t3.decode import MOST_TOKENS, PROMPT_BUCKETS, Decoder, Utterance, Voice
 from models.chatterbox.t3.decode import bucket as prompt_bucket
 from models.contract import Conditioning, Sampling
 
@@ -34,11 +31,7 @@ def decoder_steps(decoder: Decoder, voice: Conditioning) -> Steps:
         rules = sampling.rules(config, Sampling(cfg_weight=weight))
 
         def run(text: int, room: int, rules: sampling.Rules = rules) -> None:
-            state = decoder.begin(Utterance([1] * text, spoken, rules))
-            if room > caches.capacity(state.cache):
-                state.cache = caches.grow(state.cache, room)
-            decoder.advance(state)
-            mx.eval(state.token, state.cache)
+            decoder.warm(Utterance([1] * text, spoken, rules), room)
 
         for size in PROMPT_BUCKETS:
             if before + 8 <= size <= longest:
@@ -65,18 +58,9 @@ def flow_steps(flow: Flow) -> Steps:
             return
 
 
-def vocoder_steps(vocoder: Vocoder, mels: int) -> Steps:
-    """Each number of frames, with the excitation of those before and without."""
-    size, phases = vocoder.samples_per_frame, random_phases(0, vocoder.harmonics)
-    carried = Carried(mx.zeros((1, (CONTEXT + FADE) * size)), mx.zeros((1, 1), dtype=mx.uint32))
-
-    def run(frames: int) -> None:
-        mel = mx.zeros((1, frames, mels))
-        mx.eval(vocoder(mel, phases, mx.zeros((1, frames, size))).pcm)
-        if frames > CONTEXT + FADE:
-            mx.eval(vocoder(mel, phases, mx.zeros((1, frames - CONTEXT - FADE, size)), carried).pcm)
-
-    for frames in FRAME_BUCKETS:
-        yield f"frames={frames}", partial(run, frames)
-        if frames >= bucket(FRAMES_PER_TOKEN * _NEW + CONTEXT + FADE):
-            return
+def vocoder_steps(streamers: Collection[SpeechStreamer]) -> Steps:
+    """Each number of frames that a chunk may have, with the excitation of those before and without."""
+    shapes = {shape for streamer in streamers for shape in streamer.vocoder_shapes(MOST_TOKENS)}
+    for streamer in list(streamers)[:1]:
+        for frames, known in sorted(shapes):
+            yield f"frames={frames} carried={known}", partial(streamer.vocoder.warm, frames, known)

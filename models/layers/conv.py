@@ -98,7 +98,7 @@ class Conv1d(nn.Module):
             spread[: self.reach + 1 : self.dilation] = taps
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
         self._taps = mx.contiguous(taps)
-        if self._spread:
+        if self._spread and self.stride == 1:
             self._columns = column_chunks(self._taps)
             self._taps = self._columns[0]
         self.weight = self._taps

@@ -274,11 +274,11 @@ class Decoder:
 
     def _speculative(self, state: State, utterance: Utterance, timeline: Timeline) -> Iterator[list[int]]:
         assert self.draft is not None  # noqa: S101  (the caller looked)
-        self.draft.begin(utterance)
+        guesser = self.draft.begin(utterance)
         last = _number(state.token)
         yield [last]
         while True:
-            guess = self.draft.propose(state.said, self.ahead)
+            guess = guesser.propose(state.said, self.ahead)
             timeline.drafted += guess.count
             drawn = self._verify(state, guess)
             timeline.accepted += len(drawn) - 1

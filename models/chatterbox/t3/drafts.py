@@ -36,27 +36,35 @@ class Guess:
     chances: mx.array | None = None
 
 
-class Draft(Protocol):
-    """Guesses tokens of one utterance after the other."""
-
-    def begin(self, utterance: Utterance) -> None:
-        """Start an utterance."""
-        ...
+class Guesser(Protocol):
+    """Guesses tokens of one utterance."""
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
         """Guess `most` tokens after `said` (or fewer, padded to as many)."""
         ...
 
 
+class Draft(Protocol):
+    """Makes the guesser of each utterance: several may be drawn in turns."""
+
+    def begin(self, utterance: Utterance) -> Guesser:
+        """Start an utterance."""
+        ...
+
+
 class Lookup:
     """Looks for the latest place where the last tokens came before, and proposes what followed there."""
 
-    def __init__(self) -> None:
-        self._before: list[int] = []
-
-    def begin(self, utterance: Utterance) -> None:
+    def begin(self, utterance: Utterance) -> Guesser:
         """Start an utterance: the reference's tokens are as good as said."""
-        self._before = np.array(utterance.voice.prompt).tolist()
+        return LookupGuesser(np.array(utterance.voice.prompt).tolist())
+
+
+class LookupGuesser:
+    """`Lookup` in one utterance, after the tokens `before`."""
+
+    def __init__(self, before: list[int]) -> None:
+        self._before = before
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
         """Guess up to `most` tokens after `said`."""
@@ -86,44 +94,17 @@ class SmallT3:
 
         self.network = network
         self._decoder = Decoder(network, padded=padded, compiled=compiled)
-        self._state: State | None = None
-        self._start = 0  # position of the first speech token in the cache
-        self._read: list[int] = []  # whose keys and values are in the cache
-        self._guessed = mx.zeros(0, dtype=mx.int32)  # and what was read after them: not looked at before it must be
         self._guesses: dict[Kind, Callable[..., Any]] = {}
 
-    def begin(self, utterance: Utterance) -> None:
+    def begin(self, utterance: Utterance) -> Guesser:
         """Read the prompt."""
-        self._state = self._decoder.begin(utterance)
-        self._start, self._read, self._guessed = self._state.at, [], mx.zeros(0, dtype=mx.int32)
+        return SmallGuesser(self, self._decoder.begin(utterance))
 
-    def propose(self, said: Sequence[int], most: int) -> Guess:
-        """Draw `most` tokens after `said`, one at a time."""
-        state = self._state
-        assert state is not None  # noqa: S101  (begin was called)
-        read = [*self._read, *np.array(self._guessed).tolist()]
-        # What was guessed and did not stand is written over; of the rest only what is new is read.
-        place = 0
-        while place < min(len(read), len(said) - 1) and read[place] == said[place]:
-            place += 1
-        state.at = self._start + place
-        self._decoder.fit(state, len(said) - place + most)
-        feed, seen = mx.array(list(said[place:]), dtype=mx.int32), sampling.after(self.network.config, said)
-        tokens, chances = list[mx.array](), list[mx.array]()
-        for k in range(most):
-            at = mx.array([self._start + place, 1 + place], dtype=mx.int32)
-            number = mx.array([len(said) + k], dtype=mx.int32)
-            place += feed.shape[0]
-            feed, chance, seen, state.cache = self._guess(state.kind)(
-                feed, at, number, seen, state.cache, state.knobs, state.words
-            )
-            tokens.append(feed)
-            chances.append(chance)
-        guessed = mx.concatenate(tokens)
-        self._read, self._guessed = list(said), guessed[:-1]
-        return Guess(guessed, most, mx.concatenate(chances))
+    def fit(self, state: State, more: int) -> None:
+        """Make room for the next `more` tokens."""
+        self._decoder.fit(state, more)
 
-    def _guess(self, kind: Kind) -> Callable[..., Any]:
+    def guess(self, kind: Kind) -> Callable[..., Any]:
         """(tokens [n], place [2], number of the draw [1], seen, cache, knobs, words) -> a token and its chances [1, V].
 
         `seen` with the token, and the cache, come after them.
@@ -146,3 +127,38 @@ class SmallT3:
 
             self._guesses[kind] = self._decoder.wrap(guess)
         return self._guesses[kind]
+
+
+class SmallGuesser:
+    """`SmallT3` in one utterance."""
+
+    def __init__(self, draft: SmallT3, state: State) -> None:
+        self._draft, self._state = draft, state
+        self._start = state.at  # position of the first speech token in the cache
+        self._read: list[int] = []  # whose keys and values are in the cache
+        self._guessed = mx.zeros(0, dtype=mx.int32)  # and what was read after them: not looked at before it must be
+
+    def propose(self, said: Sequence[int], most: int) -> Guess:
+        """Draw `most` tokens after `said`, one at a time."""
+        state, draft = self._state, self._draft
+        read = [*self._read, *np.array(self._guessed).tolist()]
+        # What was guessed and did not stand is written over; of the rest only what is new is read.
+        place = 0
+        while place < min(len(read), len(said) - 1) and read[place] == said[place]:
+            place += 1
+        state.at = self._start + place
+        draft.fit(state, len(said) - place + most)
+        feed, seen = mx.array(list(said[place:]), dtype=mx.int32), sampling.after(draft.network.config, said)
+        tokens, chances = list[mx.array](), list[mx.array]()
+        for k in range(most):
+            at = mx.array([self._start + place, 1 + place], dtype=mx.int32)
+            number = mx.array([len(said) + k], dtype=mx.int32)
+            place += feed.shape[0]
+            feed, chance, seen, state.cache = draft.guess(state.kind)(
+                feed, at, number, seen, state.cache, state.knobs, state.words
+            )
+            tokens.append(feed)
+            chances.append(chance)
+        guessed = mx.concatenate(tokens)
+        self._read, self._guessed = list(said), guessed[:-1]
+        return Guess(guessed, most, mx.concatenate(chances))

@@ -14,6 +14,7 @@ import pytest
 
 from loadtest.fake_checkpoints import small, write
 from models.backend import mx
+from models.chatterbox import warm
 from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
 from models.chatterbox.pipeline import ChatterboxSynthesizer, load
 from models.contract import (
@@ -259,3 +260,21 @@ def test_warm_reports_each_step(model: ChatterboxSynthesizer) -> None:
     steps = []
     model.warm(steps.append)
     assert [step.done for step in steps] == list(range(1, steps[-1].total + 1))
+
+
+def test_every_shape_of_a_gpu_can_be_warmed(checkpoints: dict[Variant, Path]) -> None:
+    """On the CPU, padded as on a GPU: the steps run, and what is spoken then has as many samples as unpadded."""
+    for name, path in checkpoints.items():
+        model, plain = (load(ModelSpec(name, "chatterbox", files(path, name))) for _ in range(2))
+        model._decoder._padded = model._flow.padded = model._streamers[True].vocoder._padded = True
+        streamers = list(model._streamers.values())
+        steps = list(warm.flow_steps(model._flow))[:2] + list(warm.vocoder_steps(streamers))[:4]
+        steps += list(warm.decoder_steps(model._decoder, model._voice))[-2:]
+        for _, run in steps:
+            run()
+        sampling = Sampling(temperature=0.0)
+        padded, unpadded = (
+            joined(spoken(each.forced("Hello.", 30, sampling, 1, Timeline()))) for each in (model, plain)
+        )
+        assert padded.shape == unpadded.shape
+        assert np.abs(padded - unpadded).max() < 1e-3

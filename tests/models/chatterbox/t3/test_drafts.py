@@ -16,7 +16,7 @@ from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import sampling, speculation
 from models.chatterbox.t3.decode import Decoder, Utterance, Voice
-from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
+from models.chatterbox.t3.drafts import Draft, Guess, Guesser, Lookup, SmallT3
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import PROPOSE, Rules
 from models.contract import Sampling
@@ -50,8 +50,8 @@ class Oracle:
     def __init__(self, whole: Sequence[int]) -> None:
         self.whole = list(whole)
 
-    def begin(self, utterance: Utterance) -> None:
-        pass
+    def begin(self, utterance: Utterance) -> Oracle:
+        return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
         found = self.whole[len(said) : len(said) + most]
@@ -107,8 +107,8 @@ def test_without_guesses_nothing_changes() -> None:
     """Draws are numbered by what was said: with no guess the very tokens come that come without a draft."""
 
     class Silent:
-        def begin(self, utterance: Utterance) -> None:
-            pass
+        def begin(self, utterance: Utterance) -> Silent:
+            return self
 
         def propose(self, said: Sequence[int], most: int) -> Guess:
             return Guess(mx.zeros(most, dtype=mx.int32), 0)
@@ -120,8 +120,7 @@ def test_without_guesses_nothing_changes() -> None:
 
 def test_lookup() -> None:
     """What followed the longest and latest match; the reference's tokens count as said; else nothing."""
-    draft = Lookup()
-    draft.begin(Utterance([], Voice(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
+    draft = Lookup().begin(Utterance([], Voice(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
 
     def guess(said: list[int], most: int = 3) -> list[int]:
         found = draft.propose(said, most)
@@ -170,8 +169,18 @@ def statistic(counts: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
 class Lying(SmallT3):
     """Draws from one distribution and reports another."""
 
+    def begin(self, utterance: Utterance) -> Guesser:
+        return LyingGuesser(super().begin(utterance))
+
+
+class LyingGuesser:
+    """Of one utterance."""
+
+    def __init__(self, honest: Guesser) -> None:
+        self._honest = honest
+
     def propose(self, said: Sequence[int], most: int) -> Guess:
-        found = super().propose(said, most)
+        found = self._honest.propose(said, most)
         assert found.chances is not None
         return Guess(found.tokens, found.count, mx.full(found.chances.shape, 1 / 8))
 
@@ -179,8 +188,8 @@ class Lying(SmallT3):
 class Same:
     """Always the same guess, whatever was said: not drawn."""
 
-    def begin(self, utterance: Utterance) -> None:
-        pass
+    def begin(self, utterance: Utterance) -> Same:
+        return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
         return Guess(mx.array([3, 1, 3, 2][:most], dtype=mx.int32), min(most, 2))
@@ -246,8 +255,7 @@ def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
     base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
     counts, expected = np.zeros(8), np.zeros(8)
     for seed in range(300):
-        draft.begin(replace(base, seed=seed))
-        guess = draft.propose([2], 2)
+        guess = draft.begin(replace(base, seed=seed)).propose([2], 2)
         assert guess.chances is not None
         p = np.array(guess.chances)
         np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
@@ -257,3 +265,25 @@ def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
     found, limit = statistic(counts, expected)
     assert found < limit
     assert PROPOSE not in (sampling.DRAW, sampling.ACCEPT)
+
+
+@pytest.mark.parametrize("kind", ["lookup", "small"])
+def test_utterances_in_turns_keep_their_guesses_apart(kind: str) -> None:
+    """The model thread takes turns between requests: what is guessed for one must not depend on the other."""
+    model = network(LLAMA, seed=2)
+    draft = Lookup() if kind == "lookup" else SmallT3(smaller(LLAMA), compiled=False)
+    decoder = Decoder(model, draft=draft)
+    rules = sampling.rules(LLAMA, Sampling(temperature=0.7), exact=True)
+    wanted = [Utterance(TEXT, voice(LLAMA, seed), rules, seed=seed, limit=30) for seed in (1, 2)]
+    alone = [tokens(decoder, each) for each in wanted]
+    runs = [decoder.decode(each, Timeline(), lambda: False) for each in wanted]
+    found: list[list[int]] = [[], []]
+    live = [0, 1]
+    while live:
+        for which in list(live):
+            item = next(runs[which], "end")
+            if item == "end":
+                live.remove(which)
+            elif isinstance(item, int):
+                found[which].append(item)
+    assert found == alone
