@@ -20,7 +20,7 @@ from models.timeline import Stage, Timeline
 # A `_created` series beside every other one tells nothing that is not in the server's log.
 disable_created_metrics()
 
-Surface = Literal["openai", "websocket", "translate", "libretranslate"]
+Surface = Literal["openai", "websocket", "elevenlabs", "translate", "libretranslate"]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 
 _LABELS = ("model", "surface", "streaming")
@@ -123,6 +123,11 @@ cancel_latency = Histogram(
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 
+longest_turn = Gauge(
+    "tts_longest_turn_seconds",
+    "Longest that one turn on the model thread took: what a newcomer waits at most",
+    ("model",),
+)
 queue_depth = Gauge("tts_queue_depth", "Utterances waiting for the model thread", ("priority",))
 active_streams = Gauge("tts_active_streams", "Requests and sockets being served")
 heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")

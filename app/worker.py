@@ -83,6 +83,7 @@ class ModelWorker:
         self._loads: deque[ModelState] = deque()
         self._changed = threading.Condition()
         self._stopping = False
+        self._longest_turns: dict[str, float] = {}
         # Told, on the model thread, of every model that was loaded, before it is warmed.
         self.on_loaded: Callable[[Model], None] = lambda model: None
         self._current: Job[Any] | None = None
@@ -362,7 +363,7 @@ class ModelWorker:
                     # A later sentence is submitted ahead and waits for its own stream's earlier one: no queue.
                     job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
                 job.items = job.begin()
-            item = next(job.items, _END)
+            item = self._turn(job)
         except (Cancelled, ModelRequestError, ServiceError) as error:
             self._end(job, error)
             return
@@ -383,6 +384,16 @@ class ModelWorker:
             # What follows is needed later: its client has something to play or to read.
             job.priority = Priority.LATER
             self._deliver(job, item)
+
+    def _turn(self, job: Job[Any]) -> Any:
+        start = time.perf_counter()
+        try:
+            return next(job.items or iter(()), _END)
+        finally:
+            seconds = time.perf_counter() - start
+            if seconds > self._longest_turns.get(job.name, 0.0):
+                self._longest_turns[job.name] = seconds
+                metrics.longest_turn.labels(job.name).set(seconds)
 
     def _deliver(self, job: Job[Any], item: AudioChunk | Translation | Conditioning) -> None:
         last = isinstance(item, AudioChunk) and item.last

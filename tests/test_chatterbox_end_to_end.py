@@ -5,6 +5,7 @@ What they say is noise; that they are found, loaded strictly, cloned with, strea
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -92,3 +93,32 @@ def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> Non
         for name in VARIANTS:
             assert first_audio(url, model=name, voice=voice, **said)[0] == cloned[name]
         assert 'tts_voice_conditionings_total{source="disk"} 2.0' in httpx.get(f"{url}/metrics").text
+
+
+@pytest.mark.timeout(START_SECONDS + 120)
+def test_another_model_waits_for_one_turn_of_a_paragraph_at_most(folder: Path) -> None:
+    """While Chatterbox speaks a paragraph, the first audio of the house voice waits for one of its turns, no more.
+
+    A turn is a few tokens, one step of the flow, or one stage. The server says how long its longest one was.
+    """
+    paragraph = " ".join([TEXT] * 12)
+    body = {"input": paragraph, "model": "chatterbox", "response_format": "pcm"}
+    with begin(folder) as url, httpx.Client(timeout=60) as client, httpx.Client(timeout=60) as other:
+        client.post(f"{url}/v1/audio/speech", json={"input": "Hello.", "model": "house"}).raise_for_status()
+        with other.stream("POST", f"{url}/v1/audio/speech", json=body) as speaking:
+            audio = speaking.iter_raw()
+            next(audio)
+            waits = []
+            for _ in range(8):
+                reply = client.post(f"{url}/v1/audio/speech", json={"input": "Hello.", "model": "house"})
+                assert reply.status_code == 200
+                timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
+                waits.append(float(timing["queue"]) / 1e3)
+            scraped = httpx.get(f"{url}/metrics").text
+            streams = float(re.search(r"^tts_active_streams (\S+)", scraped, re.M).group(1))  # type: ignore[union-attr]
+        found = re.search(r'^tts_longest_turn_seconds{model="chatterbox"} (\S+)', scraped, re.M)
+        assert found is not None
+        assert streams == 1, "the paragraph was over before it could be in anybody's way"
+        assert max(waits) > 0
+        # Between two turns lies some Python.
+        assert max(waits) <= float(found.group(1)) + 0.05
