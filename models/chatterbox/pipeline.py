@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from models.backend import mx, on_cpu
 from models.chatterbox import warm
 from models.chatterbox.config import (
@@ -175,8 +177,8 @@ class ChatterboxSynthesizer:
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
         """Chunks of a sentence as they are spoken; None where the thread may turn to other work.
 
-        Raises ModelRequestError for a speed other than 1, which the models do not have, and for text that holds
-        nothing they could read; Cancelled between steps and stages.
+        Raises ModelRequestError for a speed other than 1, which the models do not have, and for a first sentence that
+        holds nothing they could read (a later one is left out); Cancelled between steps and stages.
         """
         if request.speed != 1.0:
             raise ModelRequestError(f"Chatterbox speaks at speed 1 only, not {request.speed:g}")
@@ -195,6 +197,11 @@ class ChatterboxSynthesizer:
         if request.conditioning is None:
             self.check_voice(request.voice)
         text = self._tokenizer.encode(normalise(request.text, turbo=self._turbo))
+        if not text and not request.first:
+            # The reply is under way: a sentence of signs alone must not end it.
+            logger.warning("a sentence holds nothing that can be read aloud, and is left out")
+            yield AudioChunk(np.zeros(0, np.float32))
+            return
         if not text:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
         arrays = (request.conditioning or self._voice).arrays

@@ -203,6 +203,9 @@ def test_what_it_cannot_do_is_refused(model: ChatterboxSynthesizer) -> None:
         begin(replace(REQUEST, voice="nobody"))
     with pytest.raises(ModelRequestError, match="read aloud"):
         begin(replace(REQUEST, text=" \n "))
+    # Once a reply is under way, such a sentence is left out instead.
+    left_out = replace(REQUEST, text=" \n ", first=False)
+    assert [chunk.pcm.size for chunk in spoken(iter(model.stream(left_out, Timeline(), lambda: False)))] == [0]
 
 
 def test_cancelled_within_one_turn(model: ChatterboxSynthesizer) -> None:
