@@ -107,7 +107,7 @@ class SpokenChunk:
 
     `words` are those this piece finishes. A pause has no text. `audible` is the offset of the first sample that can
     be heard, if there is one. `source` is what the client sent for the sentence, on its first piece, where that is not
-    the text that is spoken; then characters are counted in what is spoken.
+    the text that is spoken; then characters are counted in what is spoken. `last` says that it ends its sentence.
     """
 
     pcm: Pcm
@@ -119,6 +119,7 @@ class SpokenChunk:
     words: tuple[Word, ...]
     audible: float | None
     source: str | None = None
+    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +349,7 @@ class SpeechStream:
                     offset + utterance.char_end,
                     tuple(words),
                 )
-                yield replace(placed, source=source)
+                yield replace(placed, source=source, last=chunk.last)
                 source = None
         self._submitted.discard(sentence.spoken)
 

@@ -33,6 +33,8 @@ _REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
 
 # Paths of LibreTranslate's surface: its clients expect the message alone.
 PLAIN_PATHS = frozenset({"/translate", "/detect", "/languages", "/frontend/settings"})
+# Beginnings of the paths of ElevenLabs' surface: its clients expect an object named `detail`.
+DETAIL_PATHS = ("/v1/text-to-speech/", "/v1/voices", "/v2/voices")
 
 
 def note_error(code: str | None, status: int) -> None:
@@ -44,9 +46,12 @@ def note_error(code: str | None, status: int) -> None:
 def error_response(
     error: ServiceError, headers: Mapping[str, str] | None = None, *, path: str | None = None
 ) -> JSONResponse:
-    """Render `error` as OpenAI does, or as LibreTranslate does on its paths."""
+    """Render `error` as OpenAI does, or as LibreTranslate and ElevenLabs do on their paths."""
     note_error(error.code, error.status)
     body = error.body()
+    if path is not None and path.startswith(DETAIL_PATHS):
+        detail = {"status": error.code, **body}
+        return JSONResponse({"detail": detail}, error.status, headers={**error.headers(), **(headers or {})})
     shape = body["message"] if path in PLAIN_PATHS else body
     return JSONResponse({"error": shape}, error.status, headers={**error.headers(), **(headers or {})})
 
