@@ -108,7 +108,11 @@ def _parser() -> _Parser:
         "streams them, spoken as they arrive",
     )
     say.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="write FILE (.wav .flac .mp3 .opus .aac .pcm); - for stdout"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write FILE (.wav .flac .mp3 .opus .aac .pcm .mulaw .alaw); - for stdout",
     )
     say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
     say.add_argument("--model", help="model (default: see `nightingale models list`)")

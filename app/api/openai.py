@@ -23,7 +23,7 @@ from app.api.respond import error_response
 from app.api.services import Services, services
 from app.api.wire import ModelEntry, ModelList, SpeechBody
 from app.audio import subtitles
-from app.audio.encoders import Format, check_format, check_rate
+from app.audio.encoders import Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.errors import (
     DrainingError,
@@ -171,7 +171,7 @@ class SpeechResponse(Response):
                 ),
                 self._timeline,
             )
-            rate = check_rate(name, self._body.sample_rate or speaker.synthesizer.sample_rate)
+            rate = choose_rate(name, speaker.synthesizer.sample_rate, self._body.sample_rate)
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return

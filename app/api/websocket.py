@@ -20,7 +20,7 @@ from starlette.websockets import WebSocketDisconnect
 from app import logs, messages, metrics
 from app.api.respond import note_error
 from app.api.services import Services, services
-from app.audio.encoders import Encoder, Format, check_format, check_rate, make_encoder
+from app.audio.encoders import Encoder, Format, check_format, choose_rate, make_encoder
 from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
@@ -201,8 +201,7 @@ class _Connection:
                     )
                 )
             )
-            own = speaker.synthesizer.sample_rate
-            rate = check_rate(name, own if start.sample_rate is None else start.sample_rate)
+            rate = choose_rate(name, speaker.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", "websocket", True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())

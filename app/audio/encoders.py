@@ -1,7 +1,7 @@
 """One interface over every output format: float32 in, bytes of ONE continuous stream out, as soon as there are any.
 
-WAV and PCM are written here; FLAC, MP3, Ogg Opus and AAC (ADTS) by FFmpeg's libraries through PyAV. Not safe for
-calls from two threads at once.
+WAV and PCM are written here; FLAC, MP3, Ogg Opus, AAC (ADTS) and the two laws of ITU-T G.711 (mu-law, A-law) by
+FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.audio.pcm import to_int16, wav_header
 from app.audio.resample import MAX_RATE, MIN_RATE, Resampler
 from app.errors import UnsupportedFormatError
 
-Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac"]
+Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac", "mulaw", "alaw"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 Float32 = npt.NDArray[np.float32]
@@ -37,7 +37,10 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormatInfo:
-    """What a format is called on the wire and which sample rates (Hz) it carries; None: any in [8000, 48000]."""
+    """What a format is called on the wire and which sample rates (Hz) it carries; None: any in [8000, 48000].
+
+    `usual_rate` is the one it has when nobody asks for another; None: the model's.
+    """
 
     media_type: str
     rates: tuple[int, ...] | None = None
@@ -45,6 +48,7 @@ class FormatInfo:
     codec: str = ""
     sample_format: str = ""
     bit_rate: int = 0
+    usual_rate: int | None = None
 
 
 # The MPEG rates are those of the three MPEG audio versions; Opus's are RFC 6716's.
@@ -56,6 +60,9 @@ INFO: dict[Format, FormatInfo] = {
     "mp3": FormatInfo("audio/mpeg", _MPEG_RATES, "mp3", "libmp3lame", "fltp", 96_000),
     "opus": FormatInfo("audio/ogg", (8000, 12000, 16000, 24000, 48000), "ogg", "libopus", "flt", 48_000),
     "aac": FormatInfo("audio/aac", _MPEG_RATES, "adts", "aac", "fltp", 96_000),
+    # What telephones carry: 8 bits a sample, at 8 kHz unless both ends agree on more.
+    "mulaw": FormatInfo("audio/basic", None, "mulaw", "pcm_mulaw", "s16", usual_rate=8000),
+    "alaw": FormatInfo("audio/PCMA", None, "alaw", "pcm_alaw", "s16", usual_rate=8000),
 }
 
 
@@ -83,13 +90,21 @@ def check_rate(name: Format, rate: int) -> int:
     return rate
 
 
+def choose_rate(name: Format, own: int, asked: int | None) -> int:
+    """The rate in Hz of a stream in format `name`, of a model whose `own` rate it is: the one asked for, or else the
+    format's usual one. Raises UnsupportedFormatError."""
+    if asked is None:
+        asked = INFO[name].usual_rate or own
+    return check_rate(name, asked)
+
+
 def make_encoder(name: Format, source_rate: int, rate: int | None = None, samples: int | None = None) -> Encoder:
-    """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: the same).
+    """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: as `choose_rate` has it).
 
     `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. Raises
     UnsupportedFormatError.
     """
-    rate = check_rate(name, source_rate if rate is None else rate)
+    rate = choose_rate(name, source_rate, rate)
     inner: Encoder
     if name == "pcm":
         inner = _Raw(b"")

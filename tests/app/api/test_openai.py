@@ -101,8 +101,19 @@ def test_sample_rate_is_converted(server: Any) -> None:
     assert len(half.content) == pytest.approx(full / 2, abs=8)
 
 
+@pytest.mark.parametrize(("name", "media_type"), [("mulaw", "audio/basic"), ("alaw", "audio/PCMA")])
+def test_telephony_s_formats_have_8_kilohertz_unless_asked(server: Any, name: str, media_type: str) -> None:
+    full = len(post(server, input=LONG, response_format="pcm").content) / 2
+    usual = post(server, input=LONG, response_format=name)
+    assert usual.headers["content-type"] == media_type
+    assert usual.headers["x-sample-rate"] == "8000"
+    assert len(usual.content) == pytest.approx(full / 3, abs=8)
+    asked = post(server, input=LONG, response_format=name, sample_rate=16_000)
+    assert len(asked.content) == pytest.approx(full / 1.5, abs=8)
+
+
 @pytest.mark.parametrize("text", ["Hello world.", LONG])
-@pytest.mark.parametrize("name", ["pcm", "mp3"])
+@pytest.mark.parametrize("name", ["pcm", "mp3", "mulaw"])
 def test_sse_deltas_join_to_the_very_stream(server: Any, name: str, text: str) -> None:
     plain = post(server, input=text, response_format=name).content
     response = post(server, input=text, response_format=name, stream_format="sse")

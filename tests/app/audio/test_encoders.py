@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.audio.encoders import FORMATS, INFO, Format, check_format, check_rate, make_encoder
+from app.audio.encoders import FORMATS, INFO, Format, check_format, check_rate, choose_rate, make_encoder
 from app.errors import UnsupportedFormatError
 
 RATE = 24_000
@@ -31,7 +31,9 @@ def encode(name: Format, pcm: Float, rate: int | None = None, piece: int = 7001)
 def decode(name: Format, data: bytes, rate: int) -> Float:
     if name == "pcm":
         return np.frombuffer(data, "<i2").astype(np.float32) / 32767
-    with av.open(io.BytesIO(data)) as container:
+    # G.711's bytes have no header that would say what they are.
+    raw = {"format": name, "options": {"sample_rate": str(rate)}} if name in ("mulaw", "alaw") else {}
+    with av.open(io.BytesIO(data), **raw) as container:
         stream = container.streams.audio[0]
         assert stream.rate == (48_000 if name == "opus" else rate)
         decoded = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
@@ -44,8 +46,15 @@ def pitch(pcm: Float, rate: int) -> float:
     return float(np.argmax(spectrum)) * rate / pcm.size
 
 
-@pytest.mark.parametrize("rate", [RATE, 16_000, 48_000])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        (name, rate)
+        for name in FORMATS
+        for rate in (8_000, 16_000, 22_050, RATE, 44_100, 48_000)
+        if rate in (INFO[name].rates or (rate,))
+    ],
+)
 def test_round_trip(name: Format, rate: int) -> None:
     pcm = melody()
     decoded = decode(name, b"".join(encode(name, pcm, rate)), rate)
@@ -98,8 +107,29 @@ def test_samples_beyond_full_scale_are_clipped(name: Format) -> None:
     assert np.abs(decoded).max() < 2.0
 
 
+@pytest.mark.parametrize("name", ["mulaw", "alaw"])
+def test_telephony_is_g711_at_8_kilohertz_unless_asked_for_more(name: Format) -> None:
+    pcm = melody(1.0)
+    encoder = make_encoder(name, RATE)
+    assert len(encoder.encode(pcm) + encoder.finish()) == pytest.approx(8_000, abs=2)
+    assert len(b"".join(encode(name, pcm, RATE))) == pcm.size
+    assert choose_rate(name, RATE, None) == 8_000
+    assert choose_rate(name, RATE, 16_000) == 16_000
+    assert choose_rate("wav", RATE, None) == RATE
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    # Tables 1a and 2a of ITU-T G.711: digital silence, and full scale of either sign.
+    [("mulaw", (0xFF, 0x80, 0x00)), ("alaw", (0xD5, 0xAA, 0x2A))],
+)
+def test_the_codes_are_those_of_g711(name: Format, codes: tuple[int, int, int]) -> None:
+    encoder = make_encoder(name, 8_000)
+    assert tuple(encoder.encode(np.array([0.0, 1.0, -1.0], np.float32)) + encoder.finish()) == codes
+
+
 def test_unknown_format_lists_what_is_accepted() -> None:
-    with pytest.raises(UnsupportedFormatError, match="wav, pcm, flac, mp3, opus, aac"):
+    with pytest.raises(UnsupportedFormatError, match="wav, pcm, flac, mp3, opus, aac, mulaw, alaw"):
         check_format("midi")
 
 
