@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadtest import torch_file
+from loadtest.torch_file import Global, Stored
 from models.backend import mx
 from models.checkpoint import read_arrays, read_torch
 from models.contract import WeightsError, WeightsMissingError
@@ -84,54 +86,15 @@ def test_truncated_files(tmp_path: Path, source: Path, share: float) -> None:
         read_arrays(cut)
 
 
-class _Stored:
-    """Stands for a tensor's storage: pickled as torch pickles it, by a persistent id."""
-
-    def __init__(self, kind: str, key: str, count: int) -> None:
-        self.kind, self.key, self.count = kind, key, count
-
-
-class _Global:
-    """Pickles as the bare name of something to import, whether or not it exists here."""
-
-    def __init__(self, module: str, name: str, *arguments: Any) -> None:
-        self.module, self.name, self.arguments = module, name, arguments
-
-
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
-    """The pure Python pickler, which can be taught to write names that cannot be imported here."""
-
-    def persistent_id(self, thing: Any) -> Any:
-        if isinstance(thing, _Stored):
-            return ("storage", _Global("torch", thing.kind), thing.key, "cpu", thing.count)
-        return None
-
-    def save(self, thing: Any, save_persistent_id: bool = True) -> None:
-        if not isinstance(thing, _Global):
-            super().save(thing, save_persistent_id)
-            return
-        self.write(b"c" + f"{thing.module}\n{thing.name}\n".encode())
-        if thing.arguments:
-            super().save(thing.arguments)
-            self.write(b"R")
-
-
 def write_checkpoint(path: Path, tree: Any, storages: dict[str, bytes]) -> Path:
     """A zip in torch's layout around `tree`."""
-    body = io.BytesIO()
-    _Pickler(body, 2).dump(tree)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", body.getvalue())
-        for key, data in storages.items():
-            archive.writestr(f"archive/data/{key}", data)
+    torch_file.write_archive(path, tree, storages)
     return path
 
 
-def tensor(kind: str, count: int, offset: Any, size: Any, stride: Any) -> _Global:
+def tensor(kind: str, count: int, offset: Any, size: Any, stride: Any) -> Global:
     """A tensor as torch pickles it."""
-    stored = _Stored(kind, "0", count)
-    hooks: collections.OrderedDict[str, Any] = collections.OrderedDict()
-    return _Global("torch._utils", "_rebuild_tensor_v2", stored, offset, size, stride, False, hooks)
+    return torch_file.made(Stored(kind, "0", count), offset, size, stride)
 
 
 def test_the_hand_made_layout_is_read(tmp_path: Path) -> None:
@@ -240,7 +203,7 @@ def test_anything_but_tensors_is_refused_and_not_run(
     ],
 )
 def test_names_near_the_allowed_ones_are_refused(tmp_path: Path, module: str, name: str) -> None:
-    path = write_checkpoint(tmp_path / "a.pth", {"w": _Global(module, name, 1)}, {})
+    path = write_checkpoint(tmp_path / "a.pth", {"w": Global(module, name, 1)}, {})
     with pytest.raises(WeightsError, match="refused to load"):
         read_torch(path)
 
@@ -252,7 +215,7 @@ def test_names_near_the_allowed_ones_are_refused(tmp_path: Path, module: str, na
         ({"a": {"b": "text"}}, r"a\.b is a str"),
         ({"a": None}, "a is a NoneType"),
         ({3: tensor("FloatStorage", 4, 0, (4,), (1,))}, "keys must be strings, not int"),
-        ({"w": _Stored("FloatStorage", "0", 4)}, "w is a .*, not a tensor"),
+        ({"w": Stored("FloatStorage", "0", 4)}, "w is a .*, not a tensor"),
     ],
 )
 def test_what_is_not_a_tensor_is_named(tmp_path: Path, tree: Any, message: str) -> None:

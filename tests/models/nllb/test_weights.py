@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-import zipfile
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
+from loadtest import torch_file
 from models.backend import mx
 from models.checkpoint import read_arrays
 from models.contract import ModelSpec, WeightsError, WeightsMissingError
@@ -103,57 +101,11 @@ def test_many_problems_are_counted(config: NllbConfig, arrays: dict[str, np.ndar
         loaded(config, to_mx({SHARED: arrays[SHARED]}))
 
 
-def write_torch(path: Path, arrays: dict[str, np.ndarray], shared: tuple[str, ...]) -> None:
-    """A pytorch_model.bin as torch.save writes it; the names in `shared` are one storage."""
-    import io
-
-    class Name:
-        def __init__(self, module: str, name: str) -> None:
-            self.module, self.name = module, name
-
-    class Storage:
-        def __init__(self, key: str, size: int) -> None:
-            self.key, self.size = key, size
-
-    class Tensor:
-        def __init__(self, key: str, array: np.ndarray) -> None:
-            self.key, self.array = key, array
-
-    stream = io.BytesIO()
-
-    class Writer(pickle._Pickler):  # the C one cannot write names of modules that are not there
-        def persistent_id(self, value: object) -> object:
-            if isinstance(value, Storage):
-                return ("storage", Name("torch", "FloatStorage"), value.key, "cpu", value.size)
-            return None
-
-        def save(self, value: object, save_persistent_id: bool = True) -> None:
-            if isinstance(value, Name):
-                self.write(pickle.GLOBAL + f"{value.module}\n{value.name}\n".encode())
-            elif isinstance(value, Tensor):
-                shape = value.array.shape
-                stride = tuple(s // 4 for s in value.array.strides)
-                self.save(Name("torch._utils", "_rebuild_tensor_v2"))
-                self.save((Storage(value.key, value.array.size), 0, shape, stride, False, OrderedDict()))
-                self.write(pickle.REDUCE)
-            else:
-                super().save(value, save_persistent_id)
-
-    keys = {name: "0" if name in shared else str(k + 1) for k, name in enumerate(arrays)}
-    Writer(stream, protocol=2).dump({name: Tensor(keys[name], array) for name, array in arrays.items()})
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("archive/data.pkl", stream.getvalue())
-        for name, key in keys.items():
-            if f"archive/data/{key}" not in archive.namelist():
-                archive.writestr(f"archive/data/{key}", arrays[name].tobytes())
-        archive.writestr("archive/version", "3\n")
-
-
 def test_pytorch_model_bin(tmp_path: Path, config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
     """Through the reader that knows tensors only; tied names are one storage, as in the official file."""
     tied = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     path = tmp_path / "pytorch_model.bin"
-    write_torch(path, {**arrays, **dict.fromkeys(tied, arrays[SHARED])}, tied)
+    torch_file.write(path, {**arrays, **dict.fromkeys(tied, arrays[SHARED])})
     found, expected = loaded(config, read_arrays(path)), loaded(config, to_mx(arrays))
     assert all(np.array_equal(found[name], array) for name, array in expected.items())
 
