@@ -20,6 +20,7 @@ import math
 import platform
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -119,6 +120,8 @@ class Ours:
 def pytorch(arrays: dict[str, mx.array], options: argparse.Namespace) -> tuple[Any, Run]:
     """transformers' model on the same weights (shared with MLX on a CPU), and its `generate`."""
     import torch
+
+    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]  # transformers would load it, for nothing here
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     device = "cuda" if not on_cpu() and torch.cuda.is_available() else "cpu"

@@ -65,7 +65,8 @@ class Octets:
         pointers = [array.ctypes.data for array in (self._weight, *self._arrays)]
         if not found.nightingale_octet_register(*pointers, *self._weight.shape):
             raise OSError("too many matrices have weights of 8 bits")
+        self._address = pointers[0]
 
     def __del__(self) -> None:
-        if hasattr(self, "_weight"):
-            self._library.nightingale_octet_forget(self._weight.ctypes.data)
+        if hasattr(self, "_address"):
+            self._library.nightingale_octet_forget(self._address)
