@@ -2,7 +2,7 @@
 
 One error carries everything its renderings need: HTTP status, the `type`, `code` and `param` of OpenAI's error
 body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 section 7.4 and the IANA registry), and
-`Retry-After`.
+`Retry-After`, with `retry-after-ms`, which OpenAI's clients read first.
 
     ServiceError                    500 server_error, 1011
     ├── InvalidRequestError         400 invalid_request_error, 1008
@@ -22,9 +22,11 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── UnknownModelError       404
     │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
     │   ├── NotFoundError           404
+    │   ├── AuthenticationError     401: no key, or none that is known
     │   ├── CrossSiteError          403: a page of another site had the browser send it
     │   ├── MethodNotAllowedError   405
     │   └── BodyTooLargeError       413, 1009
+    ├── QuotaExceededError          429 rate_limit_error, 1013, Retry-After
     ├── UnavailableError            503 service_unavailable, 1013
     │   ├── ModelAbsentError        weights not on this machine; says how to install them
     │   ├── ModelLoadingError       Retry-After
@@ -38,6 +40,7 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from app import logs
@@ -51,9 +54,9 @@ class ServiceError(Exception):
     code: ClassVar[str] = "internal_error"
     param: ClassVar[str | None] = None
     close_code: ClassVar[int] = 1011
-    retry_after: ClassVar[int | None] = None
+    retry_after: ClassVar[float | None] = None
 
-    def __init__(self, message: str, *, param: str | None = None, retry_after: int | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.message = message
         self._param = param
@@ -74,7 +77,9 @@ class ServiceError(Exception):
     def headers(self) -> dict[str, str]:
         """HTTP headers that belong to this error."""
         seconds = self._retry_after if self._retry_after is not None else self.retry_after
-        return {} if seconds is None else {"retry-after": str(seconds)}
+        if seconds is None:
+            return {}
+        return {"retry-after": str(math.ceil(seconds)), "retry-after-ms": str(math.ceil(seconds * 1000))}
 
 
 def _encodable(text: str) -> str:
@@ -202,6 +207,17 @@ class NotFoundError(InvalidRequestError):
     code = "not_found"
 
 
+class AuthenticationError(InvalidRequestError):
+    """This server wants a key, and the request has none that it knows."""
+
+    status = 401
+    code = "invalid_api_key"
+
+    def headers(self) -> dict[str, str]:
+        """With the challenge that belongs to this status (RFC 9110 section 11.6.1)."""
+        return super().headers() | {"www-authenticate": "Bearer"}
+
+
 class CrossSiteError(InvalidRequestError):
     """A browser says that a page of another site sends this: its visitor has not asked for it."""
 
@@ -222,6 +238,15 @@ class BodyTooLargeError(InvalidRequestError):
     status = 413
     code = "body_too_large"
     close_code = 1009
+
+
+class QuotaExceededError(ServiceError):
+    """The request's key has used up what it may have for now."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "rate_limit_exceeded"
+    close_code = 1013
 
 
 class UnavailableError(ServiceError):
@@ -249,7 +274,7 @@ class ModelLoadingError(UnavailableError):
 
 
 class OverloadedError(UnavailableError):
-    """Queues are full."""
+    """Queues are full, or what is being spoken leaves no room for more."""
 
     code = "overloaded"
     retry_after = 1

@@ -38,7 +38,15 @@ def test_the_drawn_tree_is_the_tree() -> None:
 
 def test_param_and_retry_after_can_be_given() -> None:
     error = errors.OverloadedError("full", retry_after=7)
-    assert error.headers() == {"retry-after": "7"}
-    assert errors.DrainingError("bye").headers() == {"retry-after": "5"}
+    assert error.headers() == {"retry-after": "7", "retry-after-ms": "7000"}
+    assert errors.DrainingError("bye").headers()["retry-after"] == "5"
     assert errors.InvalidRequestError("no", param="speed").body()["param"] == "speed"
     assert errors.EmptyInputError("no").headers() == {}
+
+
+def test_part_of_a_second_is_not_too_early() -> None:
+    assert errors.QuotaExceededError("no", retry_after=0.25).headers() == {"retry-after": "1", "retry-after-ms": "250"}
+
+
+def test_a_missing_key_is_challenged() -> None:
+    assert errors.AuthenticationError("no").headers() == {"www-authenticate": "Bearer"}
