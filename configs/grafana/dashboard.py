@@ -218,6 +218,8 @@ def panels() -> list[dict[str, Any]]:
         width=8,
         about="From a client's going to the model thread's being free of its work.",
     )
+    turn = {"{{model}}": f"max by (model) (tts_longest_turn_seconds{{{OF_MODEL}}})"}
+    board.graph("Longest turn of a model", turn, width=24, about="What another model's first audio may wait for.")
 
     board.row("Continuity")
     per_surface = (
