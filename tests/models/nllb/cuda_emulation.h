@@ -1,13 +1,6 @@
-// A GPU for the tests: what the kernels' sources ask for, in C++. Every thread of a block is a fiber; a barrier lets the
-// others run. Blocks run one after the other. `backward` runs threads in the other order: what that changes lacks a
-// barrier.
-#include <csetjmp>
+// A GPU for the tests: what the kernels' sources ask for, in C++, on the fibers of tests/models/fibers.h.
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #define __device__
 #define __shared__ static
@@ -15,7 +8,8 @@
 struct Dim {
   int x, y, z;
 };
-static Dim threadIdx, blockIdx, gridDim, blockDim;
+static Dim blockIdx, gridDim, blockDim;
+#define threadIdx (Dim{now->thread, 0, 0})
 
 struct bfloat16 {
   uint16_t bits;
@@ -33,43 +27,12 @@ struct bfloat16 {
   }
 };
 
-struct Fiber {
-  ucontext_t first;
-  jmp_buf again;
-  bool started, done;
-  int turn, index;
-};
-struct Barrier {
-  int count, generation;
-};
-static Fiber *fibers, *now;
-static Barrier block_meet, warp_meet[32];
-static float slots[32][2][32];
-static jmp_buf scheduler;
-
-static void wait_for(Barrier &barrier, int number) {
-  const int generation = barrier.generation;
-  if (++barrier.count == number) {
-    barrier.count = 0;
-    ++barrier.generation;
-  } else {
-    while (barrier.generation == generation)
-      if (!_setjmp(now->again)) _longjmp(scheduler, 1);
-  }
-}
-static void __syncthreads() { wait_for(block_meet, blockDim.x); }
-static float exchange(float v, int mask) {
-  const int warp = now->index / 32, lane = now->index % 32;
-  float *slot = slots[warp][now->turn ^= 1];
-  slot[lane] = v;
-  wait_for(warp_meet[warp], 32);
-  return slot[lane ^ mask];
-}
-static float __shfl_xor_sync(unsigned, float v, int mask) { return exchange(v, mask); }
+static void __syncthreads() { wait_for(&block_meet[now->block], block_threads); }
+static float __shfl_xor_sync(unsigned, float v, int mask) { return lane_xor(v, mask); }
 static int __shfl_xor_sync(unsigned, int v, int mask) {
   float f;
   memcpy(&f, &v, 4);
-  f = exchange(f, mask);
+  f = lane_xor(f, mask);
   memcpy(&v, &f, 4);
   return v;
 }
@@ -80,48 +43,16 @@ static float __int_as_float(int bits) {
   return f;
 }
 
-static void (*body)();
-static void begin() {
-  body();
-  now->done = true;
-  _longjmp(scheduler, 1);
-}
+static void (*kernel_body)();
+static void one(int, int) { kernel_body(); }
 
+// Blocks run one after the other: what they share is static.
 static void run(int x, int y, int z, int threads, bool backward, void (*of)()) {
-  const size_t stack = 1 << 15;
-  char *stacks = (char *)mmap(nullptr, stack * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  fibers = (Fiber *)calloc(threads, sizeof *fibers);
-  body = of;
+  kernel_body = of;
   gridDim = {x, y, z};
   blockDim = {threads, 1, 1};
-  for (volatile int block = 0; block < x * y * z; block = block + 1) {
-    for (int i = 0; i < threads; ++i) {
-      Fiber *fiber = fibers + i;
-      fiber->started = fiber->done = false;
-      fiber->turn = 0;
-      fiber->index = i;
-      getcontext(&fiber->first);
-      fiber->first.uc_stack.ss_sp = stacks + stack * i;
-      fiber->first.uc_stack.ss_size = stack;
-      makecontext(&fiber->first, begin, 0);
-    }
-    block_meet = {};
-    memset(warp_meet, 0, sizeof warp_meet);
-    for (volatile bool left = true; left;) {
-      left = false;
-      for (volatile int i = 0; i < threads; i = i + 1) {
-        now = fibers + (backward ? threads - 1 - i : i);
-        if (now->done) continue;
-        left = true;
-        threadIdx = {now->index, 0, 0};
-        blockIdx = {block % x, block / x % y, block / (x * y)};
-        if (_setjmp(scheduler)) continue;
-        if (now->started) _longjmp(now->again, 1);
-        now->started = true;
-        setcontext(&now->first);
-      }
-    }
+  for (int block = 0; block < x * y * z; ++block) {
+    blockIdx = {block % x, block / x % y, block / (x * y)};
+    run_grid(1, threads, backward, one);
   }
-  munmap(stacks, stack * threads);
-  free(fibers);
 }

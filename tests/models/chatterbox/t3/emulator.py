@@ -59,6 +59,8 @@ void run(const Weights *weights, const int *numbers, ushort **rows, float *x, fl
   free(shared);
 }
 """
+_HERE = Path(__file__)
+_MACHINE = "".join(path.read_text() for path in (_HERE.parents[2] / "fibers.h", _HERE.with_name("emulation.h")))
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-maybe-uninitialized")
 
 
@@ -78,7 +80,7 @@ def emulated(
     `backward` runs the threads in the other order; `change` puts words in the place of others.
     """
     text = source.constants(model.config, batch, blocks, warps=warps)
-    text += Path(__file__).with_name("emulation.h").read_text()
+    text += _MACHINE
     text += source.joined(*source.PHASES, "step.h") + _ENTRY
     assert change[0] in text
     text = text.replace(*change) if change[0] else text
@@ -186,7 +188,7 @@ def phase_launch(config: T3Config, caches: dict[int, npt.NDArray[np.uint16]]) ->
             "assignments": " ".join(assignments),
             "body": phase.body,
         }
-        text = metal.phase_constants(config, rows) + Path(__file__).with_name("emulation.h").read_text()
+        text = metal.phase_constants(config, rows) + _MACHINE
         text += source.joined(*source.PHASES) + entry
         return ctypes.CDLL(
             str(compile_c(f"t3-{phase.name}", text, [(*_FLAGS, "-Wno-unused-variable")], after=("-lm",)))
