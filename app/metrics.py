@@ -20,7 +20,7 @@ from models.timeline import Stage, Timeline
 # A `_created` series beside every other one tells nothing that is not in the server's log.
 disable_created_metrics()
 
-Surface = Literal["openai", "websocket", "elevenlabs", "translate", "libretranslate"]
+Surface = Literal["openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate"]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 
 _LABELS = ("model", "surface", "streaming")

@@ -138,7 +138,17 @@ class StreamSession:
         if self.state is State.CLOSED:
             return []
         try:
-            return self._handle(self._parse(frame), now)
+            message = self._parse(frame)
+        except ServiceError as error:
+            return self.fail(error)
+        return self.accept(message, now)
+
+    def accept(self, message: BaseModel, now: float = 0.0) -> list[Effect]:
+        """The same for a message that the adapter of another protocol made of what it read."""
+        if self.state is State.CLOSED:
+            return []
+        try:
+            return self._handle(message, now)
         except ServiceError as error:
             return self.fail(error)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass, field, replace
 
 from starlette.types import Send
 
 from app.api.respond import sse_error
-from app.audio.encoders import INFO, Encoder, Format, make_encoder
+from app.audio.encoders import INFO, Container, Encoder, Format, make_encoder
 from app.errors import ServiceError
 from app.pipeline import SpeechStream, SpokenChunk
 from models.timeline import Stage
@@ -22,17 +22,24 @@ TOKENS_PER_SECOND = 40
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a reply is to look: encoding, sample rate in Hz, container, and how long a write may take (seconds)."""
+    """How a reply is to look: encoding, sample rate in Hz, whether as events, how long a write may take (seconds).
+
+    `container` as `make_encoder` has it; `extra` headers.
+    """
 
     format: Format
     rate: int
     sse: bool
     characters: int
     stall_seconds: float
+    container: Container = "none"
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 class Reply:
-    """The bytes of one successful answer."""
+    """The bytes of one successful answer. `media_type`: None is the format's, or that of events."""
+
+    media_type: str | None = None
 
     def __init__(self, stream: SpeechStream, send: Send, shape: Shape) -> None:
         self.started = False
@@ -68,13 +75,11 @@ class Reply:
             raise
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
             tail = await asyncio.to_thread(encoder.finish)
-        if self._shape.sse:
-            await self._body((self._delta(tail) if tail else b"") + self._sse_done(), more=False)
-        else:
-            await self._body(tail, more=False)
+        await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
 
     def _encoder(self, samples: int | None) -> Encoder:
-        return make_encoder(self._shape.format, self._stream.speaker.synthesizer.sample_rate, self._shape.rate, samples)
+        own = self._stream.speaker.synthesizer.sample_rate
+        return make_encoder(self._shape.format, own, self._shape.rate, samples, self._shape.container)
 
     async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
         def work() -> bytes:
@@ -85,23 +90,33 @@ class Reply:
 
     async def _audio(self, chunk: SpokenChunk, data: bytes) -> None:
         self._stream.delivered(chunk, sent=bool(data))
-        if data:
-            await self._body(self._delta(data) if self._shape.sse else data, more=True)
+        if piece := self._piece(data, chunk):
+            await self._body(piece, more=True)
+
+    def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
+        """What is sent of `chunk`, encoded as `data`; None is the end."""
+        return self._delta(data) if data and self._shape.sse else data
 
     async def _start(self, length: int | None) -> None:
-        media_type = "text/event-stream" if self._shape.sse else INFO[self._shape.format].media_type
+        usual = "text/event-stream" if self._shape.sse else self._media_type
+        media_type = self.media_type or usual
         headers = {
             "content-type": media_type,
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._shape.rate),
             "x-watermark": self._stream.speaker.watermark,
             "cache-control": "no-store",
+            **self._shape.extra,
         }
         if length is not None:
             headers["content-length"] = str(length)
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
         self.started = True
         await self._patiently(self._send({"type": "http.response.start", "status": 200, "headers": raw}))
+
+    @property
+    def _media_type(self) -> str:
+        return INFO["wav" if self._shape.container == "wav" else self._shape.format].media_type
 
     async def _body(self, data: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": data, "more_body": more}

@@ -7,12 +7,13 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,6 +37,9 @@ PLAIN_PATHS = frozenset({"/translate", "/detect", "/languages", "/frontend/setti
 # Beginnings of the paths of ElevenLabs' surface: its clients expect an object named `detail`.
 DETAIL_PATHS = ("/v1/text-to-speech/", "/v1/voices", "/v2/voices")
 
+# Deepgram's surface.
+SPEAK_PATH = "/v1/speak"
+
 
 def note_error(code: str | None, status: int) -> None:
     """Count and log that a client is told of an error. Not what it is told: that quotes what it sent."""
@@ -46,12 +50,15 @@ def note_error(code: str | None, status: int) -> None:
 def error_response(
     error: ServiceError, headers: Mapping[str, str] | None = None, *, path: str | None = None
 ) -> JSONResponse:
-    """Render `error` as OpenAI does, or as LibreTranslate and ElevenLabs do on their paths."""
+    """Render `error` as OpenAI does, or as LibreTranslate, ElevenLabs and Deepgram do on their paths."""
     note_error(error.code, error.status)
     body = error.body()
     if path is not None and path.startswith(DETAIL_PATHS):
         detail = {"status": error.code, **body}
         return JSONResponse({"detail": detail}, error.status, headers={**error.headers(), **(headers or {})})
+    if path == SPEAK_PATH:
+        told = {"err_code": error.code.upper(), "err_msg": body["message"], "request_id": body.get("request_id")}
+        return JSONResponse(told, error.status, headers={**error.headers(), **(headers or {})})
     shape = body["message"] if path in PLAIN_PATHS else body
     return JSONResponse({"error": shape}, error.status, headers={**error.headers(), **(headers or {})})
 
@@ -75,8 +82,16 @@ def explain(error: RequestValidationError) -> InvalidRequestError:
     return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
 
 
-def install(app: FastAPI, max_body_bytes: int, uploads: Mapping[str, int] | None = None) -> None:
-    """Give every path of `app` these errors and limits. `uploads`: paths with limits of their own, in bytes."""
+def install(
+    app: FastAPI,
+    max_body_bytes: int,
+    uploads: Mapping[str, int] | None = None,
+    guards: Sequence[Middleware] = (),
+) -> None:
+    """Give every path of `app` these errors and limits. `uploads`: paths with limits of their own, in bytes.
+
+    `guards`, the outermost first, look at a request that has its id and of whose body nothing was read.
+    """
 
     async def on_service_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, ServiceError):
@@ -118,11 +133,15 @@ def install(app: FastAPI, max_body_bytes: int, uploads: Mapping[str, int] | None
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_crash)
     app.add_middleware(BodyLimit, limit=max_body_bytes, uploads=uploads or {})
-    app.add_middleware(RequestId)
+    app.user_middleware[:0] = [Middleware(RequestId), *guards]
 
 
 # Asked every few seconds by machines: their lines would bury the others.
 QUIET_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/dashboard/requests"})
+
+
+# Also that of a handshake which is refused with a status of HTTP.
+_ANSWERS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
 class RequestId:
@@ -149,7 +168,7 @@ class RequestId:
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
-            if message["type"] in ("http.response.start", "websocket.accept"):
+            if message["type"] in _ANSWERS:
                 # A handshake's message may come without headers.
                 message.setdefault("headers", [])
                 MutableHeaders(scope=message)["x-request-id"] = request_id

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from fastapi import APIRouter, WebSocket
 from starlette.types import Message
@@ -57,11 +57,27 @@ async def stream(socket: WebSocket) -> None:
     """Serve one socket."""
     app = services(socket)
     await socket.accept()
-    await _Connection(socket, app).serve()
+    await Connection(socket, app).serve()
 
 
-class _Connection:
-    def __init__(self, socket: WebSocket, app: Services) -> None:
+class Socket(Protocol):
+    """What a Connection needs of a socket: Starlette's WebSocket, or what stands for one."""
+
+    async def receive(self) -> Message: ...
+
+    async def send_text(self, data: str) -> None: ...
+
+    async def send_bytes(self, data: bytes) -> None: ...
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
+
+
+class Connection:
+    """One client and its session. Other protocols override how it begins, what it hears and how it tells."""
+
+    surface: ClassVar[metrics.Surface] = "websocket"
+
+    def __init__(self, socket: Socket, app: Services) -> None:
         self._socket = socket
         self._app = app
         self._session = StreamSession(
@@ -89,6 +105,7 @@ class _Connection:
                 admitted = True
             except ServiceError as error:
                 await self._carry_out(self._session.fail(error))
+            await self._begin()
             await self._read()
         except (_ClosedError, WebSocketDisconnect, TimeoutError, OSError):
             # The client is gone, or reads nothing: there is nobody to tell.
@@ -98,6 +115,17 @@ class _Connection:
             await self._drop()
             if admitted:
                 self._app.speech.release()
+
+    async def _begin(self) -> None:
+        """What is done before anything is heard: nothing, since `start` says how to speak."""
+
+    def _hear(self, frame: str | bytes, now: float) -> list[Effect]:
+        """A frame came at `now`."""
+        return self._session.receive(frame, now)
+
+    async def _tell(self, message: messages.Outgoing) -> None:
+        """Send a message."""
+        await self._patiently(self._socket.send_text(message.model_dump_json()))
 
     async def _listen(self) -> None:
         while not self._gone.is_set():
@@ -138,7 +166,7 @@ class _Connection:
                     self._active_at = time.monotonic()
                     frame = message.get("text")
                     data = message.get("bytes") or b"" if frame is None else frame
-                    await self._carry_out(self._session.receive(data, self._active_at))
+                    await self._carry_out(self._hear(data, self._active_at))
                     receiving = asyncio.create_task(self._inbox.get())
                 elif draining is not None and draining.done():
                     draining = None
@@ -203,7 +231,7 @@ class _Connection:
             )
             rate = choose_rate(name, speaker.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
-            labels = metrics.Labels("none", "websocket", True)
+            labels = metrics.Labels("none", self.surface, True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())
             await self._carry_out(self._session.fail(error))
             return
@@ -254,7 +282,7 @@ class _Connection:
         if found is None:
             if self._speaker is None:
                 raise RuntimeError("the session spoke before it was ready")
-            labels = metrics.Labels(self._speaker.model, "websocket", True)
+            labels = metrics.Labels(self._speaker.model, self.surface, True)
             found = _Set(set_id, self._app.speech.stream(self._speaker, Timeline(), labels))
             self._sets[set_id] = found
             self._turns.put_nowait(found)
@@ -323,7 +351,7 @@ class _Connection:
     async def _send_json(self, message: messages.Outgoing) -> None:
         if isinstance(message, messages.Error):
             note_error(message.error.code, 500 if message.error.type == "server_error" else 400)
-        await self._patiently(self._socket.send_text(message.model_dump_json()))
+        await self._tell(message)
 
     async def _send_audio(self, data: bytes) -> None:
         for frame in frames(data, FRAME):

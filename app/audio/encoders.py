@@ -17,12 +17,17 @@ import numpy.typing as npt
 from av.audio.stream import AudioStream
 from av.container import OutputContainer
 
-from app.audio.pcm import to_int16, wav_header
+from app.audio.pcm import Coding, to_int16, wav_header
 from app.audio.resample import MAX_RATE, MIN_RATE, Resampler
 from app.errors import UnsupportedFormatError
 
 Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac", "mulaw", "alaw"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+# What the bytes of mu-law and A-law are put into.
+Container = Literal["none", "wav"]
+
+# What stands behind a WAV header.
+CODINGS: dict[Format, Coding] = {"mulaw": "mulaw", "alaw": "alaw"}
 
 Float32 = npt.NDArray[np.float32]
 
@@ -98,34 +103,52 @@ def choose_rate(name: Format, own: int, asked: int | None) -> int:
     return check_rate(name, asked)
 
 
-def make_encoder(name: Format, source_rate: int, rate: int | None = None, samples: int | None = None) -> Encoder:
+def make_encoder(
+    name: Format,
+    source_rate: int,
+    rate: int | None = None,
+    samples: int | None = None,
+    container: Container = "none",
+) -> Encoder:
     """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: as `choose_rate` has it).
 
-    `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. Raises
-    UnsupportedFormatError.
+    `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. `container` "wav" puts a
+    header before mu-law or A-law; other formats have theirs. Raises UnsupportedFormatError.
     """
     rate = choose_rate(name, source_rate, rate)
-    inner: Encoder
-    if name == "pcm":
-        inner = _Raw(b"")
-    elif name == "wav":
-        inner = _Raw(wav_header(rate, samples if rate == source_rate else None))
-    else:
-        inner = _Compressed(INFO[name], rate)
+    known = samples if rate == source_rate else None
+    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate)
+    if name == "wav":
+        inner = _Headed(wav_header(rate, known), inner)
+    elif container == "wav" and name in CODINGS:
+        inner = _Headed(wav_header(rate, known, CODINGS[name]), inner)
     return inner if rate == source_rate else _Resampled(inner, Resampler(source_rate, rate))
 
 
 class _Raw:
-    """16-bit little-endian samples behind an optional header."""
-
-    def __init__(self, header: bytes) -> None:
-        self._header = header
+    """16-bit little-endian samples."""
 
     def encode(self, pcm: Float32) -> bytes:
-        header, self._header = self._header, b""
-        return header + to_int16(pcm).tobytes()
+        return to_int16(pcm).tobytes()
 
     def finish(self) -> bytes:
+        return b""
+
+
+class _Headed:
+    """A header before the first bytes, or before none."""
+
+    def __init__(self, header: bytes, inner: Encoder) -> None:
+        self._header = header
+        self._inner = inner
+
+    def encode(self, pcm: Float32) -> bytes:
+        return self._take() + self._inner.encode(pcm)
+
+    def finish(self) -> bytes:
+        return self._take() + self._inner.finish()
+
+    def _take(self) -> bytes:
         header, self._header = self._header, b""
         return header
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,18 @@ def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     return samples
 
 
-def wav_header(sample_rate: int, samples: int | None) -> bytes:
-    """44-byte RIFF header for mono 16-bit PCM; `samples` None writes UNKNOWN_SIZE, as streams do.
+Coding = Literal["pcm", "mulaw", "alaw"]
+# Format tag and bits of a sample.
+_CODINGS: dict[Coding, tuple[int, int]] = {"pcm": (1, 16), "alaw": (6, 8), "mulaw": (7, 8)}
 
-    Source: "Multimedia Programming Interface and Data Specifications 1.0" (1991), chapter 3.
+
+def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm") -> bytes:
+    """44-byte RIFF header for mono audio; `samples` None writes UNKNOWN_SIZE, as streams do.
+
+    Source: "Multimedia Programming Interface and Data Specifications 1.0" (1991), chapter 3; RFC 2361 for the tags.
     """
-    data = None if samples is None else samples * 2
+    tag, bits = _CODINGS[coding]
+    data = None if samples is None else samples * bits // 8
     riff_size = UNKNOWN_SIZE if data is None else 36 + data
     data_size = UNKNOWN_SIZE if data is None else data
     return struct.pack(
@@ -34,12 +41,12 @@ def wav_header(sample_rate: int, samples: int | None) -> bytes:
         b"WAVE",
         b"fmt ",
         16,
-        1,
+        tag,
         1,
         sample_rate,
-        sample_rate * 2,
-        2,
-        16,
+        sample_rate * bits // 8,
+        bits // 8,
+        bits,
         b"data",
         data_size,
     )
