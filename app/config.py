@@ -6,7 +6,9 @@ usual `HOST` and `PORT`). Architecture numbers are not here: they belong to chec
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 PREFIX = "NIGHTINGALE_"
 SETTINGS_FILE = PREFIX + "SETTINGS"
+# Fields that a variable gives as a list with commas.
+_LISTS = ("preload", "cors_origins")
+# A scheme, a host and perhaps a port (RFC 6454 section 6.2).
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s,]*")
 
 
 class SettingsError(ValueError):
@@ -30,6 +36,20 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 lets the system choose")
+    allow_public: bool = Field(False, description="listen on an address that others reach without asking for keys")
+    keys_file: Path | None = Field(
+        None, description="TOML file of the API keys that are accepted, read again when it changes; unset: none needed"
+    )
+    key_characters_per_minute: int = Field(
+        0, ge=0, le=1_000_000_000, description="characters a minute for a key whose entry says nothing else; 0: any"
+    )
+    key_streams: int = Field(
+        0, ge=0, le=10_000, description="streams at once for a key whose entry says nothing else; 0: any number"
+    )
+    open_metrics: bool = Field(False, description="answer /metrics without a key")
+    cors_origins: tuple[str, ...] = Field(
+        (), description="origins whose pages may use this server from a browser; * is any"
+    )
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or a JSON object a line")
     otlp_endpoint: str | None = Field(
@@ -87,6 +107,18 @@ class Settings(BaseModel):
         1 << 30, ge=0, description="memory that MLX keeps for reuse; it would grow with every new length"
     )
     max_streams: int = Field(128, ge=1, le=10_000, description="requests and sockets served at once before refusal")
+    max_load: Annotated[float, Field(ge=0, le=1_000)] = Field(
+        0.0, description="sum of the measured real-time factors of live streams beyond which more are refused; 0: any"
+    )
+    queue_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        30.0, description="how long a request waits for its first turn on the model before it is refused"
+    )
+    messages_per_second: int = Field(
+        200, ge=1, le=100_000, description="WebSocket messages a second that a client may send, ten seconds' at once"
+    )
+    session_seconds: Annotated[float, Field(gt=0, le=604_800)] = Field(
+        14_400.0, description="how long a WebSocket may last"
+    )
     idle_seconds: Annotated[float, Field(gt=0, le=86_400)] = Field(60.0, description="silence that closes a WebSocket")
     stall_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
         30.0, description="how long a client may read nothing before its stream is dropped"
@@ -105,10 +137,18 @@ class Settings(BaseModel):
             raise ValueError("Input should be 0, 4 or 8")
         return value
 
-    @field_validator("data_dir")
+    @field_validator("data_dir", "keys_file")
     @classmethod
-    def _expand(cls, value: Path) -> Path:
-        return value.expanduser()
+    def _expand(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser()
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+                raise ValueError("Input should be origins, such as https://example.com, without a path")
+        return tuple(origin.lower() for origin in value)
 
 
 def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -123,7 +163,7 @@ def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.envir
         values.update(_read_toml(Path(file)))
         origin.update(dict.fromkeys(values, str(file)))
     for key, variable, text in _variables(environ):
-        values[key] = _split(text) if key == "preload" else text
+        values[key] = _split(text) if key in _LISTS else text
         origin[key] = f"environment variable {variable}"
     if not str(values.get("data_dir", "")).strip():
         values["data_dir"] = default_data_dir(environ)
@@ -131,6 +171,14 @@ def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.envir
         return Settings.model_validate(values)
     except ValidationError as error:
         raise SettingsError(_one_line(error, origin)) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on `host`. Of names only localhost is known to be one."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def default_data_dir(environ: Mapping[str, str], platform: str = sys.platform) -> Path:

@@ -14,12 +14,14 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__, logs, metrics, tracing
-from app.api import libretranslate, openai, ops, pages, respond, translate, voices, websocket
+from app.api import auth, libretranslate, limits, openai, ops, pages, respond, translate, voices, websocket
 from app.api.services import Services
 from app.audio import watermark
-from app.config import Settings, SettingsError
+from app.config import Settings, SettingsError, is_loopback
 from app.errors import UnknownModelError
 from app.library import Catalogue
 from app.speech import SpeechService
@@ -37,8 +39,8 @@ ABORT_SECONDS = 1.0
 def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     """The ASGI application. `catalog` defaults to the models of this machine.
 
-    Raises SettingsError when the settings name a model that the catalogue does not have, or want a watermark that
-    cannot be made.
+    Raises SettingsError when the settings name a model that the catalogue does not have, want a watermark that
+    cannot be made, or name a file of keys that cannot be used.
     """
     known, preload = _models_to_serve(settings, catalog)
     traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
@@ -84,7 +86,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    respond.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes})
+    respond.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes}, _guards(settings))
     app.include_router(openai.router)
     app.include_router(voices.router)
     app.include_router(websocket.router)
@@ -93,6 +95,32 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(ops.router)
     pages.install(app)
     return app
+
+
+def _guards(settings: Settings) -> list[Middleware]:
+    """What stands before every path, the outermost first."""
+    keys = None
+    if settings.keys_file is not None:
+        keys = auth.KeyFile(settings.keys_file, settings.key_characters_per_minute, settings.key_streams)
+    guards = [
+        Middleware(auth.Guard, keys=keys, origins=settings.cors_origins, open_metrics=settings.open_metrics),
+        Middleware(
+            limits.SocketLimits,
+            messages_per_second=settings.messages_per_second,
+            session_seconds=settings.session_seconds,
+        ),
+    ]
+    if settings.cors_origins:
+        # Before keys are looked at: browsers ask for leave without one. Never with credentials, which are for cookies.
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=("x-request-id", "server-timing", "x-sample-rate", "x-watermark", "retry-after"),
+        )
+        guards.insert(0, cors)
+    return guards
 
 
 def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Catalogue, tuple[str, ...]]:
@@ -117,7 +145,15 @@ def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Cat
 
 
 def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it."""
+    """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
+
+    Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
+    """
+    if not (is_loopback(settings.host) or settings.keys_file or settings.allow_public):
+        raise SettingsError(
+            f"others reach a server on {settings.host}, and it would ask them for no key: set 'keys_file', or "
+            "'allow_public' to true if that is meant"
+        )
     app = create_app(settings, catalog)
     config = uvicorn.Config(
         app,
