@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__, logs, metrics, tracing
-from app.api import auth, libretranslate, limits, openai, ops, pages, respond, translate, voices, websocket
+from app.api import auth, deepgram, libretranslate, limits, openai, ops, pages, respond, translate, voices, websocket
 from app.api.services import Services
 from app.audio import watermark
 from app.config import Settings, SettingsError, is_loopback
@@ -92,6 +92,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(websocket.router)
     app.include_router(translate.router)
     app.include_router(libretranslate.router)
+    app.include_router(deepgram.router)
     app.include_router(ops.router)
     pages.install(app)
     return app

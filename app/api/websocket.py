@@ -125,7 +125,10 @@ class Connection:
 
     async def _tell(self, message: messages.Outgoing) -> None:
         """Send a message."""
-        await self._patiently(self._socket.send_text(message.model_dump_json()))
+        await self._send_text(message.model_dump_json())
+
+    async def _send_text(self, text: str) -> None:
+        await self._patiently(self._socket.send_text(text))
 
     async def _listen(self) -> None:
         while not self._gone.is_set():
