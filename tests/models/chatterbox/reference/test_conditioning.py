@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadtest import torch_file
 from models.backend import mx
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
 from models.chatterbox.reference.fbank import kaldi_fbank
@@ -17,7 +18,6 @@ from models.chatterbox.reference.loudness import set_loudness
 from models.chatterbox.reference.resample import resample_hann, resample_soxr
 from models.contract import Cancelled, Conditioning, UnusableReferenceError, WeightsError
 from tests.models.chatterbox.reference.builder import distance, encoder, golden, small, speech
-from tests.models.test_checkpoint import _Global, _Stored, write_checkpoint
 
 NAMES = ["s3gen_mel", "s3gen_speaker", "s3gen_tokens", "t3_prompt", "t3_speaker"]
 
@@ -185,19 +185,8 @@ def test_a_conditioning_that_does_not_fit_is_named(change: Change, message: str)
 
 def _write(path: Path, t3: dict[str, Any], gen: dict[str, Any]) -> Path:
     """A file as `torch.save` writes one, of numpy arrays and None."""
-    storages: dict[str, bytes] = {}
-
-    def pack(value: Any) -> Any:
-        if not isinstance(value, np.ndarray):
-            return value
-        key, kind = str(len(storages)), "FloatStorage" if value.dtype == np.float32 else "LongStorage"
-        storages[key] = value.astype(np.float32 if kind == "FloatStorage" else np.int64).tobytes()
-        strides = tuple(stride // value.itemsize for stride in np.ascontiguousarray(value).strides)
-        stored = _Stored(kind, key, value.size)
-        return _Global("torch._utils", "_rebuild_tensor_v2", stored, 0, value.shape, strides, False, {})
-
-    tree = {name: {key: pack(value) for key, value in part.items()} for name, part in (("t3", t3), ("gen", gen))}
-    return write_checkpoint(path, tree, storages)
+    torch_file.write(path, {"t3": t3, "gen": gen})
+    return path
 
 
 def _conds(frames: int = 20) -> tuple[dict[str, Any], dict[str, Any]]:

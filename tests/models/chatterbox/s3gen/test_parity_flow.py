@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.weights import load_weights
 from models.checkpoint import read_arrays
-from tests.models.chatterbox.s3gen import flow_reference as reference
+
+torch = pytest.importorskip("torch")
+reference = pytest.importorskip("tests.models.chatterbox.s3gen.flow_reference")
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]
 
