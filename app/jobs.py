@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+from app.errors import OverloadedError
 from models.contract import AudioChunk, Conditioning, Model, Translation, WarmupStep
 from models.timeline import Timeline
 
@@ -158,15 +159,19 @@ class Owner(Protocol):
 
     def on_close(self, job: Job[Any]) -> None: ...
 
+    def on_late(self, job: Job[Any]) -> bool: ...
+
 
 class Results(Generic[T]):
     """The items of one submitted job, as an async iterator. Close it to give up on the rest.
 
-    Iterating raises ModelRequestError for what the model refuses, Cancelled, or ModelFailedError.
+    Iterating raises ModelRequestError for what the model refuses, Cancelled, ModelFailedError, or OverloadedError for
+    what had no turn within `patience` seconds of being submitted; None: however long that takes.
     """
 
-    def __init__(self, owner: Owner, job: Job[T]) -> None:
+    def __init__(self, owner: Owner, job: Job[T], patience: float | None = None) -> None:
         self._owner = owner
+        self._patience = patience
         self._job = job
         self._ended = False
 
@@ -176,7 +181,7 @@ class Results(Generic[T]):
     async def __anext__(self) -> T:
         if self._ended:
             raise StopAsyncIteration
-        item = await self._job.results.get()
+        item = await self._next()
         if item is not None and not isinstance(item, BaseException):
             self._owner.on_read(self._job)
             return item
@@ -184,6 +189,17 @@ class Results(Generic[T]):
         if item is None:
             raise StopAsyncIteration
         raise item
+
+    async def _next(self) -> T | BaseException | None:
+        patience, self._patience = self._patience, None
+        if patience is not None and self._job.results.empty():
+            try:
+                async with asyncio.timeout(max(0.0, self._job.submitted + patience - time.perf_counter())):
+                    return await self._job.results.get()
+            except TimeoutError:
+                if self._owner.on_late(self._job):
+                    return OverloadedError(f"The model had no time for this within {patience:g} seconds; try again.")
+        return await self._job.results.get()
 
     def close(self) -> None:
         """Drop what is not computed yet. Audio computed and not read counts as wasted."""

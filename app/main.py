@@ -49,7 +49,12 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        worker = ModelWorker(known.load, warmup=settings.warmup != "none", queue_size=settings.queue_size)
+        worker = ModelWorker(
+            known.load,
+            warmup=settings.warmup != "none",
+            queue_size=settings.queue_size,
+            queue_seconds=settings.queue_seconds,
+        )
         translation = TranslationService(settings, known, worker)
         speech = SpeechService(settings, known, worker, translation)
         services = Services(settings, known, worker, speech, translation, preload)

@@ -130,6 +130,7 @@ longest_turn = Gauge(
 )
 queue_depth = Gauge("tts_queue_depth", "Utterances waiting for the model thread", ("priority",))
 active_streams = Gauge("tts_active_streams", "Requests and sockets being served")
+predicted_load = Gauge("tts_predicted_load", "Share of the model thread's time that the live streams will need")
 heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
 ready = Gauge("tts_ready", "1 when every model to be served is warm and the server is not draining")
 warmup_seconds = Gauge("tts_warmup_seconds", "Seconds the warm-up of a model took", ("model",))

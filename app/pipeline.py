@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from app import errors, metrics
+from app.admission import Ticket
 from app.audio.watermark import Marker, Marking, Name
 from app.interpreting import Interpreter
 from app.jobs import CancelToken, Priority
@@ -151,8 +152,10 @@ class SpeechStream:
         labels: metrics.Labels,
         interpreter: Interpreter | None = None,
         marking: Marking | None = None,
+        ticket: Ticket | None = None,
     ) -> None:
         self.timeline = timeline
+        self._ticket = ticket
         self.speaker = speaker
         self.cancelled = CancelToken()
         self._interpreter = interpreter
@@ -226,6 +229,8 @@ class SpeechStream:
             self._interpreter.close()
         for spoken in self._submitted:
             spoken.close()
+        if self._ticket is not None:
+            self._ticket.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
         metrics.record(self.timeline, self.labels, outcome, self._playback)
 
     # From text to submitted sentences.
@@ -234,6 +239,8 @@ class SpeechStream:
         nothing: errors.ServiceError | None = None
         try:
             while (passage := await self._pieces.get()) is not None:
+                if self._ticket is not None:
+                    self._ticket.charge(len(passage.text))
                 try:
                     await self._interpret(passage)
                 except errors.NothingToSpeakError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors, metrics
+from app.admission import Admission, client
 from app.audio.watermark import Watermark
 from app.catalog import OPENAI_NAMES
 from app.cloning import VoiceService
@@ -65,6 +66,7 @@ class SpeechService:
         self.worker = worker
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
+        self.admission = Admission(settings.max_load)
         worker.on_loaded = self._model_loaded
         self._translation = translation
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
@@ -130,18 +132,30 @@ class SpeechService:
         """Wait until no slot is in use."""
         await self._idle.wait()
 
-    def admit(self) -> None:
-        """Take a slot; `release` gives it back. Raises DrainingError, or OverloadedError beyond `max_streams`."""
+    def admit(self, characters: int = 0) -> None:
+        """Take a slot; `release`, called by the same task, gives it back. `characters` are those of a translation: what
+        a stream speaks is counted as it is fed.
+
+        Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
+        """
         if self.draining:
             raise errors.DrainingError("The server is shutting down; try again shortly.")
         if self._slots >= self.settings.max_streams:
             raise errors.OverloadedError(f"{self._slots} streams are being served already; try again shortly.")
+        who = client.get()
+        self.admission.enter(who)
+        try:
+            self.admission.charge(who, characters)
+        except errors.QuotaExceededError:
+            self.admission.leave(who)
+            raise
         self._slots += 1
         self._idle.clear()
         metrics.active_streams.set(self._slots)
 
     def release(self) -> None:
         """Give a slot back."""
+        self.admission.leave(client.get())
         self._slots -= 1
         metrics.active_streams.set(self._slots)
         if self._slots == 0:
@@ -167,9 +181,11 @@ class SpeechService:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
         Raises ServiceError: unknown model, voice or language; a parameter that the model does not take; model absent
-        or loading. A text's own language is not looked at: what a model makes of another one is its affair.
+        or loading; no room for one more stream. A text's own language is not looked at: what a model makes of another
+        one is its affair.
         """
         model, synthesizer = self.model(options.model)
+        self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
         route = self._route(options)
         lang = options.lang
@@ -265,7 +281,8 @@ class SpeechService:
         marking = None
         if speaker.marker is not None:
             marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
-        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking)
+        ticket = self.admission.open(speaker.model, client.get())
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, ticket)
 
 
 def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:

@@ -74,8 +74,11 @@ BEAT = 0.5
 class ModelWorker:
     """Owns the models and the thread they live on."""
 
-    def __init__(self, load: Load, *, warmup: bool = True, queue_size: int = 64) -> None:
+    def __init__(
+        self, load: Load, *, warmup: bool = True, queue_size: int = 64, queue_seconds: float | None = None
+    ) -> None:
         self._load = load
+        self._queue_seconds = queue_seconds
         self._warmup = warmup
         self._queue_size = queue_size
         self._models: dict[str, ModelState] = {}
@@ -250,9 +253,17 @@ class ModelWorker:
                 raise OverloadedError(f"{self._queue_size} requests are waiting already; try again shortly.")
             self._queues.push(job)
             self._changed.notify()
-        return Results(self, job)
+        return Results(self, job, self._queue_seconds if priority is Priority.FIRST else None)
 
     # Called by Results, on the event loop.
+
+    def on_late(self, job: Job[Any]) -> bool:
+        """Take the job out of its queue, unless it had a turn; whether that was so."""
+        with self._changed:
+            if job not in self._queues.first or job.items is not None:
+                return False
+            self._queues.first.remove(job)
+            return True
 
     def on_read(self, job: Job[Any]) -> None:
         """An item was taken: there is room for another."""
@@ -391,6 +402,7 @@ class ModelWorker:
             return next(job.items or iter(()), _END)
         finally:
             seconds = time.perf_counter() - start
+            job.timeline.busy += seconds
             if seconds > self._longest_turns.get(job.name, 0.0):
                 self._longest_turns[job.name] = seconds
                 metrics.longest_turn.labels(job.name).set(seconds)

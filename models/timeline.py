@@ -50,6 +50,7 @@ class Timeline:
     __slots__ = (
         "accepted",
         "audio_seconds",
+        "busy",
         "drafted",
         "finished",
         "first_audible",
@@ -70,6 +71,8 @@ class Timeline:
         self.first_audible: float | None = None
         self.finished: float | None = None
         self.audio_seconds = 0.0
+        # Seconds that the model thread worked for this request, turns of others not counted.
+        self.busy = 0.0
         # When a listener who plays without pause will have heard all that was computed; None before there is any.
         self.plays_until: float | None = None
         # Speech tokens a model drew; how many were guessed ahead, and how many of those guesses stood.

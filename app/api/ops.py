@@ -60,6 +60,7 @@ async def scrape(request: Request) -> Response:
     metrics.heartbeat_age.set(app.worker.heartbeat_age)
     metrics.ready.set(app.ready)
     metrics.active_streams.set(app.speech.active)
+    metrics.predicted_load.set(app.speech.admission.load)
     # The first call may import MLX.
     await asyncio.to_thread(metrics.read_memory)
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

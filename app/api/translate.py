@@ -74,7 +74,7 @@ class TranslationExchange(Response, ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self.app.speech.admit()
+            self.app.speech.admit(sum(len(text) for text in self._texts))
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return
