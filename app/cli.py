@@ -95,6 +95,11 @@ def _parser() -> _Parser:
     serve = commands.add_parser("serve", parents=[common], help="run the server")
     serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=_integer(0, 65_535), help="port to listen on (default 8000; 0: any free one)")
+    serve.add_argument(
+        "--wyoming-port",
+        type=_integer(0, 65_535),
+        help="listen for Wyoming's clients, too (usually 10200; default: not)",
+    )
     serve.set_defaults(run=_serve)
 
     say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
@@ -197,9 +202,11 @@ def _number(low: float, high: float) -> Any:
 
 
 def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
-    given = {"host": arguments.host, "port": arguments.port}
+    given = {"host": arguments.host, "port": arguments.port, "wyoming_port": arguments.wyoming_port}
     settings = settings.model_copy(update={key: value for key, value in given.items() if value is not None})
     _check_address(settings.host, settings.port)
+    if settings.wyoming_port is not None:
+        _check_address(settings.wyoming_host, settings.wyoming_port)
     from app.catalog import Catalog
     from app.main import serve
 

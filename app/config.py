@@ -36,6 +36,10 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 lets the system choose")
+    wyoming_host: str = Field("127.0.0.1", min_length=1, description="address to listen on for Wyoming's clients")
+    wyoming_port: int | None = Field(
+        None, ge=0, le=65535, description="TCP port for them, usually 10200; 0 lets the system choose; unset: none"
+    )
     allow_public: bool = Field(False, description="listen on an address that others reach without asking for keys")
     keys_file: Path | None = Field(
         None, description="TOML file of the API keys that are accepted, read again when it changes; unset: none needed"

@@ -18,7 +18,20 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__, logs, metrics, tracing
-from app.api import auth, deepgram, libretranslate, limits, openai, ops, pages, respond, translate, voices, websocket
+from app.api import (
+    auth,
+    deepgram,
+    libretranslate,
+    limits,
+    openai,
+    ops,
+    pages,
+    respond,
+    translate,
+    voices,
+    websocket,
+    wyoming,
+)
 from app.api.services import Services
 from app.audio import watermark
 from app.config import Settings, SettingsError, is_loopback
@@ -68,10 +81,14 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         lexicons = asyncio.create_task(services.speech.warm())
         languages = asyncio.create_task(services.translation.warm())
         await services.speech.voices.start()
+        satellites = wyoming.WyomingServer(services)
+        if settings.wyoming_port is not None:
+            await satellites.start(settings.wyoming_host, settings.wyoming_port)
         try:
             yield
         finally:
             services.speech.drain()
+            await satellites.stop()
             lag.cancel()
             lexicons.cancel()
             languages.cancel()
@@ -159,6 +176,11 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
         raise SettingsError(
             f"others reach a server on {settings.host}, and it would ask them for no key: set 'keys_file', or "
             "'allow_public' to true if that is meant"
+        )
+    if settings.wyoming_port is not None and not (is_loopback(settings.wyoming_host) or settings.allow_public):
+        raise SettingsError(
+            f"others reach a Wyoming server on {settings.wyoming_host}, and its protocol has no keys: set 'allow_public' "
+            "to true if that is meant"
         )
     app = create_app(settings, catalog)
     config = uvicorn.Config(
