@@ -21,6 +21,8 @@ from app import __version__, logs, metrics, tracing
 from app.api import (
     auth,
     deepgram,
+    elevenlabs,
+    elevenlabs_socket,
     libretranslate,
     limits,
     openai,
@@ -115,6 +117,8 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(translate.router)
     app.include_router(libretranslate.router)
     app.include_router(deepgram.router)
+    app.include_router(elevenlabs.router)
+    app.include_router(elevenlabs_socket.router)
     app.include_router(ops.router)
     pages.install(app)
     return app

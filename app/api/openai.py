@@ -108,16 +108,21 @@ def _parameters(state: ModelState) -> list[str] | None:
 
 
 class SpeechResponse(Response):
-    """The whole life of one request: check, speak, encode, send; cancelled as soon as the client goes."""
+    """The whole life of one request: check, speak, encode, send; cancelled as soon as the client goes.
 
-    def __init__(self, app: Services, body: SpeechBody) -> None:
+    Other surfaces derive theirs: what they call the text, their errors and the form of their replies.
+    """
+
+    text_field = "input"
+
+    def __init__(self, app: Services, body: SpeechBody, surface: metrics.Surface = "openai") -> None:
         super().__init__()
         self._app = app
         self._body = body
         self._sse = body.stream_format == "sse"
         self._timeline = Timeline()
         self._reply: Reply | None = None
-        self._labels = metrics.Labels(model="none", surface="openai", streaming=self._sse)
+        self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
 
     @property
     def _started(self) -> bool:
@@ -137,7 +142,7 @@ class SpeechResponse(Response):
             return
         except DrainingError as error:
             if not self._started:
-                await error_response(error)(scope, receive, send)
+                await self._refusal(error)(scope, receive, send)
         finally:
             self._app.speech.release()
 
@@ -186,7 +191,7 @@ class SpeechResponse(Response):
                 first = await anext(chunks)
             except ServiceError as error:
                 outcome = "rejected" if error.status < 500 else "failed"
-                await error_response(error)(scope, receive, send)
+                await self._refusal(error)(scope, receive, send)
                 return
             if subtitle is not None:
                 pieces = [first, *[chunk async for chunk in chunks]]
@@ -194,7 +199,7 @@ class SpeechResponse(Response):
                 outcome = "ok"
                 return
             shape = Shape(name, rate, self._sse, len(self._body.input), self._app.settings.stall_seconds)
-            reply = self._reply = Reply(stream, send, shape)
+            reply = self._reply = self._make_reply(stream, send, shape)
             if await stream.is_whole():
                 await reply.whole(first)
             else:
@@ -228,12 +233,21 @@ class SpeechResponse(Response):
     def _check_input(self) -> None:
         text, limit = self._body.input, self._app.settings.max_input_characters
         if not text.strip():
-            raise EmptyInputError("'input' is empty; send the text to speak.")
+            raise EmptyInputError(f"'{self.text_field}' is empty; send the text to speak.", param=self.text_field)
         if len(text) > limit:
-            raise TextTooLongError(f"'input' has {len(text)} characters; at most {limit} are accepted.")
+            message = f"'{self.text_field}' has {len(text)} characters; at most {limit} are accepted."
+            raise TextTooLongError(message, param=self.text_field)
         if self._body.sample_rate is not None and self._body.sample_rate <= 0:
             raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
 
+    def _refusal(self, error: ServiceError) -> Response:
+        """The answer to a request that fails before its first byte."""
+        return error_response(error)
+
+    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+        """What writes the bytes of the answer."""
+        return Reply(stream, send, shape)
+
     async def _reject(self, error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:
         metrics.record(self._timeline, self._labels, "rejected", metrics.Playback())
-        await error_response(error)(scope, receive, send)
+        await self._refusal(error)(scope, receive, send)

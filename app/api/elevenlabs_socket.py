@@ -1,0 +1,511 @@
+"""ElevenLabs' two websockets, `stream-input` and `multi-stream-input`.
+
+A context is what is said in one breath: it has a voice's speed and schedule of its own, speaks the texts between its
+flushes in turn, each a SpeechStream, and ends with `isFinal`. `stream-input` has one context, without a name, which its
+first message opens and `{"text": ""}` ends; with it the socket ends. `multi-stream-input` has up to MAX_CONTEXTS at a
+time: `close_context` drops what was not flushed, `close_socket` flushes all and ends; there `{"text": ""}` only says
+that the client is still there. A message that cannot be understood ends the socket; a text that cannot be spoken ends
+its context.
+
+One task listens, so that a client's going is noticed whatever is waited for, one carries out what it heard, and each
+context has one that speaks. A client that does not read stops the sending, that stops the speaking, and what comes
+after the next two sentences is not computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, WebSocket
+from pydantic import BaseModel
+from starlette.types import Message
+from starlette.websockets import WebSocketDisconnect
+
+from app import metrics
+from app.api.alignment import Aligner, Alignment
+from app.api.elevenlabs import as_eleven
+from app.api.elevenlabs_text import ScheduledText
+from app.api.elevenlabs_wire import (
+    SocketAlignment,
+    SocketError,
+    SocketInput,
+    SocketOptions,
+    SocketOutput,
+    model_name,
+    parse_input,
+    parse_options,
+    parse_output,
+    speed_of,
+)
+from app.api.respond import note_error
+from app.api.services import Services, services
+from app.audio.encoders import Encoder, make_encoder
+from app.audio.pcm import frames
+from app.errors import (
+    DrainingError,
+    IdleTimeoutError,
+    NothingToSpeakError,
+    ProtocolError,
+    ServiceError,
+    TextTooLongError,
+    UnsupportedFormatError,
+)
+from app.pipeline import Speaker, SpeechStream, SpokenChunk
+from app.speech import SpeechOptions
+from models.contract import Cancelled
+from models.timeline import Stage, Timeline
+
+log = logging.getLogger(__name__)
+
+router = APIRouter()
+
+# Bytes of audio in one message: in base64 well below the mebibyte at which many clients refuse it.
+PIECE = 98_304
+# ElevenLabs' number.
+MAX_CONTEXTS = 5
+# Contexts that still speak after they were closed count, too: nobody may pile them up.
+MAX_SPEAKING = 16
+# Flushed texts of one context that may wait to be spoken.
+MAX_TURNS = 16
+# Messages that are read before they are carried out.
+INBOX = 4
+# The context of clients that name none.
+DEFAULT_CONTEXT = "default"
+
+_T = TypeVar("_T")
+
+
+class _ClosedError(Exception):
+    """The socket is closed, by either side."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The text between two flushes."""
+
+    stream: SpeechStream
+    aligner: Aligner
+    characters: int = 0
+    dropped: bool = False
+
+
+class _Context:
+    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput) -> None:
+        self.name = name
+        self.speaker = speaker
+        config = message.generation_config
+        self.text = ScheduledText(speaker.language, None if config is None else config.chunk_length_schedule)
+        self.active_at = time.monotonic()
+        # Unbounded by type, bounded by MAX_TURNS. None: no more follow.
+        self.turns: asyncio.Queue[_Turn | None] = asyncio.Queue()
+        # What is being written, and what is being spoken; they may be the same.
+        self.open: _Turn | None = None
+        self.current: _Turn | None = None
+        self.unfinished = 0
+        self.speaking: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the client waits for what it flushed."""
+        return self.unfinished > (self.open is not None)
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
+async def stream_input(socket: WebSocket, voice_id: str) -> None:
+    """One text, as it is written."""
+    await socket.accept()
+    await _Connection(socket, services(socket), voice_id, multi=False).serve()
+
+
+@router.websocket("/v1/text-to-speech/{voice_id}/multi-stream-input")
+async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
+    """Several texts at a time."""
+    await socket.accept()
+    await _Connection(socket, services(socket), voice_id, multi=True).serve()
+
+
+class _Connection:
+    def __init__(self, socket: WebSocket, app: Services, voice_id: str, *, multi: bool) -> None:
+        self._socket = socket
+        self._app = app
+        self._voice = voice_id
+        self._multi = multi
+        self._options = SocketOptions()
+        self._output = parse_output(self._options.output_format)
+        self._speaker: Speaker | None = None
+        self._contexts: dict[str | None, _Context] = {}
+        # Closed by the client, and still speaking.
+        self._leaving: list[_Context] = []
+        self._ending = False
+        self._farewell: ServiceError | None = None
+        self._inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX)
+        self._gone = asyncio.Event()
+        self._active_at = time.monotonic()
+
+    async def serve(self) -> None:
+        """Read until either side closes."""
+        admitted = False
+        listening = asyncio.create_task(self._listen())
+        try:
+            try:
+                self._app.speech.admit()
+                admitted = True
+                await self._prepare()
+                await self._read()
+            except ServiceError as error:
+                if self._speaker is None:
+                    labels = metrics.Labels("none", "elevenlabs", True)
+                    metrics.record(Timeline(), labels, "rejected", metrics.Playback())
+                await self._fail(error)
+        except (_ClosedError, WebSocketDisconnect, TimeoutError, OSError):
+            # The client is gone, or reads nothing: there is nobody to tell.
+            pass
+        finally:
+            listening.cancel()
+            for context in self._all():
+                await self._drop(context)
+            if admitted:
+                self._app.speech.release()
+
+    async def _listen(self) -> None:
+        while not self._gone.is_set():
+            try:
+                message = await self._socket.receive()
+            except (RuntimeError, OSError):
+                # Closed by this side.
+                message = {"type": "websocket.disconnect"}
+            if message["type"] == "websocket.disconnect":
+                self._gone.set()
+            await self._inbox.put(message)
+
+    async def _prepare(self) -> None:
+        self._options = options = parse_options(dict(self._socket.query_params))
+        self._output = parse_output(options.output_format)
+        if self._output.format == "wav":
+            raise UnsupportedFormatError("Pieces of a WAV file are not sent over a socket; ask for pcm_RATE.")
+        asked = SpeechOptions(
+            model=model_name(options.model_id), voice=self._voice, lang=options.language_code, seed=options.seed or 0
+        )
+        preparing = asyncio.create_task(self._app.speech.prepare(asked))
+        gone = asyncio.create_task(self._gone.wait())
+        aborted = asyncio.create_task(self._app.speech.aborted())
+        try:
+            await asyncio.wait({preparing, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            if not preparing.done():
+                raise _ClosedError if gone.done() else DrainingError("The server is shutting down.")
+            self._speaker = preparing.result()
+        finally:
+            for each in (preparing, gone, aborted):
+                each.cancel()
+            await asyncio.wait({preparing})
+
+    async def _read(self) -> None:
+        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
+        aborted = asyncio.create_task(self._app.speech.aborted())
+        receiving = asyncio.create_task(self._inbox.get())
+        try:
+            while True:
+                speaking = {context.speaking for context in self._all() if context.speaking is not None}
+                waiting: set[asyncio.Task[Any]] = {receiving, aborted, *speaking}
+                if draining is not None:
+                    waiting.add(draining)
+                patience = max(0.0, self._next_deadline() - time.monotonic())
+                await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if aborted.done():
+                    raise DrainingError("The server is shutting down.")
+                self._collect()
+                if receiving.done():
+                    message = receiving.result()
+                    if message["type"] == "websocket.disconnect":
+                        raise _ClosedError
+                    self._active_at = time.monotonic()
+                    frame = message.get("text")
+                    data = message.get("bytes") or b"" if frame is None else frame
+                    self._carry_out(parse_input(data, self._app.settings.max_frame_bytes))
+                    receiving = asyncio.create_task(self._inbox.get())
+                elif draining is not None and draining.done():
+                    draining = None
+                    self._farewell = DrainingError("The server is shutting down.")
+                    self._end()
+                else:
+                    self._on_silence()
+                if self._ending and not self._all():
+                    if self._farewell is not None:
+                        raise self._farewell
+                    await self._patiently(self._socket.close(1000))
+                    raise _ClosedError
+        finally:
+            receiving.cancel()
+            aborted.cancel()
+            if draining is not None:
+                draining.cancel()
+
+    # What a message orders.
+
+    def _carry_out(self, message: SocketInput) -> None:
+        if self._ending:
+            return
+        if self._multi and message.close_socket:
+            self._end()
+            return
+        name = (message.context_id or DEFAULT_CONTEXT) if self._multi else None
+        context = self._contexts.get(name)
+        if self._multi and message.close_context:
+            if context is not None:
+                self._close_context(context)
+            return
+        if not self._multi and message.text == "":
+            self._end()
+            return
+        if message.text is None and not message.flush and not self._multi:
+            raise ProtocolError("The message needs a 'text'.")
+        if context is None:
+            if not message.text:
+                # Nothing to flush, or to keep alive.
+                return
+            context = self._open(name, message)
+        context.active_at = time.monotonic()
+        if message.text:
+            self._hear(context, message.text, trigger=bool(message.try_trigger_generation))
+        if message.flush:
+            self._flush(context)
+
+    def _open(self, name: str | None, message: SocketInput) -> _Context:
+        if self._speaker is None:
+            raise RuntimeError("a context was opened before its voice was known")
+        if len(self._contexts) >= MAX_CONTEXTS:
+            raise ProtocolError(f"{MAX_CONTEXTS} contexts are open already; close one first.")
+        if len(self._all()) >= MAX_SPEAKING:
+            raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
+        context = _Context(name, replace(self._speaker, speed=speed_of(message.voice_settings)), message)
+        context.speaking = asyncio.create_task(self._speak_all(context))
+        self._contexts[name] = context
+        return context
+
+    def _hear(self, context: _Context, text: str, *, trigger: bool) -> None:
+        held = len(context.text.held) + (context.open.characters if context.open is not None else 0)
+        limit = self._app.settings.max_input_characters
+        if held + len(text) > limit:
+            raise TextTooLongError(
+                f"More than {limit} characters without a 'flush'; send less, or flush in between.", param="text"
+            )
+        self._feed(context, context.text.feed(text, trigger=trigger))
+
+    def _feed(self, context: _Context, pieces: list[str]) -> None:
+        for piece in pieces:
+            turn = context.open
+            if turn is None:
+                if not piece.strip():
+                    continue
+                if context.unfinished >= MAX_TURNS:
+                    raise ProtocolError(f"{MAX_TURNS} flushes wait for their audio already; wait for it.")
+                speaker = context.speaker
+                labels = metrics.Labels(speaker.model, "elevenlabs", True)
+                stream = self._app.speech.stream(speaker, Timeline(), labels)
+                turn = context.open = _Turn(stream, Aligner(timed=speaker.synthesizer.reads == "phonemes"))
+                context.unfinished += 1
+                context.turns.put_nowait(turn)
+            turn.aligner.feed(piece)
+            if piece.strip():
+                turn.stream.feed(piece, turn.characters)
+            turn.characters += len(piece)
+
+    def _flush(self, context: _Context) -> None:
+        self._feed(context, context.text.flush())
+        if context.open is not None:
+            context.open.stream.finish()
+            context.open = None
+
+    def _close_context(self, context: _Context) -> None:
+        """No more text comes; what was flushed is spoken, the rest is not."""
+        del self._contexts[context.name]
+        self._leaving.append(context)
+        turn, context.open = context.open, None
+        if turn is not None:
+            turn.dropped = True
+            turn.stream.close("cancelled")
+        if turn is not None and turn is context.current and context.speaking is not None:
+            broken_off = context.speaking
+            broken_off.cancel()
+            context.speaking = asyncio.create_task(self._say_final(context, broken_off))
+        else:
+            context.turns.put_nowait(None)
+
+    def _end(self) -> None:
+        """Speak what was said, then close."""
+        self._ending = True
+        for context in list(self._contexts.values()):
+            self._flush(context)
+            del self._contexts[context.name]
+            self._leaving.append(context)
+            context.turns.put_nowait(None)
+
+    # Time.
+
+    @property
+    def _patience(self) -> float:
+        return min(self._options.inactivity_timeout, self._app.settings.idle_seconds)
+
+    def _next_deadline(self) -> float:
+        marks = [context.active_at for context in self._contexts.values()] or [self._active_at]
+        return min(marks) + self._patience
+
+    def _on_silence(self) -> None:
+        """A context of which nothing was heard ends, and so does a socket without any."""
+        now = time.monotonic()
+        late = IdleTimeoutError(f"Nothing was received for {self._patience:g} seconds; send text, or end with ''.")
+        for context in list(self._contexts.values()):
+            if context.busy:
+                # Waiting for us, not the other way round.
+                context.active_at = now
+            elif now - context.active_at >= self._patience:
+                if not self._multi:
+                    raise late
+                self._close_context(context)
+        if not self._contexts and now - self._active_at >= self._patience:
+            if not self._leaving:
+                raise late
+            self._active_at = now
+
+    # Speech.
+
+    async def _speak_all(self, context: _Context) -> None:
+        """Speak what a context has in turn, then say that it ends. Raises what ends the socket."""
+        try:
+            while (turn := await context.turns.get()) is not None:
+                context.current = turn
+                if not turn.dropped:
+                    await self._speak(context, turn)
+                context.current = None
+                context.unfinished -= 1
+        except ServiceError as error:
+            if not self._multi:
+                raise
+            await self._tell(error, context.name)
+        await self._say_final(context)
+
+    async def _speak(self, context: _Context, turn: _Turn) -> None:
+        stream = turn.stream
+        encoder = make_encoder(self._output.format, stream.speaker.synthesizer.sample_rate, self._output.rate)
+        outcome: metrics.Outcome = "cancelled"
+        held, since = Alignment("", (), 0.0), 0.0
+        try:
+            async for chunk in stream:
+                data = await self._encode(encoder, stream.timeline, chunk)
+                if not held.text:
+                    since = chunk.start
+                held += turn.aligner.push(chunk)
+                stream.delivered(chunk, sent=bool(data))
+                # A codec may hold back all of a short piece; its characters then wait with it.
+                if data:
+                    await self._send_audio(context, data, held, since)
+                    held = Alignment("", (), 0.0)
+            data = await self._encode(encoder, stream.timeline, None)
+            held += turn.aligner.finish()
+            if data or held.text:
+                await self._send_audio(context, data, held, held.starts[0] if held.text else since)
+            outcome = "ok"
+            stream.timeline.finish()
+        except NothingToSpeakError:
+            # A language model wrote a line of dashes, or an emoji.
+            outcome = "rejected"
+        except Cancelled:
+            return
+        except ServiceError as error:
+            outcome = "rejected" if error.status < 500 else "failed"
+            raise
+        finally:
+            stream.close(outcome)
+
+    async def _encode(self, encoder: Encoder, timeline: Timeline, chunk: SpokenChunk | None) -> bytes:
+        with timeline.measure(Stage.AUDIO_ENCODE):
+            if chunk is None:
+                return await asyncio.to_thread(encoder.finish)
+            return await asyncio.to_thread(encoder.encode, chunk.pcm)
+
+    async def _say_final(self, context: _Context, before: asyncio.Task[None] | None = None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        await self._send(SocketOutput(isFinal=True, contextId=context.name))
+
+    def _all(self) -> list[_Context]:
+        return [*self._contexts.values(), *self._leaving]
+
+    def _collect(self) -> None:
+        """Forget the contexts that ended. Raises what ended one, if it ends the socket."""
+        for context in self._all():
+            if context.speaking is None or not context.speaking.done():
+                continue
+            self._release(context)
+            if self._contexts.get(context.name) is context:
+                del self._contexts[context.name]
+            else:
+                self._leaving.remove(context)
+            self._active_at = time.monotonic()
+            context.speaking.result()
+
+    async def _drop(self, context: _Context) -> None:
+        """Stop speaking; when this returns nothing of the context is sent any more."""
+        if context.speaking is not None:
+            context.speaking.cancel()
+            await asyncio.wait({context.speaking})
+        self._release(context)
+
+    @staticmethod
+    def _release(context: _Context) -> None:
+        for turn in (context.current, context.open):
+            if turn is not None:
+                turn.stream.close("cancelled")
+        while not context.turns.empty():
+            if (turn := context.turns.get_nowait()) is not None:
+                turn.stream.close("cancelled")
+
+    # What is sent.
+
+    async def _fail(self, error: ServiceError) -> None:
+        """Say what ends the socket, and close it."""
+        for context in self._all():
+            await self._drop(context)
+        await self._tell(error, None)
+        # RFC 6455 allows a close reason 123 bytes.
+        reason = error.message.encode()[:120].decode(errors="ignore")
+        await self._patiently(self._socket.close(error.close_code, reason))
+
+    async def _tell(self, error: ServiceError, context: str | None) -> None:
+        told = as_eleven(error)
+        note_error(told.code, told.status)
+        message = str(told.body()["message"])
+        await self._send(SocketError(message=message, error=told.code, code=told.close_code, contextId=context))
+
+    async def _send_audio(self, context: _Context, data: bytes, alignment: Alignment, since: float) -> None:
+        times = _in_milliseconds(alignment, since) if alignment.text else None
+        for piece in list(frames(data, PIECE)) or [b""]:
+            audio = base64.b64encode(piece).decode("ascii")
+            await self._send(
+                SocketOutput(audio=audio, alignment=times, normalizedAlignment=times, contextId=context.name)
+            )
+            times = None
+        context.active_at = time.monotonic()
+
+    async def _send(self, message: BaseModel) -> None:
+        without = None if self._multi else {"contextId"}
+        await self._patiently(self._socket.send_text(message.model_dump_json(exclude=without)))
+
+    async def _patiently(self, sending: Awaitable[_T]) -> _T:
+        """Wait for a write, but not for ever."""
+        async with asyncio.timeout(self._app.settings.stall_seconds):
+            return await sending
+
+
+def _in_milliseconds(alignment: Alignment, since: float) -> SocketAlignment:
+    """Relative to second `since`; durations add up to the whole."""
+    marks = [max(0, round((second - since) * 1e3)) for second in (*alignment.starts, alignment.end)]
+    durations = [later - earlier for earlier, later in pairwise(marks)]
+    return SocketAlignment(chars=list(alignment.text), charStartTimesMs=marks[:-1], charDurationsMs=durations)

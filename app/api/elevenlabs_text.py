@@ -1,0 +1,55 @@
+"""When text that arrives in fragments is spoken, on ElevenLabs' sockets.
+
+A whole sentence is spoken at once, whatever the `chunk_length_schedule`: these models read sentence by sentence, and
+waiting for more would only cost time. The schedule says how much of an unfinished sentence may pile up: from then on it
+is spoken clause by clause. `try_trigger_generation` does the same from TRIGGER characters on. Neither cuts within a
+clause; `flush` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.text.llm.clauses import ClauseCutter
+from app.text.stream import SentenceBuffer
+
+# ElevenLabs' least entry of a schedule, and its usual schedule, in characters.
+TRIGGER = 50
+SCHEDULE = (120.0, 160.0, 250.0, 290.0)
+# A clause is worth speaking alone from so many words, or characters, on.
+_WORDS = 4
+_CHARACTERS = 25
+
+
+class ScheduledText:
+    """Text in, pieces to be spoken out; joined they are what came in."""
+
+    def __init__(self, language: str, schedule: Sequence[float] | None = None) -> None:
+        self._buffer = SentenceBuffer(language)
+        self._cutter = ClauseCutter.between(language, None, words=_WORDS, characters=_CHARACTERS, forced=0)
+        self._schedule = tuple(schedule or SCHEDULE)
+        self._spoken = 0
+
+    @property
+    def held(self) -> str:
+        """What waits for its end."""
+        return self._buffer.held
+
+    def feed(self, fragment: str, *, trigger: bool = False) -> list[str]:
+        """The pieces that can be spoken now."""
+        pieces = self._buffer.feed(fragment)
+        self._spoken += len(pieces)
+        while self._is_enough(trigger) and (cut := self._cutter.find(self._buffer.held, forced=False)):
+            pieces.append(self._buffer.take(cut))
+            self._spoken += 1
+        return pieces
+
+    def flush(self) -> list[str]:
+        """What is held, whole or not."""
+        pieces = self._buffer.flush()
+        self._spoken += len(pieces)
+        return pieces
+
+    def _is_enough(self, trigger: bool) -> bool:
+        enough = self._schedule[min(self._spoken, len(self._schedule) - 1)]
+        return len(self._buffer.held) >= (min(enough, TRIGGER) if trigger else enough)

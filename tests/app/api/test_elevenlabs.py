@@ -1,0 +1,173 @@
+"""ElevenLabs' REST surface over a real socket: what each path answers, and what is refused how."""
+
+import base64
+import io
+import json
+from typing import Any
+
+import av
+import httpx
+import numpy as np
+import pytest
+
+TWO = "Hello there, everybody.  This is the second sentence.\n"
+
+
+def post(server: Any, voice: str = "steady", path: str = "", output: str | None = "pcm_24000", **body: object) -> Any:
+    query = {} if output is None else {"output_format": output}
+    return httpx.post(f"{server.url}/v1/text-to-speech/{voice}{path}", params=query, json={"text": TWO, **body})
+
+
+@pytest.mark.parametrize("path", ["", "/stream"])
+def test_audio_is_that_of_the_servers_own_surface(server: Any, path: str) -> None:
+    reply = post(server, path=path, model_id="eleven_turbo_v2_5", voice_settings={"speed": 1.1, "stability": 0.3})
+    own = {"input": TWO, "voice": "steady", "response_format": "pcm", "speed": 1.1}
+    assert reply.status_code == 200
+    assert reply.content == httpx.post(server.url + "/v1/audio/speech", json=own).content
+    assert int(reply.headers["x-sample-rate"]) == 24_000
+
+
+def test_mp3_is_what_comes_unasked(server: Any) -> None:
+    reply = post(server, output=None)
+    assert reply.headers["content-type"] == "audio/mpeg"
+    with av.open(io.BytesIO(reply.content)) as container:
+        assert container.streams.audio[0].rate == 44_100
+        assert container.streams.audio[0].codec_context.name.startswith("mp3")
+
+
+@pytest.mark.parametrize(
+    ("output", "rate", "codec"),
+    [
+        ("mp3_22050_32", 22_050, "mp3"),
+        ("mp3_24000_48", 24_000, "mp3"),
+        ("opus_48000_64", 48_000, "opus"),
+        ("wav_16000", 16_000, "pcm_s16le"),
+        ("wav_44100", 44_100, "pcm_s16le"),
+    ],
+)
+def test_outputs_are_what_their_names_say(server: Any, output: str, rate: int, codec: str) -> None:
+    with av.open(io.BytesIO(post(server, output=output).content)) as container:
+        assert container.streams.audio[0].rate == rate
+        assert codec in container.streams.audio[0].codec_context.name
+
+
+@pytest.mark.parametrize("output", ["pcm_8000", "pcm_16000", "pcm_22050", "pcm_44100", "pcm_48000"])
+def test_rates_keep_the_length(server: Any, output: str) -> None:
+    seconds = len(post(server).content) / 2 / 24_000
+    assert len(post(server, output=output).content) / 2 / int(output[4:]) == pytest.approx(seconds, abs=0.01)
+
+
+@pytest.mark.parametrize("output", ["ulaw_8000", "alaw_8000"])
+def test_telephones_get_a_byte_a_sample(server: Any, output: str) -> None:
+    reply = post(server, output=output)
+    seconds = len(post(server).content) / 2 / 24_000
+    assert len(reply.content) / 8_000 == pytest.approx(seconds, abs=0.01)
+
+
+def test_unknown_fields_of_newer_sdks_are_ignored(server: Any) -> None:
+    extra = {"previous_text": "So.", "next_request_ids": ["x"], "pronunciation_dictionary_locators": [], "new": 1}
+    assert post(server, **extra).content == post(server).content
+
+
+@pytest.mark.parametrize("voice", ["steady", "chunky"])
+@pytest.mark.parametrize("path", ["/with-timestamps", "/stream/with-timestamps"])
+def test_times_cover_text_and_audio(server: Any, path: str, voice: str) -> None:
+    reply = post(server, voice, path)
+    assert reply.headers["content-type"] == "application/json"
+    lines = [json.loads(line) for line in reply.text.splitlines()]
+    assert len(lines) == 1 if path == "/with-timestamps" else len(lines) > 1
+    audio = b"".join(base64.b64decode(line["audio_base64"]) for line in lines)
+    assert audio == post(server, voice).content
+    timed = [line["alignment"] for line in lines if line["alignment"]]
+    assert "".join(character for piece in timed for character in piece["characters"]) == TWO
+    starts = [second for piece in timed for second in piece["character_start_times_seconds"]]
+    ends = [second for piece in timed for second in piece["character_end_times_seconds"]]
+    assert starts == sorted(starts)
+    assert ends == sorted(ends)
+    assert ends[-1] == pytest.approx(len(audio) / 2 / 24_000, abs=1e-3)
+    assert all(line["normalized_alignment"] == line["alignment"] for line in lines)
+
+
+def test_a_word_is_timed_by_the_model(server: Any) -> None:
+    found = post(server, path="/with-timestamps").json()["alignment"]
+    start = TWO.index("This")
+    first = len(post(server, text="Hello there, everybody.").content) / 2 / 24_000
+    # The voice is as quick as that of `words` over the server's own socket: the second sentence begins with its word.
+    assert found["character_start_times_seconds"][start] == pytest.approx(first, abs=0.021)
+
+
+def test_text_models_share_a_sentences_time_evenly(cloning: Any) -> None:
+    text = "Evenly it goes. And then comes more."
+    whole = post(cloning, "own", "/with-timestamps", text=text, model_id="parrot").json()["alignment"]
+    assert "".join(whole["characters"]) == text
+    cut = text.index("And")
+    for part in (whole["character_start_times_seconds"][:cut], whole["character_start_times_seconds"][cut:]):
+        assert np.diff(part) == pytest.approx(np.diff(part).mean(), abs=2e-4)
+    lines = post(cloning, "own", "/stream/with-timestamps", text=text, model_id="parrot").text.splitlines()
+    timed = [line["alignment"] for line in map(json.loads, lines) if line["alignment"]]
+    assert len(timed) == 4  # two pieces of each sentence
+    assert "".join(character for piece in timed for character in piece["characters"]) == text
+    starts = [second for piece in timed for second in piece["character_start_times_seconds"]]
+    assert starts == sorted(starts)
+
+
+def test_voices(server: Any) -> None:
+    listed = httpx.get(server.url + "/v1/voices").json()["voices"]
+    assert {"voice_id": "steady", "name": "steady", "category": "premade"}.items() <= listed[0].items()
+    assert listed[0]["labels"] == {"language": "en-us", "gender": "male"}
+    assert httpx.get(server.url + "/v1/voices/silky").json() == next(v for v in listed if v["voice_id"] == "silky")
+    page = httpx.get(server.url + "/v2/voices").json()
+    assert page["voices"] == listed
+    assert page["total_count"] == len(listed)
+    assert not page["has_more"]
+
+
+@pytest.mark.parametrize("path", ["", "/stream", "/with-timestamps", "/stream/with-timestamps"])
+@pytest.mark.parametrize(
+    ("status", "code", "told", "changes"),
+    [
+        (404, "voice_not_found", "silky", {"voice": "nobody"}),
+        (404, "model_not_found", "tone", {"model_id": "nothing"}),
+        (400, "unsupported_format", "output_format", {"output": "mp3"}),
+        (400, "unsupported_format", "output_format", {"output": "pcm_24000_128"}),
+        (400, "unsupported_format", "8000", {"output": "pcm_96000"}),
+        (400, "unsupported_format", "22050", {"output": "mp3_1234_64"}),
+        (400, "invalid_request", "speed", {"voice_settings": {"speed": 9}}),
+        (400, "invalid_request", "text", {"text": None}),
+        (400, "empty_input", "'text'", {"text": " "}),
+        (400, "text_too_long", "2000", {"text": "a" * 2_001}),
+        (400, "nothing_to_speak", "", {"text": "..."}),
+        (500, "model_failed", "", {"voice": "broken"}),
+    ],
+)
+def test_refusals_have_elevenlabs_shape(
+    server: Any, path: str, status: int, code: str, told: str, changes: dict[str, Any]
+) -> None:
+    reply = post(server, path=path, **changes)
+    detail = reply.json()["detail"]
+    assert (reply.status_code, detail["status"]) == (status, code)
+    assert told in detail["message"]
+    assert detail["request_id"] == reply.headers["x-request-id"]
+
+
+def test_other_refusals_have_it_too(server: Any) -> None:
+    url = server.url + "/v1/text-to-speech/steady"
+    assert httpx.post(url, content=b"{").json()["detail"]["status"] == "invalid_request"
+    assert httpx.get(url).json()["detail"]["status"] == "method_not_allowed"
+    assert httpx.post(url, content=b"a" * 100_000).json()["detail"]["status"] == "body_too_large"
+    assert httpx.get(server.url + "/v1/voices/nobody").json()["detail"]["status"] == "voice_not_found"
+    assert httpx.get(server.url + "/v1/text-to-speech/a/b").json()["detail"]["status"] == "not_found"
+
+
+def test_a_failure_in_the_middle_breaks_the_connection(server: Any) -> None:
+    with pytest.raises(httpx.RemoteProtocolError):
+        post(server, "breaks_second", "/stream")
+    server.tone.begun.clear()
+    # Nothing was sent yet of what is sent whole, and it says so: but its status went out with nothing else.
+    with pytest.raises(httpx.RemoteProtocolError):
+        post(server, "breaks_second", "/stream/with-timestamps")
+
+
+def test_counted_by_surface(server: Any) -> None:
+    post(server)
+    assert 'surface="elevenlabs"' in server.metrics()

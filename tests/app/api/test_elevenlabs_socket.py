@@ -1,0 +1,335 @@
+"""ElevenLabs' two websockets, raw: order, times, contexts, silence, refusals, and clients that go."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+TWO = "Hello there, everybody. This is the second sentence. "
+LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
+
+
+@contextmanager
+def session(
+    server: Any, voice: str = "steady", *, multi: bool = False, query: str = "", output: str = "pcm_24000"
+) -> Iterator[ClientConnection]:
+    kind = "multi-stream-input" if multi else "stream-input"
+    url = server.url.replace("http", "ws", 1) + f"/v1/text-to-speech/{voice}/{kind}?output_format={output}{query}"
+    with connect(url) as socket:
+        yield socket
+
+
+def send(socket: ClientConnection, **fields: object) -> None:
+    socket.send(json.dumps(fields))
+
+
+def receive(socket: ClientConnection) -> dict[str, Any]:
+    found = json.loads(socket.recv(timeout=10))
+    assert isinstance(found, dict)
+    return found
+
+
+def until_final(socket: ClientConnection, context: str | None = None) -> list[dict[str, Any]]:
+    """Messages of `context`, or of all, before its final one."""
+    found = []
+    while True:
+        message = receive(socket)
+        if context is not None and message["contextId"] != context:
+            continue
+        if message.get("isFinal"):
+            assert message["audio"] is None
+            return found
+        found.append(message)
+
+
+def closed(socket: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        socket.recv(timeout=10)
+    return socket.close_code
+
+
+def audio(messages: list[dict[str, Any]]) -> bytes:
+    return b"".join(base64.b64decode(message["audio"]) for message in messages)
+
+
+def characters(messages: list[dict[str, Any]]) -> str:
+    return "".join(c for message in messages if message["alignment"] for c in message["alignment"]["chars"])
+
+
+def speech(server: Any, text: str, voice: str = "steady", **options: object) -> bytes:
+    body = {"input": text, "voice": voice, "response_format": "pcm", **options}
+    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
+
+
+def test_text_in_fragments_comes_back_as_audio_with_times(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, text=" ", voice_settings={"speed": 1.1, "stability": 0.5}, xi_api_key="anything")
+        for start in range(0, len(TWO), 7):
+            send(socket, text=TWO[start : start + 7])
+        send(socket, text="")
+        messages = until_final(socket)
+        assert closed(socket) == 1000
+    assert audio(messages) == speech(server, TWO, speed=1.1)
+    assert characters(messages).strip() == TWO.strip()
+    assert len(messages) == 2
+    for message in messages:
+        times = message["alignment"]
+        assert message["normalizedAlignment"] == times
+        # The times of a message are those of its own audio, all of it.
+        starts, lengths = times["charStartTimesMs"], times["charDurationsMs"]
+        assert starts[0] == 0
+        assert starts == [0, *np.cumsum(lengths)[:-1]]
+        assert sum(lengths) == pytest.approx(len(base64.b64decode(message["audio"])) / 48, abs=1.5)
+    assert "contextId" not in messages[0]
+
+
+def test_a_sentence_is_spoken_before_the_next_one_comes(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, text="Hello there, everybody. This")
+        assert characters([receive(socket)]) == "Hello there, everybody. "
+
+
+def test_flush_speaks_what_is_not_whole_and_goes_on(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, text="Hello there", flush=True)
+        assert characters([receive(socket)]) == "Hello there"
+        send(socket, flush=True)  # nothing to flush
+        send(socket, text="and on", flush=True)
+        assert characters([receive(socket)]) == "and on"
+        send(socket, text="")
+        assert until_final(socket) == []
+        assert closed(socket) == 1000
+
+
+def test_a_schedule_has_long_sentences_spoken_by_the_clause(server: Any) -> None:
+    clause = "After all that had been said and done in the house, "
+    with session(server) as socket:
+        send(socket, text=" ", generation_config={"chunk_length_schedule": [50]})
+        send(socket, text=clause + "they")
+        assert characters([receive(socket)]).strip() == clause.strip()
+    with session(server) as socket:
+        send(socket, text=" ")
+        send(socket, text=clause + "they")
+        send(socket, text=" went", try_trigger_generation=True)
+        assert characters([receive(socket)]).strip() == clause.strip()
+    with session(server) as socket:
+        send(socket, text=clause + "they")
+        with pytest.raises(TimeoutError):
+            socket.recv(timeout=0.3)
+
+
+def test_what_cannot_be_spoken_is_passed_over(server: Any) -> None:
+    with session(server) as socket:
+        send(socket, text="--- ", flush=True)
+        send(socket, text="Hello.", flush=True)
+        assert characters([receive(socket)]) == "Hello."
+
+
+def test_long_audio_comes_in_messages_that_clients_accept(server: Any) -> None:
+    with session(server, output="pcm_48000") as socket:
+        send(socket, text="a" * 150 + ". ")
+        send(socket, text="")
+        messages = until_final(socket)
+    assert len(messages) > 1
+    assert max(len(message["audio"]) for message in messages) < 1 << 18
+    assert len(audio(messages)) == pytest.approx(2 * len(speech(server, "a" * 150 + ".")), abs=100)
+
+
+def test_mp3_is_the_usual_output(server: Any) -> None:
+    with session(server, output="mp3_44100_128") as socket:
+        send(socket, text=TWO)
+        send(socket, text="")
+        messages = until_final(socket)
+    assert audio(messages)[0] == 0xFF
+    assert characters(messages) == TWO
+
+
+def test_contexts_are_spoken_side_by_side(server: Any) -> None:
+    with session(server, multi=True) as socket:
+        for name, speed in (("a", 1.0), ("b", 1.2)):
+            send(socket, text=" ", context_id=name, voice_settings={"speed": speed})
+        send(socket, text="Hello there, ", context_id="a")
+        send(socket, text="This is another. ", contextId="b", flush=True)
+        first = receive(socket)
+        assert first["contextId"] == "b"
+        assert audio([first]) == speech(server, "This is another.", speed=1.2)
+        send(socket, text="everybody.", context_id="a", flush=True)
+        second = receive(socket)
+        assert second["contextId"] == "a"
+        assert audio([second]) == speech(server, "Hello there, everybody.")
+        send(socket, close_socket=True)
+        assert {receive(socket)["contextId"] for _ in range(2)} == {"a", "b"}
+        assert closed(socket) == 1000
+
+
+def test_a_closed_context_ends_and_its_name_is_free_again(server: Any) -> None:
+    with session(server, multi=True) as socket:
+        send(socket, text=TWO, context_id="a", flush=True)
+        send(socket, context_id="a", close_context=True)
+        assert characters(until_final(socket)) == TWO
+        send(socket, text="And again.", context_id="a", flush=True)
+        assert characters([receive(socket)]) == "And again."
+
+
+def test_closing_drops_what_was_not_flushed(server: Any, wait_until: Any) -> None:
+    with session(server, "gated", multi=True) as socket:
+        send(socket, text=TWO, context_id="a")
+        assert wait_until(lambda: server.tone.begun)
+        send(socket, context_id="a", close_context=True)
+        assert until_final(socket) == []
+        server.tone.gate.set()
+        send(socket, text="Hello.", context_id="b", flush=True)
+        message = receive(socket)
+        assert (message["contextId"], characters([message])) == ("b", "Hello.")
+    assert TWO.split(". ")[1] + "." not in server.tone.computed
+
+
+def test_closing_speaks_what_was_flushed_before(server: Any, wait_until: Any) -> None:
+    with session(server, "gated", multi=True) as socket:
+        send(socket, text="Flushed.", context_id="a", flush=True)
+        send(socket, text="This is not flushed. And", context_id="a")
+        assert wait_until(lambda: server.tone.begun)
+        send(socket, context_id="a", close_context=True)
+        server.tone.gate.set()
+        assert characters(until_final(socket)) == "Flushed."
+
+
+def test_an_empty_text_keeps_a_context_and_closes_none(server: Any) -> None:
+    with session(server, multi=True, query="&inactivity_timeout=0.6") as socket:
+        send(socket, text="Hello", context_id="kept")
+        send(socket, text="Hello", context_id="left")
+        for _ in range(4):
+            with pytest.raises(TimeoutError):
+                while True:
+                    assert receive_soon(socket)["contextId"] == "left"
+            send(socket, text="", context_id="kept")
+        send(socket, context_id="kept", flush=True)
+        assert characters([receive(socket)]) == "Hello"
+
+
+def receive_soon(socket: ClientConnection) -> dict[str, Any]:
+    found = json.loads(socket.recv(timeout=0.25))
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_silence_ends_the_socket(server: Any, multi: bool) -> None:
+    with session(server, multi=multi, query="&inactivity_timeout=0.2") as socket:
+        message = receive(socket)
+        assert message["error"] == "idle_timeout"
+        assert "0.2 seconds" in message["message"]
+        assert closed(socket) == 1008
+
+
+def test_a_text_that_cannot_be_spoken_ends_its_context_only(server: Any) -> None:
+    with session(server, multi=True) as socket:
+        send(socket, text="Hello [pause:99999s] there.", context_id="bad", flush=True)
+        told = receive(socket)
+        assert (told["contextId"], told["error"]) == ("bad", "invalid_markup")
+        final = receive(socket)
+        assert (final["contextId"], final["isFinal"]) == ("bad", True)
+        send(socket, text="Hello.", context_id="good", flush=True)
+        message = receive(socket)
+        assert (message["contextId"], characters([message])) == ("good", "Hello.")
+
+
+def test_a_failing_model_ends_its_context_or_the_socket(server: Any) -> None:
+    with session(server, "broken", multi=True) as socket:
+        send(socket, text="Hello.", context_id="a", flush=True)
+        assert receive(socket)["error"] == "model_failed"
+        assert receive(socket)["isFinal"]
+    with session(server, "broken") as socket:
+        send(socket, text="Hello.", flush=True)
+        message = receive(socket)
+        assert (message["error"], message["code"]) == ("model_failed", 1011)
+        assert closed(socket) == 1011
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "error"),
+    [
+        ("{", 1008, "protocol_error"),
+        ("[]", 1008, "protocol_error"),
+        (b"abc", 1008, "protocol_error"),
+        ('{"text": 1}', 1008, "protocol_error"),
+        ('{"text": "\\ud800"}', 1008, "protocol_error"),
+        ('{"text": " ", "voice_settings": {"speed": 99}}', 1008, "protocol_error"),
+        ('{"text": " ", "generation_config": {"chunk_length_schedule": [0]}}', 1008, "protocol_error"),
+        ("[" * 30_000, 1008, "protocol_error"),
+        ('{"text": "' + "a" * 2_001 + '"}', 1008, "text_too_long"),
+        ('{"text": "' + "a" * 70_000 + '"}', 1009, "body_too_large"),
+    ],
+)
+@pytest.mark.parametrize("multi", [False, True])
+def test_bad_frames_are_answered_in_their_shape(
+    server: Any, frame: str | bytes, code: int, error: str, multi: bool
+) -> None:
+    with session(server, multi=multi) as socket:
+        socket.send(frame)
+        message = receive(socket)
+        assert (message["error"], message["code"]) == (error, code)
+        assert message["message"]
+        assert closed(socket) == code
+
+
+@pytest.mark.parametrize(
+    ("voice", "output", "query", "error"),
+    [
+        ("nobody", "pcm_24000", "", "voice_not_found"),
+        ("steady", "pcm_1", "", "unsupported_format"),
+        ("steady", "wav_16000", "", "unsupported_format"),
+        ("steady", "pcm_24000", "&model_id=nothing", "model_not_found"),
+        ("steady", "pcm_24000", "&inactivity_timeout=nan", "invalid_request"),
+        ("steady", "pcm_24000", "&inactivity_timeout=181", "invalid_request"),
+        ("steady", "pcm_24000", "&seed=-1", "invalid_request"),
+    ],
+)
+def test_bad_addresses_are_refused(server: Any, voice: str, output: str, query: str, error: str) -> None:
+    with session(server, voice, output=output, query=query) as socket:
+        assert receive(socket)["error"] == error
+        assert closed(socket) == 1008
+
+
+def test_contexts_and_flushes_are_bounded(server: Any) -> None:
+    with session(server, multi=True) as socket:
+        for name in range(6):
+            send(socket, text=" ", context_id=str(name))
+        assert "5 contexts" in receive(socket)["message"]
+        assert closed(socket) == 1008
+    with session(server, "gated") as socket:
+        for _ in range(17):
+            send(socket, text="Hello.", flush=True)
+        assert "16 flushes" in receive(socket)["message"]
+    with session(server, "gated", multi=True) as socket:
+        for name in range(17):
+            send(socket, text="Hello.", flush=True, context_id=str(name))
+            send(socket, close_context=True, context_id=str(name))
+        assert "16 contexts" in receive(socket)["message"]
+
+
+def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any) -> None:
+    for multi in (False, True):
+        server.tone.begun.clear()
+        with session(server, "gated", multi=multi) as socket:
+            send(socket, text=LONG, flush=True)
+            assert wait_until(lambda: server.tone.begun)
+        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+        assert len(server.tone.begun) <= 3
+
+
+def test_refused_when_full(start_server: Any) -> None:
+    running = start_server(max_streams=1)
+    with session(running) as first:
+        send(first, text="Hello", flush=True)
+        receive(first)
+        with session(running) as second:
+            assert receive(second)["error"] == "overloaded"
+            assert closed(second) == 1013

@@ -1,0 +1,224 @@
+"""ElevenLabs' own SDK against a real server process, and a recogniser on what it receives.
+
+Its realtime call insists on TLS, so the server stands behind a proxy that ends it, with a certificate made for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import av
+import numpy as np
+import pytest
+import trustme
+from elevenlabs import VoiceSettings
+from elevenlabs.client import ElevenLabs
+from elevenlabs.core.api_error import ApiError
+
+# The SDK reads a property that websockets has renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:ConnectionClosed.code is deprecated:DeprecationWarning")
+
+TEXT = "The weather is fine today, and the train leaves in the morning. Please open the window and close the door."
+CHUNK = 65_536
+
+
+class TlsProxy:
+    """Passes bytes between TLS clients and a plain server."""
+
+    def __init__(self, target: str, context: ssl.SSLContext) -> None:
+        parts = urlsplit(target)
+        self._target = (parts.hostname, parts.port)
+        self._context = context
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stop = asyncio.Event()
+        self.port = 0
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._main(),), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _main(self) -> None:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, forth = await asyncio.open_connection(*self._target)
+        try:
+            await asyncio.wait(
+                [asyncio.create_task(_pass_on(reader, forth)), asyncio.create_task(_pass_on(back, writer))]
+            )
+        finally:
+            writer.close()
+            forth.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+    except ConnectionError:
+        pass
+
+
+@pytest.fixture(scope="module")
+def tls(house_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """(https URL of the server, certificate of the authority to trust)"""
+    authority = trustme.CA()
+    certificate = tmp_path_factory.mktemp("tls") / "authority.pem"
+    authority.cert_pem.write_to_path(str(certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    proxy = TlsProxy(house_server, context)
+    yield f"https://localhost:{proxy.port}", certificate
+    proxy.close()
+
+
+@pytest.fixture
+def client(tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[ElevenLabs]:
+    url, certificate = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    made = ElevenLabs(base_url=url, api_key="anything")
+    yield made
+    made._client_wrapper.httpx_client.httpx_client.close()
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def assert_heard(heard: str, text: str = TEXT) -> None:
+    said = words(text)
+    found = sum(word in heard.split() for word in said)
+    assert found >= 0.7 * len(said), f"{found} of {len(said)} words: {heard}"
+
+
+def decoded(data: bytes, rate: int) -> np.ndarray:
+    with av.open(io.BytesIO(data)) as container:
+        parts = [frame.to_ndarray().mean(0) for frame in container.decode(audio=0)]
+        assert container.streams.audio[0].rate == rate
+    pcm = np.concatenate(parts)
+    return pcm.astype(np.float32) / (32_768 if pcm.dtype.kind == "i" else 1)
+
+
+def expanded(data: bytes) -> np.ndarray:
+    """G.711's mu-law by its formula: another implementation than the one under test."""
+    code = ~np.frombuffer(data, np.uint8)
+    size = ((((code & 15).astype(np.int32) << 3) + 132) << ((code >> 4) & 7)) - 132
+    return (np.where(code & 128, -size, size) / 32_768).astype(np.float32)
+
+
+def test_convert_is_heard(client: ElevenLabs, recognise) -> None:
+    audio = b"".join(client.text_to_speech.convert("slt", text=TEXT, model_id="eleven_multilingual_v2"))
+    assert_heard(recognise(decoded(audio, 44_100), 44_100))
+
+
+@pytest.mark.parametrize("rate", [16_000, 22_050, 48_000])
+def test_stream_is_heard_as_pcm(client: ElevenLabs, recognise, rate: int) -> None:
+    audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format=f"pcm_{rate}"))
+    assert_heard(recognise(np.frombuffer(audio, "<i2"), rate))
+
+
+def test_stream_is_heard_over_the_telephone(client: ElevenLabs, recognise) -> None:
+    audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format="ulaw_8000"))
+    # At 8 kHz half of what tells consonants apart is gone.
+    said, heard = words(TEXT), recognise(expanded(audio), 8_000).split()
+    assert sum(word in heard for word in said) >= 0.5 * len(said), heard
+
+
+def test_speed_and_seed_reach_the_model(client: ElevenLabs) -> None:
+    def speak(**options: object) -> bytes:
+        return b"".join(client.text_to_speech.convert("slt", text=TEXT, output_format="pcm_24000", **options))
+
+    fast = speak(voice_settings=VoiceSettings(speed=1.2, stability=0.5, style=0.1, similarity_boost=0.7))
+    normal = speak(seed=3)
+    assert 0.75 < len(fast) / len(normal) < 0.92
+    assert speak(seed=3) == normal
+    assert speak(seed=4) != normal
+
+
+def test_every_character_has_its_time(client: ElevenLabs) -> None:
+    reply = client.text_to_speech.convert_with_timestamps("slt", text=TEXT, output_format="pcm_24000")
+    alignment = reply.alignment
+    assert alignment is not None
+    seconds = len(base64.b64decode(reply.audio_base_64)) / 2 / 24_000
+    starts, ends = alignment.character_start_times_seconds, alignment.character_end_times_seconds
+    assert "".join(alignment.characters) == TEXT
+    assert starts == sorted(starts)
+    assert starts[1:] == ends[:-1]
+    assert starts[0] == 0
+    assert ends[-1] == pytest.approx(seconds, abs=1e-3)
+    # The second sentence begins where the whole of the first, spoken alone, ends.
+    alone = b"".join(
+        client.text_to_speech.convert("slt", text=TEXT[: TEXT.index(" Please")], output_format="pcm_24000")
+    )
+    assert starts[TEXT.index("Please")] == pytest.approx(len(alone) / 2 / 24_000, abs=0.4)
+
+
+def test_streamed_times_are_those_of_the_whole(client: ElevenLabs) -> None:
+    whole = client.text_to_speech.convert_with_timestamps("slt", text=TEXT, output_format="pcm_24000")
+    pieces = list(client.text_to_speech.stream_with_timestamps("slt", text=TEXT, output_format="pcm_24000"))
+    assert len(pieces) >= 2
+    assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == base64.b64decode(whole.audio_base_64)
+    timed = [piece.alignment for piece in pieces if piece.alignment is not None]
+    assert "".join(character for piece in timed for character in piece.characters) == TEXT
+    starts = [second for piece in timed for second in piece.character_start_times_seconds]
+    assert whole.alignment is not None
+    assert starts == pytest.approx(whole.alignment.character_start_times_seconds, abs=1e-3)
+
+
+def test_realtime_is_heard(client: ElevenLabs, recognise) -> None:
+    fragments = iter(re.findall(r"\S+\s*", TEXT))
+    audio = b"".join(
+        client.text_to_speech.convert_realtime(
+            "slt",
+            text=fragments,
+            model_id="eleven_flash_v2_5",
+            output_format="pcm_24000",
+            voice_settings=VoiceSettings(speed=1.0),
+        )
+    )
+    assert_heard(recognise(np.frombuffer(audio, "<i2"), 24_000))
+
+
+def test_errors_are_the_sdks(client: ElevenLabs) -> None:
+    with pytest.raises(ApiError) as caught:
+        b"".join(client.text_to_speech.convert("nobody", text=TEXT))
+    assert caught.value.status_code == 404
+    assert caught.value.body["detail"]["status"] == "voice_not_found"
+    assert "slt" in caught.value.body["detail"]["message"]
+    with pytest.raises(ApiError) as caught:
+        list(client.text_to_speech.convert_realtime("nobody", text=iter(["Hello."]), output_format="pcm_24000"))
+    assert caught.value.status_code == 1008
+    assert caught.value.body["error"] == "voice_not_found"
+
+
+def test_voices_are_listed(client: ElevenLabs) -> None:
+    found = client.voices.get_all().voices
+    assert {"slt", "rms"} <= {voice.voice_id for voice in found}
+    assert client.voices.get("slt").labels["language"].startswith("en")
+    assert [voice.voice_id for voice in client.voices.search().voices] == [voice.voice_id for voice in found]
+    with pytest.raises(ApiError) as caught:
+        client.voices.get("nobody")
+    assert caught.value.body["detail"]["status"] == "voice_not_found"
