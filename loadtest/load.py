@@ -1,10 +1,13 @@
-"""N clients at once against a running server: first audio, completion and real-time factor, by percentile.
+"""Load on a running server: what its clients hear, by percentile, and where it no longer keeps up.
 
-    python loadtest/load.py --url http://127.0.0.1:8000 --clients 4 --requests 40 --surface both
+    python -m loadtest.load --clients 4 --requests 40               closed loop: each client sends when it was answered
+    python -m loadtest.load --rate 1,2,4 --arrivals burst           open loop: so many requests a second, come what may
+    python -m loadtest.load --streams 1,8 --requests 200            live: each plays in real time, then asks for more
+    python -m loadtest.load --rate 1 --find-knee --save results     raised until continuity is below 99 %
 
-A closed loop: each client sends its next request when the last is answered, so the numbers say how the server shares
-itself among N listeners, not what it does under an arrival rate it cannot hold. First audio is the first byte of
-sound (the WAV header does not count); the real-time factor is seconds to completion per second of audio.
+First audio is the first byte of sound (a WAV header does not count), from when the request was due: what an open loop
+sends late counts as waiting. A sentence's lag is how late it came for a player that starts with the first byte;
+continuity is the share of streams that never had to wait. With --save: report.json, report.txt and report.svg.
 """
 
 from __future__ import annotations
@@ -13,170 +16,97 @@ import argparse
 import asyncio
 import ipaddress
 import json
-import os
-import platform
+import math
 import socket
 import sys
-import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-import websockets
 
-TEXTS = (
-    "Hello world.",
-    "The kettle is on, and the tea is nearly ready.",
-    "Before the shop opens, the baker lays out bread, rolls and cakes, and writes the prices on a board.",
-    "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm.",
-)
-WAV_HEADER = 44
-BYTES_PER_SAMPLE = 2
-PERCENTILES = (50, 95, 99)
-SURFACES = ("http", "websocket")
+from loadtest import plot, report
+from loadtest.arrivals import LONG_TEXTS, SURFACES, TEXTS, Knee, Pattern, Surface, arrivals, find_knee, mix
+from loadtest.clients import Target, send
+from loadtest.playback import Trace
+from loadtest.report import Step
 
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One request. Seconds; `audio` is how long its sound lasts; `error` is None when it was served."""
-
-    surface: str
-    first: float = 0.0
-    total: float = 0.0
-    audio: float = 0.0
-    error: str | None = None
+UNITS = {"clients": "clients", "rate": "requests/s", "streams": "live streams"}
+# Requests under way that this program holds at most: a server far beyond its knee would have it fill its memory.
+MOST_UNDER_WAY = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send."""
+    """What to send. `mode` is a key of UNITS; `requests` those of one level."""
 
     url: str
-    clients: int
+    mode: str
     requests: int
-    surfaces: tuple[str, ...]
-    model: str | None
+    surfaces: tuple[Surface, ...]
+    texts: tuple[str, ...]
+    models: tuple[str | None, ...]
     voice: str | None
     timeout: float
-
-    def options(self) -> dict[str, str]:
-        """Model and voice, where they are chosen."""
-        return {key: value for key, value in (("model", self.model), ("voice", self.voice)) if value is not None}
-
-
-async def over_http(load: Load, client: httpx.AsyncClient, text: str) -> Result:
-    """One streamed WAV."""
-    start = time.perf_counter()
-    first, received = 0.0, 0
-    body = {"input": text, "response_format": "wav", **load.options()}
-    async with client.stream("POST", f"{load.url}/v1/audio/speech", json=body) as reply:
-        if reply.status_code != httpx.codes.OK:
-            await reply.aread()
-            return Result("http", error=f"HTTP {reply.status_code}")
-        rate = int(reply.headers["x-sample-rate"])
-        async for data in reply.aiter_raw():
-            received += len(data)
-            if not first and received > WAV_HEADER:
-                first = time.perf_counter() - start
-    seconds = (received - WAV_HEADER) / BYTES_PER_SAMPLE / rate
-    return Result("http", first, time.perf_counter() - start, seconds)
+    pattern: Pattern
+    burst: int
+    limit: float
+    seed: int
 
 
-async def over_websocket(load: Load, text: str) -> Result:
-    """One connection, one text, until its `done`."""
-    start = time.perf_counter()
-    first, received, rate = 0.0, 0, 1
-    address = load.url.replace("http", "ws", 1) + "/v1/audio/stream"
-    async with websockets.connect(address, open_timeout=load.timeout, compression=None) as socket_:
-        await socket_.send(json.dumps({"type": "start", "format": "pcm", **load.options()}))
-        await socket_.send(json.dumps({"type": "text", "text": text}))
-        await socket_.send(json.dumps({"type": "flush"}))
-        async for message in socket_:
-            if isinstance(message, bytes):
-                first = first or time.perf_counter() - start
-                received += len(message)
-                continue
-            event = json.loads(message)
-            if event["type"] == "ready":
-                rate = event["sample_rate"]
-            elif event["type"] == "error":
-                return Result("websocket", error=str(event["error"]["code"]))
-            elif event["type"] == "done":
-                break
-        total = time.perf_counter() - start
-    return Result("websocket", first, total, received / BYTES_PER_SAMPLE / rate)
-
-
-async def run(load: Load) -> tuple[list[Result], float]:
-    """Send everything; return the results and the seconds it took."""
-    results: list[Result] = []
-    # Taken by whichever client is free: the number of requests is bounded whatever each of them costs.
-    waiting = iter(range(load.requests))
-    limits = httpx.Limits(max_connections=load.clients)
+async def run(load: Load, level: float) -> tuple[Step, list[Trace]]:
+    """Put one level of load on the server."""
+    rng = np.random.default_rng(load.seed)
+    due = [0.0] * load.requests
+    if load.mode == "rate":
+        due = arrivals(load.pattern, level, load.requests, rng, load.burst)
+    requests = mix(due, load.surfaces, load.texts, load.models, rng)
+    traces: list[Trace] = []
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     async with httpx.AsyncClient(timeout=load.timeout, limits=limits) as client:
+        before = await report.scrape(client, load.url)
+        target = Target(load.url, load.timeout, load.voice)
+        under_way = 0
 
-        async def one_client() -> None:
-            for number in waiting:
-                surface = load.surfaces[number % len(load.surfaces)]
-                text = TEXTS[number // len(load.surfaces) % len(TEXTS)]
-                try:
-                    async with asyncio.timeout(load.timeout):
-                        call = over_http(load, client, text) if surface == "http" else over_websocket(load, text)
-                        results.append(await call)
-                except (httpx.HTTPError, websockets.WebSocketException, OSError, TimeoutError) as error:
-                    results.append(Result(surface, error=type(error).__name__))
+        async def at_its_time(index: int) -> None:
+            nonlocal under_way
+            request = requests[index]
+            await asyncio.sleep(max(0.0, request.due - target.clock()))
+            if under_way >= MOST_UNDER_WAY:
+                now = target.clock()
+                traces.append(Trace(request.surface, request.due, now, end=now, error="not sent"))
+                return
+            under_way += 1
+            traces.append(await send(target, client, request))
+            under_way -= 1
 
-        start = time.perf_counter()
-        await asyncio.gather(*(one_client() for _ in range(load.clients)))
-        return results, time.perf_counter() - start
+        # Taken by whoever is free: the number of requests is bounded whatever each of them costs.
+        waiting = iter(requests)
 
+        async def one_after_the_other(delay: float) -> None:
+            await asyncio.sleep(delay)
+            for request in waiting:
+                trace = await send(target, client, replace(request, due=target.clock()))
+                traces.append(trace)
+                if load.mode == "streams" and trace.pieces:
+                    until = trace.pieces[0].at
+                    for piece in trace.pieces:
+                        until = max(until, piece.at) + piece.seconds
+                    await asyncio.sleep(max(0.0, until - target.clock()))
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One surface's figures: percentiles by number, seconds."""
-
-    surface: str
-    served: int
-    errors: dict[str, int]
-    first: dict[int, float]
-    total: dict[int, float]
-    rtf: dict[int, float]
-    audio: float
-
-
-def summarise(surface: str, results: Sequence[Result]) -> Summary:
-    """Percentiles over the requests that were served; errors are counted apart, never as fast answers."""
-    served = [result for result in results if result.error is None]
-
-    def percentiles(values: list[float]) -> dict[int, float]:
-        return {p: float(np.percentile(values, p)) for p in PERCENTILES} if values else {}
-
-    return Summary(
-        surface=surface,
-        served=len(served),
-        errors=dict(Counter(result.error for result in results if result.error is not None)),
-        first=percentiles([result.first for result in served]),
-        total=percentiles([result.total for result in served]),
-        rtf=percentiles([result.total / result.audio for result in served if result.audio > 0]),
-        audio=sum(result.audio for result in served),
-    )
-
-
-def table(summaries: Sequence[Summary]) -> str:
-    """Milliseconds; one line a surface."""
-    heads = ["surface", "served", "errors"]
-    heads += [f"{name} p{p}" for name in ("first", "total") for p in PERCENTILES] + [f"RTF p{p}" for p in PERCENTILES]
-    lines = [heads]
-    for summary in summaries:
-        cells = [summary.surface, str(summary.served), str(sum(summary.errors.values()))]
-        for values in (summary.first, summary.total):
-            cells += [f"{values[p] * 1e3:.0f} ms" if values else "-" for p in PERCENTILES]
-        lines.append(cells + [f"{summary.rtf[p]:.3f}" if summary.rtf else "-" for p in PERCENTILES])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+        if load.mode == "rate":
+            await asyncio.gather(*(at_its_time(index) for index in range(load.requests)))
+        else:
+            # Listeners do not all come at once; those who do are what --arrivals burst is for.
+            spread = 5.0 if load.mode == "streams" else 0.0
+            delays = [float(delay) for delay in rng.uniform(0.0, spread, int(level))]
+            await asyncio.gather(*(one_after_the_other(delay) for delay in delays))
+        seconds = target.clock()
+        server = report.between(before, await report.scrape(client, load.url))
+    return report.step(level, UNITS[load.mode], traces, seconds, load.limit, server), traces
 
 
 def is_loopback(host: str) -> bool:
@@ -185,61 +115,150 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(entry[4][0]).split("%")[0]).is_loopback for entry in found)
 
 
-def machine() -> dict[str, object]:
-    """Where the clients ran. They use the same processors as a server on this machine."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "name": platform.node(),
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "cpus": usable,
-        "python": platform.python_version(),
-    }
+def _levels(text: str) -> list[float]:
+    values = [float(part) for part in text.split(",")]
+    if not all(math.isfinite(value) and 0 < value <= 10_000 for value in values):
+        raise argparse.ArgumentTypeError("levels are numbers above 0, at most 10000")
+    return values
+
+
+def _counts(text: str) -> list[float]:
+    values = _levels(text)
+    if not all(value.is_integer() and value <= 1_000 for value in values):
+        raise argparse.ArgumentTypeError("these are whole numbers from 1 to 1000")
+    return values
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="load", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--clients", type=_counts, metavar="N[,N]", help="closed loop of so many at once (default 4)")
+    modes.add_argument("--rate", type=_levels, metavar="R[,R]", help="open loop, requests a second")
+    modes.add_argument("--streams", type=_counts, metavar="N[,N]", help="live streams, played in real time")
+    parser.add_argument("--find-knee", action="store_true", help="raise the level from the (first) one given")
+    parser.add_argument("--requests", type=int, default=40, help="how many for each level (default 40, at most 100000)")
+    parser.add_argument("--arrivals", choices=get_args(Pattern), default="poisson", help="of an open loop")
+    parser.add_argument("--burst", type=int, default=8, help="how many arrive together with --arrivals burst")
+    parser.add_argument("--surface", choices=[*SURFACES, "both", "all"], default="both", help="both: http, websocket")
+    parser.add_argument("--texts", type=Path, metavar="FILE", help="a text a line, in place of those built in")
+    parser.add_argument("--long", action="store_true", help="only texts of several sentences, which can be starved")
+    parser.add_argument("--model", action="append", help="may be given several times; default: the server's")
+    parser.add_argument("--voice", help="default: the model's")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds a request may take (default 60)")
+    parser.add_argument("--limit", type=float, default=1.0, help="seconds to first audio for goodput (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same requests at the same times")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="write report.json, report.txt and report.svg")
+    parser.add_argument("--allow-remote", action="store_true", help="aim at another machine: only at one of your own")
+    return parser
+
+
+def _load(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[Load, list[float]]:
+    if not (1 <= given.requests <= 100_000 and 0 < given.timeout <= 3600 and 1 <= given.burst <= 1_000):
+        parser.error("--requests is 1 to 100000, --burst 1 to 1000, --timeout up to 3600 seconds")
+    mode = next((name for name in UNITS if getattr(given, name) is not None), "clients")
+    texts = LONG_TEXTS if given.long else TEXTS
+    if given.texts is not None:
+        try:
+            texts = tuple(line for line in given.texts.read_text(encoding="utf-8").splitlines() if line.strip())
+        except (OSError, UnicodeDecodeError) as error:
+            parser.error(f"cannot read {given.texts}: {error}")
+        if not texts:
+            parser.error(f"{given.texts} has no line with text")
+    surfaces: dict[str, tuple[Surface, ...]] = {name: (name,) for name in SURFACES}
+    surfaces |= {"both": ("http", "websocket"), "all": SURFACES}
+    load = Load(
+        url=given.url.rstrip("/"), mode=mode, requests=given.requests, surfaces=surfaces[given.surface], texts=texts,
+        models=tuple(given.model or (None,)), voice=given.voice, timeout=given.timeout, pattern=given.arrivals,
+        burst=given.burst, limit=given.limit, seed=given.seed,
+    )  # fmt: skip
+    return load, getattr(given, mode) or [4.0]
+
+
+def _measure(load: Load, levels: Sequence[float], knee: bool) -> tuple[list[Step], list[Trace], Knee | None]:
+    steps: list[Step] = []
+    last: list[Trace] = []
+
+    def measure(level: float) -> bool:
+        nonlocal last
+        done, last = asyncio.run(run(load, level))
+        steps.append(done)
+        share = "no stream of several sentences" if done.all.continuity is None else f"{done.all.continuity:.1%}"
+        print(f"{level:g} {done.unit}: continuity {share}, {done.seconds:.1f} s", file=sys.stderr)
+        return done.good
+
+    if not knee:
+        for level in levels:
+            measure(level)
+        return steps, last, None
+    most = 1_000.0 if load.mode != "rate" else 10_000.0
+    found = find_knee(measure, levels[0], whole=load.mode != "rate", most=most)
+    return sorted(steps, key=lambda each: each.level), last, found
+
+
+def _text(steps: Sequence[Step], knee: Knee | None) -> str:
+    place = report.machine()
+    lines = [f"{place['name']}: {place['system']} {place['architecture']}, {place['cpus']} CPUs"]
+    lines += [
+        f"{each.level:g} {each.unit}: {each.requests} requests, {each.all.audio:.1f} s of audio, {each.seconds:.1f} s"
+        for each in steps
+    ]
+    lines += ["", report.table(steps), "", report.views(steps)]
+    first = steps[0].all.first
+    if first:
+        for each in steps[1:]:
+            if each.all.first:
+                ratio = each.all.first[99] / first[99]
+                lines.append(f"first audio p99 at {each.level:g}: {ratio:.2f} times that at {steps[0].level:g}")
+    if knee is not None:
+        holds = "none" if knee.holds is None else f"{knee.holds:g}"
+        breaks = "none" if knee.breaks is None else f"{knee.breaks:g}"
+        lines.append(f"knee: keeps up at {holds} {steps[0].unit}, no longer at {breaks}")
+    for each in steps:
+        for group in each.surfaces:
+            lines += [f"{group.surface}: {count} x {name}" for name, count in group.errors.items()]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run and print; 0 when every request was served, 1 when some were not, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(description="Put load on a running server.")
-    parser.add_argument("--url", default="http://127.0.0.1:8000")
-    parser.add_argument("--clients", type=int, default=4, help="how many at once (default 4, at most 256)")
-    parser.add_argument("--requests", type=int, default=40, help="how many in all (default 40, at most 100000)")
-    parser.add_argument("--surface", choices=[*SURFACES, "both"], default="both")
-    parser.add_argument("--model", help="default: the server's")
-    parser.add_argument("--voice", help="default: the model's")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds a request may take (default 60)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--allow-remote", action="store_true", help="aim at another machine: only at one of your own")
+    """Run and print; 0 when every request was served, 1 when some were not, 2 for wrong usage.
+
+    A search for the knee ends with 0 when it found a level that was kept up: beyond it, requests fail.
+    """
+    parser = _parser()
     given = parser.parse_args(arguments)
-    if not (1 <= given.clients <= 256 and 1 <= given.requests <= 100_000 and 0 < given.timeout <= 3600):
-        parser.error("--clients is 1 to 256, --requests 1 to 100000, --timeout up to 3600 seconds")
-    url = given.url.rstrip("/")
-    host = urlsplit(url).hostname
-    if urlsplit(url).scheme not in ("http", "https") or host is None:
+    load, levels = _load(parser, given)
+    host = urlsplit(load.url).hostname
+    if urlsplit(load.url).scheme not in ("http", "https") or host is None:
         parser.error(f"--url must be an http:// or https:// address, not '{given.url}'")
     try:
         if not given.allow_remote and not is_loopback(host):
             parser.error(f"{host} is not this machine; --allow-remote if you may put load on it")
-        httpx.get(f"{url}/readyz", timeout=5).raise_for_status()
+        httpx.get(f"{load.url}/readyz", timeout=5).raise_for_status()
     except (OSError, httpx.HTTPError) as error:
-        print(f"load: no ready server at {url}: {error}", file=sys.stderr)
+        print(f"load: no ready server at {load.url}: {error}", file=sys.stderr)
         return 1
-    surfaces = SURFACES if given.surface == "both" else (given.surface,)
-    load = Load(url, given.clients, given.requests, surfaces, given.model, given.voice, given.timeout)
-    results, seconds = asyncio.run(run(load))
-    groups = [summarise(name, [result for result in results if result.surface == name]) for name in surfaces]
-    if given.json:
-        setup = {"clients": load.clients, "requests": load.requests, "seconds": seconds, "machine": machine()}
-        print(json.dumps(setup | {"surfaces": [asdict(group) for group in groups]}, indent=2))
-    else:
-        audio = sum(group.audio for group in groups)
-        place = machine()
-        print(f"{place['name']}: {place['system']} {place['architecture']}, {place['cpus']} CPUs")
-        print(f"{load.clients} clients, {len(results)} requests, {audio:.1f} s of audio in {seconds:.1f} s")
-        print(table(groups))
-        for group in groups:
-            for name, count in group.errors.items():
-                print(f"{group.surface}: {count} x {name}")
-    return 1 if any(group.errors for group in groups) else 0
+    steps, traces, knee = _measure(load, levels, given.find_knee)
+    result: dict[str, object] = {
+        "setup": asdict(load),
+        "machine": report.machine(),
+        "steps": [asdict(each) for each in steps],
+        "knee": None if knee is None else asdict(knee),
+    }
+    text = _text(steps, knee)
+    if given.save is not None:
+        given.save.mkdir(parents=True, exist_ok=True)
+        panels = plot.curve(steps) if len(steps) > 1 else plot.distribution(traces)
+        (given.save / "report.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+        (given.save / "report.txt").write_text(text + "\n", encoding="utf-8")
+        (given.save / "report.svg").write_text(plot.svg(panels, f"Nightingale under load: {steps[0].unit}"), "utf-8")
+    print(json.dumps(result, indent=2) if given.json else text)
+    if knee is not None:
+        return 0 if knee.holds is not None else 1
+    return 1 if any(each.all.errors for each in steps) else 0
 
 
 if __name__ == "__main__":
