@@ -183,8 +183,8 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
         )
     if settings.wyoming_port is not None and not (is_loopback(settings.wyoming_host) or settings.allow_public):
         raise SettingsError(
-            f"others reach a Wyoming server on {settings.wyoming_host}, and its protocol has no keys: set 'allow_public' "
-            "to true if that is meant"
+            f"others reach a Wyoming server on {settings.wyoming_host}, and its protocol has no keys: set "
+            "'allow_public' to true if that is meant"
         )
     app = create_app(settings, catalog)
     config = uvicorn.Config(

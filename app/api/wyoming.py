@@ -111,8 +111,17 @@ class WyomingServer:
             # The server stops. Streams' callback of asyncio would log a task that ends as cancelled.
             pass
         finally:
+            await self._close(writer)
             self._clients.discard(task)
-            writer.close()
+
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        """Close once the last event is through, but wait no longer than for any other."""
+        writer.close()
+        try:
+            async with asyncio.timeout(self._app.settings.stall_seconds):
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            writer.transport.abort()
 
 
 class _Client:
@@ -202,6 +211,8 @@ class _Client:
                     await self.send("pong", {"text": _Ping.model_validate(data).text})
                 case "synthesize" if not self._streaming:
                     text = _Text.model_validate(data).text
+                    if not text.strip():
+                        raise EmptyInputError("'text' is empty; send the text to speak.", param="text")
                     if not await self._begin(_Begin.model_validate(data), streaming=False):
                         return False
                     await self._put(messages.Text(type="text", text=text))
@@ -274,6 +285,7 @@ class _Wire:
         self.inbox: asyncio.Queue[str] = asyncio.Queue(INBOX)
         self.rate = 0
         self.samples: int | None = None
+        self.closed: int | None = None
 
     async def receive(self) -> Message:
         return {"type": "websocket.receive", "text": await self.inbox.get()}
@@ -287,7 +299,8 @@ class _Wire:
         self.samples = (self.samples or 0) + len(data) // WIDTH
 
     async def close(self, code: int = 1000, reason: str | None = None) -> None:
-        """The connection outlives an utterance."""
+        """Note it: the connection outlives an utterance."""
+        self.closed = code
 
     async def begin(self) -> None:
         """Announce the audio, once."""
@@ -324,6 +337,9 @@ class _Utterance(Connection):
         """Speak it all; False: it came to no good end."""
         logs.request_id.set(uuid.uuid4().hex)
         await self.serve()
+        if self._streaming and not self._answered and self.wire.closed == 1000:
+            # A stream of nothing is one that has no audio.
+            await self._end()
         return self._answered
 
     async def _begin(self) -> None:

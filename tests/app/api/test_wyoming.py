@@ -1,0 +1,305 @@
+"""Wyoming over a real socket: events, what ends a connection, and what stops when."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+TWO = "Hello there, everybody. This is the second sentence."
+LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
+
+
+@dataclass
+class Event:
+    type: str
+    data: dict[str, Any]
+    payload: bytes
+
+
+class Client:
+    """A bare client, for what the real one does not do."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.file = self.socket.makefile("rb")
+
+    def send(self, kind: str, **data: object) -> None:
+        body = json.dumps(data).encode() if data else b""
+        header = {"type": kind, "version": "1.0", **({"data_length": len(body)} if body else {})}
+        self.socket.sendall(json.dumps(header).encode() + b"\n" + body)
+
+    def read(self) -> Event | None:
+        line = self.file.readline()
+        if not line:
+            return None
+        header = json.loads(line)
+        data = json.loads(self.file.read(header.get("data_length", 0)) or b"{}")
+        return Event(header["type"], data, self.file.read(header.get("payload_length", 0)))
+
+    def until(self, kind: str) -> list[Event]:
+        events = []
+        while (event := self.read()) is not None:
+            events.append(event)
+            if event.type == kind:
+                return events
+        raise AssertionError(f"no {kind} after {[each.type for each in events]}, {events[-1:]}")
+
+    def rest(self) -> list[str]:
+        kinds = []
+        try:
+            while (event := self.read()) is not None:
+                kinds.append(event.type)
+        except ConnectionResetError:
+            pass  # it had sent what nobody read
+        return kinds
+
+    def close(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+
+@contextmanager
+def connected(port: int) -> Iterator[Client]:
+    client = Client(port)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def tone_server(start_server: Any) -> Any:
+    """A server that listens for Wyoming, and its port."""
+    port = free_port()
+    return start_server(wyoming_port=port, max_input_characters=2_000), port
+
+
+def audio(events: list[Event]) -> bytes:
+    return b"".join(event.payload for event in events if event.type == "audio-chunk")
+
+
+def reference(server: Any, text: str) -> bytes:
+    body = {"input": text, "response_format": "pcm"}
+    return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
+
+
+def error_of(client: Client) -> dict[str, Any]:
+    event = client.read()
+    assert event is not None
+    assert event.type == "error"
+    assert client.rest() == []
+    return event.data
+
+
+def test_synthesize_again_and_again_on_one_connection(tone_server: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        for text in (TWO, "Another one."):
+            client.send("synthesize", text=text)
+            events = client.until("audio-stop")
+            kinds = [event.type for event in events]
+            assert kinds[0] == "audio-start"
+            assert set(kinds[1:-1]) == {"audio-chunk"}
+            assert events[0].data == {"rate": 24_000, "width": 2, "channels": 1, "timestamp": 0}
+            assert audio(events) == reference(server, text)
+            assert events[-1].data["timestamp"] == len(audio(events)) // 48
+            sent = 0
+            for event in events[1:-1]:
+                assert event.data["timestamp"] == sent // 48
+                sent += len(event.payload)
+        client.send("ping", text="still there?")
+        assert client.until("pong")[-1].data == {"text": "still there?"}
+
+
+def test_a_stream_is_spoken_sentence_by_sentence(tone_server: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize-start", voice={"name": "steady"})
+        for start in range(0, 30, 5):
+            client.send("synthesize-chunk", text=TWO[start : start + 5])
+        # The first sentence is heard before the second one is there.
+        first = client.until("audio-chunk")
+        assert [event.type for event in first] == ["audio-start", "audio-chunk"]
+        client.send("synthesize-chunk", text=TWO[30:])
+        client.send("synthesize", text=TWO)  # as Home Assistant does, for servers without streams
+        client.send("synthesize-stop")
+        events = first + client.until("synthesize-stopped")
+        assert [event.type for event in events[-2:]] == ["audio-stop", "synthesize-stopped"]
+        assert len(audio(events)) == pytest.approx(len(reference(server, TWO)), rel=0.02)
+        client.send("synthesize", text="And now without a stream.")
+        assert audio(client.until("audio-stop")) == reference(server, "And now without a stream.")
+    assert sum("second sentence" in text for text in server.tone.begun) == 2  # the stream and the reference
+
+
+def test_a_language_model_s_text_is_cleaned(tone_server: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize-start")
+        client.send("synthesize-chunk", text="**Hello** there, everybody. \U0001f600")
+        client.send("synthesize-stop")
+        client.until("synthesize-stopped")
+    assert not any("*" in text for text in server.tone.begun)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\U0001f600"])
+def test_a_stream_with_nothing_to_say_has_no_audio(tone_server: Any, text: str) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize-start")
+        client.send("synthesize-chunk", text=text)
+        client.send("synthesize-stop")
+        assert [event.type for event in client.until("synthesize-stopped")] == ["synthesize-stopped"]
+        client.send("ping")
+        assert client.until("pong")
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_turn(tone_server: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        for text in ("The first.", "The second, longer.", "The third of them."):
+            client.send("synthesize", text=text)
+        heard = [audio(client.until("audio-stop")) for _ in range(3)]
+    assert heard == [reference(server, text) for text in ("The first.", "The second, longer.", "The third of them.")]
+
+
+def test_pings_are_answered_while_it_speaks(tone_server: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize", text="Held up.", voice={"name": "gated"})
+        client.send("ping")
+        assert [event.type for event in client.until("pong")] == ["pong"]
+        server.tone.gate.set()
+        assert audio(client.until("audio-stop"))
+
+
+def test_info_names_the_voices(tone_server: Any) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.send("describe")
+        data = client.until("info")[-1].data
+    (program,) = data["tts"]
+    assert program["supports_synthesize_streaming"] is True
+    assert "steady" in [voice["name"] for voice in program["voices"]]
+    assert program["voices"][0]["languages"] == ["en-US"]
+    assert data["asr"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"not json\n", "protocol_error"),
+        (b"[]\n", "protocol_error"),
+        (b"{}\n", "protocol_error"),
+        (b'{"type": 5}\n', "protocol_error"),
+        (b'{"type": "describe", "data": []}x\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": -1}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": "9"}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": true}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": 1e9}\n', "protocol_error"),
+        (b'{"type": "describe", "data_length": 4000000000}\n', "body_too_large"),
+        (b'{"type": "describe", "payload_length": 4000000000}\n', "body_too_large"),
+        (b'{"type": "describe", "data_length": 2}\n[]', "protocol_error"),
+        (b'{"type": "ping", "data_length": 2}\n{x', "protocol_error"),
+        (b'{"a":' * 5_000 + b"\n", "protocol_error"),
+        (b"\xff\xfe\n", "protocol_error"),
+        (b"x" * 200_000, "body_too_large"),
+        (b'{"type": "synthesize"}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": 5}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": "steady"}}\n', "protocol_error"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": {"name": "nobody"}}}\n', "unknown_voice"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": {"name": "no/body"}}}\n', "model_not_found"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": {"language": "xx"}}}\n', "unsupported_language"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "text_format": "ssml"}}\n', "invalid_request"),
+        (b'{"type": "synthesize", "data": {"text": " "}}\n', "empty_input"),
+        (b'{"type": "synthesize", "data": {"text": "?!"}}\n', "nothing_to_speak"),
+        (b'{"type": "synthesize", "data": {"text": "Hi", "voice": {"name": "broken"}}}\n', "model_failed"),
+        (b'{"type": "synthesize", "data": {"text": "' + b"a" * 2_001 + b'"}}\n', "text_too_long"),
+        (b'{"type": "synthesize-chunk", "data": {"text": "Hi"}}\n', "protocol_error"),
+        (b'{"type": "synthesize-stop"}\n', "protocol_error"),
+        (b'{"type": "synthesize-start"}\n{"type": "synthesize-start"}\n', "protocol_error"),
+    ],
+)
+def test_what_cannot_be_served_ends_with_an_error(tone_server: Any, sent: bytes, code: str) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.socket.sendall(sent)
+        data = error_of(client)
+        assert data["code"] == code
+        assert data["text"]
+
+
+def test_events_without_a_meaning_here_are_dropped(tone_server: Any) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.socket.sendall(b'{"type": "select-program", "data": {"name": "nightingale"}}\n')
+        client.socket.sendall(b'{"type": "audio-chunk", "data_length": 2, "payload_length": 4}\n{}\x00\x01\x02\x03')
+        client.send("ping")
+        assert client.until("pong")
+
+
+def test_a_stream_too_long_is_refused_while_it_comes(tone_server: Any) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize-start")
+        with pytest.raises((AssertionError, OSError)):
+            for _ in range(10_000):
+                client.send("synthesize-chunk", text="and on and on, " * 20)
+            client.until("synthesize-stopped")
+
+
+def test_a_client_that_leaves_stops_its_own_work(tone_server: Any, wait_until: Any) -> None:
+    server, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize", text=LONG, voice={"name": "gated"})
+        assert wait_until(lambda: server.tone.begun)
+    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    server.tone.gate.set()
+    time.sleep(0.1)
+    assert len(server.tone.computed) <= 1
+
+
+def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, wait_until: Any) -> None:
+    port = free_port()
+    server = start_server(wyoming_port=port, stall_seconds=1.0, max_input_characters=20_000)
+    with connected(port) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.send("synthesize", text=LONG * 30)
+        assert wait_until(lambda: server.tone.begun)
+        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 30)
+        assert len(server.tone.begun) < 300
+
+
+def test_silence_closes(start_server: Any) -> None:
+    port = free_port()
+    start_server(wyoming_port=port, idle_seconds=0.3)
+    with connected(port) as client:
+        assert error_of(client)["code"] == "idle_timeout"
+    with connected(port) as client:
+        client.send("synthesize-start")
+        assert error_of(client)["code"] == "idle_timeout"
+
+
+def test_more_clients_than_streams_are_refused(start_server: Any) -> None:
+    port = free_port()
+    start_server(wyoming_port=port, max_streams=2)
+    with connected(port) as first, connected(port) as second:
+        for client in (first, second):
+            client.send("ping")
+            client.until("pong")
+        with connected(port) as third:
+            assert error_of(third)["code"] == "overloaded"
+        first.send("ping")
+        assert first.until("pong")
