@@ -10,7 +10,9 @@ PARITY := .venv-parity
 PARITY_PY := $(PARITY)/bin/python
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
-REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 torchaudio==2.11.0 \
+# torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
+APART := apart
+REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 \
 	resemble-perth==1.0.1
 
 # The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides. Looked for once,
@@ -104,5 +106,6 @@ $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) -r configs/lock/parity.txt
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps $(REFERENCE)
+	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@

@@ -18,37 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-CONFIG: dict[str, Any] = {
-    "hidden_dim": 512,
-    "style_dim": 128,
-    "n_layer": 3,
-    "max_dur": 50,
-    "n_token": 178,
-    "n_mels": 80,
-    "dim_in": 64,
-    "text_encoder_kernel_size": 5,
-    "dropout": 0.2,
-    "multispeaker": True,
-    "max_conv_dim": 512,
-    "plbert": {
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 2048,
-        "max_position_embeddings": 512,
-        "num_hidden_layers": 12,
-        "dropout": 0.1,
-    },
-    "istftnet": {
-        "upsample_rates": [10, 6],
-        "upsample_kernel_sizes": [20, 12],
-        "upsample_initial_channel": 512,
-        "resblock_kernel_sizes": [3, 7, 11],
-        "resblock_dilation_sizes": [[1, 3, 5]] * 3,
-        "gen_istft_n_fft": 20,
-        "gen_istft_hop_size": 5,
-    },
-    "vocab": {chr(0x100 + i): i for i in range(1, 178)},
-}
+from loadtest.official import KOKORO
+
 FRAMES_PER_TOKEN = 4
 
 
@@ -75,7 +46,7 @@ class Reference(torch.nn.Module):
         from transformers import AlbertConfig
 
         istftnet, modules = import_reference()
-        c = CONFIG
+        c = KOKORO
         torch.manual_seed(seed)
         self.bert = modules.CustomAlbert(AlbertConfig(vocab_size=c["n_token"], **c["plbert"]))
         self.bert_encoder = torch.nn.Linear(768, 512)
@@ -98,7 +69,7 @@ class Reference(torch.nn.Module):
         """The decoder with the reference's own STFT that avoids complex numbers, which ONNX cannot express."""
         istftnet, _ = import_reference()
         decoder: torch.nn.Module = istftnet.Decoder(
-            dim_in=512, style_dim=128, dim_out=80, disable_complex=True, **CONFIG["istftnet"]
+            dim_in=512, style_dim=128, dim_out=80, disable_complex=True, **KOKORO["istftnet"]
         )
         decoder.load_state_dict(self.decoder.state_dict(), strict=False)
         return decoder.eval()
@@ -124,7 +95,7 @@ class Reference(torch.nn.Module):
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(CONFIG))
+        (folder / "config.json").write_text(json.dumps(KOKORO))
         state = {k: v.contiguous() for k, v in self.state_dict().items() if ".norm." not in k}
         save_file(state, folder / "model.safetensors")
         style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5

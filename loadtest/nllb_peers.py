@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from loadtest.official import NLLB
 from models.backend import cpu_count, device_name, limit_cache, memory, mx, on_cpu  # before torch: BLAS order
 from models.nllb import search
 from models.nllb.config import NllbConfig
@@ -38,17 +39,6 @@ from models.nllb.stages import Stages
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights, shapes
 
-CONFIG: dict[str, Any] = {
-    "vocab_size": 256206,
-    "d_model": 1024,
-    "encoder_layers": 12,
-    "decoder_layers": 12,
-    "encoder_attention_heads": 16,
-    "decoder_attention_heads": 16,
-    "encoder_ffn_dim": 4096,
-    "decoder_ffn_dim": 4096,
-    "max_position_embeddings": 1024,
-}
 ENGLISH, FRENCH, END = 256047, 256057, 2
 
 Run = Callable[[list[list[int]]], int]
@@ -83,7 +73,7 @@ class Ours:
     """This project's network, with the whole vocabulary or a shortlist's number of tokens. `plain`: no own kernels."""
 
     def __init__(self, arrays: dict[str, mx.array], options: argparse.Namespace, *, plain: bool = False) -> None:
-        self.network = Nllb(NllbConfig(**CONFIG))
+        self.network = Nllb(NllbConfig(**NLLB))
         self.network.fused = self.network.fused and not plain
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, arrays, "random", dtype)
@@ -127,7 +117,7 @@ def pytorch(arrays: dict[str, mx.array], options: argparse.Namespace) -> tuple[A
     device = "cuda" if not on_cpu() and torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if options.dtype == "bfloat16" and device == "cuda" else torch.float32
     with torch.device("meta"):
-        model = M2M100ForConditionalGeneration(M2M100Config(**CONFIG))
+        model = M2M100ForConditionalGeneration(M2M100Config(**NLLB))
     state = {name: torch.from_numpy(np.array(array, copy=False)) for name, array in arrays.items()}
     tied = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     state |= dict.fromkeys(tied, state["model.shared.weight"])
@@ -162,7 +152,7 @@ def ctranslate2(model: Any, folder: Path, options: argparse.Namespace) -> Run:
     from ctranslate2.converters.transformers import M2M100Loader
 
     spec = M2M100Loader().get_model_spec(model)
-    names = [f"t{k}" for k in range(CONFIG["vocab_size"])]
+    names = [f"t{k}" for k in range(NLLB["vocab_size"])]
     names[:4] = ["<s>", "<pad>", "</s>", "<unk>"]
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
@@ -248,7 +238,7 @@ def main() -> None:
     options = parser.parse_args()
     limit_cache(4 << 30)
     left_out = set(options.without.split(","))
-    arrays = random_arrays(NllbConfig(**CONFIG))
+    arrays = random_arrays(NllbConfig(**NLLB))
     model = Ours(arrays, options)
     peers: dict[str, Run] = {"nightingale": model}
     if model.network.fused and "plain" not in left_out:

@@ -21,11 +21,12 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from loadtest.official import KOKORO
 from models.backend import mx
 from models.contract import ModelSpec
 from models.kokoro.pipeline import KokoroSynthesizer, load
@@ -41,32 +42,6 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(600)]
 
 CURVES, WAVEFORM = 1e-4, 1e-3
 
-# The official config.json, without what only training reads.
-OFFICIAL: dict[str, Any] = {
-    "hidden_dim": 512,
-    "style_dim": 128,
-    "n_layer": 3,
-    "max_dur": 50,
-    "n_token": 178,
-    "text_encoder_kernel_size": 5,
-    "plbert": {
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 2048,
-        "max_position_embeddings": 512,
-        "num_hidden_layers": 12,
-        "dropout": 0.1,
-    },
-    "istftnet": {
-        "upsample_rates": [10, 6],
-        "upsample_kernel_sizes": [20, 12],
-        "upsample_initial_channel": 512,
-        "resblock_kernel_sizes": [3, 7, 11],
-        "resblock_dilation_sizes": [[1, 3, 5], [1, 3, 5], [1, 3, 5]],
-        "gen_istft_n_fft": 20,
-        "gen_istft_hop_size": 5,
-    },
-}
 # Phonemes, and speeds: long inputs are spoken fast, to bound the time of two processors.
 INPUTS = [
     *((n, 1.0) for n in (1, 2, 3, 4, 5, 7, 9, 12, 14, 17, 21, 26, 30)),
@@ -83,7 +58,7 @@ def reference() -> Iterator[Reference]:
 
     threads = torch.get_num_threads()
     torch.manual_seed(0)
-    found = Reference(OFFICIAL)
+    found = Reference(KOKORO)
     found.randomise(seed=1)
     yield found
     torch.set_num_threads(threads)
@@ -96,7 +71,7 @@ def ours(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Koko
 
     folder: Path = tmp_path_factory.mktemp("official")
     vocab = json.loads((HOUSE / "config.json").read_text(encoding="utf-8"))["vocab"]
-    (folder / "config.json").write_text(json.dumps({**OFFICIAL, "vocab": vocab}), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({**KOKORO, "vocab": vocab}), encoding="utf-8")
     state = reference.official()
     assert 80e6 < sum(array.numel() for part in state.values() for array in part.values()) < 84e6
     torch.save(state, folder / "kokoro-v1_0.pth")

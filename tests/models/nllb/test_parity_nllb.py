@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from loadtest.official import NLLB
 from models.backend import mx
 from models.checkpoint import read_arrays
 from models.nllb import search
@@ -32,19 +33,6 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(2400)]
 
 RELATIVE = 1e-4
 
-# What the official config.json says of the network.
-OFFICIAL: dict[str, Any] = {
-    "vocab_size": 256206,
-    "d_model": 1024,
-    "encoder_layers": 12,
-    "decoder_layers": 12,
-    "encoder_attention_heads": 16,
-    "decoder_attention_heads": 16,
-    "encoder_ffn_dim": 4096,
-    "decoder_ffn_dim": 4096,
-    "max_position_embeddings": 1024,
-    "scale_embedding": True,
-}
 PAIRS = [(256047, 256057), (256057, 256042), (256200, 256047), (256161, 256079), (256011, 256068)]
 LIMIT, BEAMS = 9, 4
 
@@ -88,7 +76,7 @@ class Ours:
 def reference() -> Reference:
     from tests.models.nllb.reference import Reference
 
-    return Reference(OFFICIAL, seed=1)
+    return Reference(NLLB, seed=1)
 
 
 @pytest.fixture(scope="module")

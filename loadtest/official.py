@@ -1,0 +1,52 @@
+"""What the official config.json files say of the networks, for benchmarks and parity at full size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# hexgrad/Kokoro-82M, with a vocabulary of as many symbols.
+KOKORO: dict[str, Any] = {
+    "hidden_dim": 512,
+    "style_dim": 128,
+    "n_layer": 3,
+    "max_dur": 50,
+    "n_token": 178,
+    "n_mels": 80,
+    "dim_in": 64,
+    "text_encoder_kernel_size": 5,
+    "dropout": 0.2,
+    "multispeaker": True,
+    "max_conv_dim": 512,
+    "plbert": {
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "intermediate_size": 2048,
+        "max_position_embeddings": 512,
+        "num_hidden_layers": 12,
+        "dropout": 0.1,
+    },
+    "istftnet": {
+        "upsample_rates": [10, 6],
+        "upsample_kernel_sizes": [20, 12],
+        "upsample_initial_channel": 512,
+        "resblock_kernel_sizes": [3, 7, 11],
+        "resblock_dilation_sizes": [[1, 3, 5]] * 3,
+        "gen_istft_n_fft": 20,
+        "gen_istft_hop_size": 5,
+    },
+    "vocab": {chr(0x100 + i): i for i in range(1, 178)},
+}
+
+# facebook/nllb-200-distilled-600M.
+NLLB: dict[str, Any] = {
+    "vocab_size": 256206,
+    "d_model": 1024,
+    "encoder_layers": 12,
+    "decoder_layers": 12,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "encoder_ffn_dim": 4096,
+    "decoder_ffn_dim": 4096,
+    "max_position_embeddings": 1024,
+    "scale_embedding": True,
+}
