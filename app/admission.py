@@ -122,7 +122,7 @@ class Admission:
 
     def charge(self, who: Client | None, characters: int, now: float | None = None) -> None:
         """Take `characters` from the quota of `who` at `now` (monotonic), or raise QuotaExceededError."""
-        if who is None or not who.characters_per_minute:
+        if who is None or not who.characters_per_minute or not characters:
             return
         now = time.monotonic() if now is None else now
         size = float(who.characters_per_minute)

@@ -58,6 +58,16 @@ def test_characters_are_counted_by_key() -> None:
     admission.charge(ada, 10, 10.0)
 
 
+def test_nothing_is_free_even_for_who_is_in_debt() -> None:
+    admission, ada = Admission(), Client("ada", characters_per_minute=60)
+    admission.charge(ada, 90, 0.0)
+    # Told how long the debt lasts, a client would come back too early with what it has to say.
+    admission.charge(ada, 0, 0.0)
+    with pytest.raises(QuotaExceededError) as caught:
+        admission.charge(ada, 20, 0.0)
+    assert caught.value.headers()["retry-after"] == "50"
+
+
 def test_a_changed_quota_holds_at_once() -> None:
     admission = Admission()
     admission.charge(Client("ada", characters_per_minute=600), 10, 0.0)
