@@ -23,8 +23,8 @@ from elevenlabs import VoiceSettings
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
 
-# The SDK reads a property that websockets has renamed.
-pytestmark = pytest.mark.filterwarnings("ignore:ConnectionClosed.code is deprecated:DeprecationWarning")
+# The SDK reads properties that websockets has renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:ConnectionClosed.(code|reason) is deprecated:DeprecationWarning")
 
 TEXT = "The weather is fine today, and the train leaves in the morning. Please open the window and close the door."
 CHUNK = 65_536
@@ -210,8 +210,9 @@ def test_errors_are_the_sdks(client: ElevenLabs) -> None:
     assert "slt" in caught.value.body["detail"]["message"]
     with pytest.raises(ApiError) as caught:
         list(client.text_to_speech.convert_realtime("nobody", text=iter(["Hello."]), output_format="pcm_24000"))
+    # Its body is our message, or the close reason when the socket is closed before the SDK's first word.
     assert caught.value.status_code == 1008
-    assert caught.value.body["error"] == "voice_not_found"
+    assert "nobody" in str(caught.value.body)
 
 
 def test_voices_are_listed(client: ElevenLabs) -> None:

@@ -3,8 +3,8 @@
 A word's characters share its time evenly, and what stands between two words (spaces, punctuation, markup) the time
 between them. Where a model does not say when its words are spoken, the characters of a sentence share its time evenly;
 of a sentence that comes in several pieces, whose length is not known before the last, the earlier pieces take
-CHARACTERS_PER_SECOND. Every character of the text is in exactly one piece's alignment, in order, and the times of a
-piece run from its start to its end without a gap.
+CHARACTERS_PER_SECOND. Every character of the text is in exactly one piece's alignment, in order, and ends where the
+next one begins; the last one of a piece ends with it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class Aligner:
             corners.append((max(self._with_space(chunk.char_end), corners[-1][0]), end))
         elif not self._timed:
             # The sentence's last piece must have a character left.
-            most = max(min(chunk.char_end, len(self._text)) - 1, self._cursor)
-            corners.append((min(self._cursor + round(chunk.duration * CHARACTERS_PER_SECOND), most), end))
+            begun = corners[-1][0]
+            most = max(min(chunk.char_end, len(self._text)) - 1, begun)
+            corners.append((min(begun + round(chunk.duration * CHARACTERS_PER_SECOND), most), end))
         return self._between(corners, end)
 
     def finish(self) -> Alignment:

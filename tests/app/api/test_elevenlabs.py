@@ -159,13 +159,25 @@ def test_other_refusals_have_it_too(server: Any) -> None:
     assert httpx.get(server.url + "/v1/text-to-speech/a/b").json()["detail"]["status"] == "not_found"
 
 
-def test_a_failure_in_the_middle_breaks_the_connection(server: Any) -> None:
+@pytest.mark.parametrize("path", ["/stream", "/stream/with-timestamps"])
+def test_a_failure_in_the_middle_breaks_the_connection(server: Any, path: str) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
-        post(server, "breaks_second", "/stream")
-    server.tone.begun.clear()
-    # Nothing was sent yet of what is sent whole, and it says so: but its status went out with nothing else.
-    with pytest.raises(httpx.RemoteProtocolError):
-        post(server, "breaks_second", "/stream/with-timestamps")
+        post(server, "breaks_second", path)
+
+
+def test_what_is_sent_whole_fails_whole(server: Any) -> None:
+    reply = post(server, "breaks_second", "/with-timestamps")
+    assert (reply.status_code, reply.json()["detail"]["status"]) == (500, "model_failed")
+
+
+def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any) -> None:
+    long = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
+    for path in ("/stream", "/with-timestamps", "/stream/with-timestamps"):
+        server.tone.begun.clear()
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}/v1/text-to-speech/gated{path}", json={"text": long}, timeout=0.3)
+        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+        assert 1 <= len(server.tone.begun) <= 3
 
 
 def test_counted_by_surface(server: Any) -> None:
