@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,6 +93,49 @@ def test_sigterm_finishes_streams_and_refuses_new_ones(tmp_path: Path) -> None:
         assert refused.headers["retry-after"]
         listener.join(20)
         assert received == [expected]
+        assert server.popen.wait(10) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_sigterm_lets_a_socket_speak_what_it_was_sent(tmp_path: Path) -> None:
+    texts = ("This is the first sentence. Here comes the second one.", "This is another set.")
+
+    def spoken(socket: ClientConnection) -> tuple[bytes, list[str]]:
+        """All audio, and the types of the messages after it, to the close."""
+        audio, types = b"", []
+        with pytest.raises(ConnectionClosed):
+            while True:
+                message = socket.recv(timeout=20)
+                if isinstance(message, bytes):
+                    audio += message
+                elif (kind := json.loads(message)["type"]) not in ("ready", "chunk"):
+                    types.append(kind)
+        return audio, types
+
+    with process(tmp_path) as server:
+        address = server.url.replace("http", "ws", 1) + "/v1/audio/stream"
+        with connect(address) as calm, connect(address) as drained:
+            for socket, voice in ((calm, "steady"), (drained, "slow")):
+                socket.send(json.dumps({"type": "start", "voice": voice}))
+                for text in texts:
+                    socket.send(json.dumps({"type": "text", "text": text}))
+                    socket.send(json.dumps({"type": "flush"}))
+            calm.send(json.dumps({"type": "end"}))
+            expected, _ = spoken(calm)
+            while "tts_active_streams 1.0" not in httpx.get(server.url + "/metrics").text:
+                time.sleep(0.01)
+            server.popen.send_signal(signal.SIGTERM)
+            while httpx.get(server.url + "/readyz").status_code == 200:
+                time.sleep(0.01)
+            # Who comes now is sent elsewhere; who was there hears all of it.
+            with connect(address) as late:
+                assert json.loads(late.recv(timeout=5))["error"]["code"] == "draining"
+                assert spoken(late) == (b"", [])
+                assert late.close_code == 1012
+            audio, types = spoken(drained)
+            assert audio == expected
+            assert types == ["done", "done", "error"]
+            assert drained.close_code == 1012
         assert server.popen.wait(10) == 0
         assert "Traceback" not in server.log.read_text()
 
