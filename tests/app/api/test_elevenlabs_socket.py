@@ -229,6 +229,30 @@ def test_silence_ends_the_socket(server: Any, multi: bool) -> None:
         assert closed(socket) == 1008
 
 
+@pytest.mark.parametrize("multi", [False, True])
+def test_a_client_that_waits_for_its_speech_is_not_silent(server: Any, wait_until: Any, multi: bool) -> None:
+    with session(server, "gated", multi=multi, query="&inactivity_timeout=0.2") as socket:
+        send(socket, text="Hello.", flush=True)
+        with pytest.raises(TimeoutError):
+            socket.recv(timeout=0.7)
+        server.tone.gate.set()
+        assert characters([receive(socket)]) == "Hello."
+
+
+def test_drained_sockets_speak_what_they_were_told(start_server: Any, wait_until: Any, tone: Any) -> None:
+    running = start_server(tone=tone, drain_seconds=10)
+    with session(running, "gated") as socket:
+        send(socket, text=TWO)
+        assert wait_until(lambda: tone.begun)
+        running.server.config.app.state.services.speech.drain()
+        tone.gate.set()
+        messages = [receive(socket) for _ in range(4)]
+        assert characters(messages[:2]) == TWO
+        assert messages[2]["isFinal"]
+        assert messages[3]["error"] == "draining"
+        assert closed(socket) == 1012
+
+
 def test_a_text_that_cannot_be_spoken_ends_its_context_only(server: Any) -> None:
     with session(server, multi=True) as socket:
         send(socket, text="Hello [pause:99999s] there.", context_id="bad", flush=True)
