@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -101,9 +102,18 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def house_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def wyoming_port() -> int:
+    """Where `house_server` listens for Wyoming's clients."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def house_server(tmp_path_factory: pytest.TempPathFactory, wyoming_port: int) -> Iterator[str]:
     """Base URL of a warm server process with the bundled models, one for the whole run."""
-    with serve(tmp_path_factory.mktemp("server"), NIGHTINGALE_PRELOAD="phrasebook") as url:
+    arguments = ("--wyoming-port", str(wyoming_port))
+    with serve(tmp_path_factory.mktemp("server"), *arguments, NIGHTINGALE_PRELOAD="phrasebook") as url:
         yield url
 
 

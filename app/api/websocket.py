@@ -112,9 +112,12 @@ class Connection:
             pass
         finally:
             listening.cancel()
-            await self._drop()
-            if admitted:
-                self._app.speech.release()
+            try:
+                await self._drop()
+            finally:
+                # Also where this is cancelled while it ends.
+                if admitted:
+                    self._app.speech.release()
 
     async def _begin(self) -> None:
         """What is done before anything is heard: nothing, since `start` says how to speak."""

@@ -271,6 +271,15 @@ def test_a_client_that_leaves_stops_its_own_work(tone_server: Any, wait_until: A
     assert len(server.tone.computed) <= 1
 
 
+def test_clients_that_leave_as_it_ends_give_their_slots_back(tone_server: Any, wait_until: Any) -> None:
+    server, port = tone_server
+    for _ in range(30):
+        with connected(port) as client:
+            client.send("synthesize", text="Hi.")
+            client.until("audio-stop")
+    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+
+
 def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, wait_until: Any) -> None:
     port = free_port()
     server = start_server(wyoming_port=port, stall_seconds=1.0, max_input_characters=20_000)
