@@ -25,7 +25,7 @@ from models.chatterbox.reference.conditioning import ReferenceEncoder, check_con
 from models.chatterbox.s3gen import vocoder_weights
 from models.chatterbox.s3gen import weights as flow_weights
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.streaming import Prompt, SpeechStreamer
+from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3 import weights as t3_weights
@@ -238,12 +238,12 @@ class ChatterboxSynthesizer:
             yield from warm.decoder_steps(self._decoder, self._voice)
             yield from warm.flow_steps(self._flow)
             yield from warm.vocoder_steps(self._streamers.values())
-        for first in (True, False):
+        for first in (True,) if on_cpu() else (True, False):
             yield f"sentence first={first}", partial(self._warm_sentence, first)
 
     def _warm_sentence(self, first: bool) -> None:
-        """A sentence of as many tokens as make two chunks."""
+        """A sentence of two chunks, the second a short one."""
         request = SpeechRequest("Warm.", "", BUILT_IN, first=first)
-        most = sum(self._streamers[first].schedule[:2])
+        most = self._streamers[first].schedule[0] + LOOKAHEAD + 2
         for _ in self._stream(request, Timeline(), lambda: False, limit=most, exact=True):
             pass
