@@ -369,4 +369,4 @@ def test_subtitles_have_no_events(server: Any) -> None:
     error = post(server, response_format="srt", stream_format="sse").json()["error"]
     assert error["code"] == "unsupported_format"
     error = post(server, response_format="ass").json()["error"]
-    assert error["message"].endswith("aac, and srt or vtt.")
+    assert error["message"].endswith("alaw, and srt or vtt.")
