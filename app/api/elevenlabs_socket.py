@@ -19,7 +19,7 @@ import base64
 import logging
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ from starlette.websockets import WebSocketDisconnect
 from app import metrics
 from app.api.alignment import Aligner, Alignment
 from app.api.elevenlabs import as_eleven
-from app.api.elevenlabs_text import ScheduledText
+from app.api.elevenlabs_text import Context, Turn
 from app.api.elevenlabs_wire import (
     SocketAlignment,
     SocketError,
@@ -57,7 +57,7 @@ from app.errors import (
     TextTooLongError,
     UnsupportedFormatError,
 )
-from app.pipeline import Speaker, SpeechStream, SpokenChunk
+from app.pipeline import Speaker, SpokenChunk
 from app.speech import SpeechOptions
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -86,37 +86,6 @@ class _ClosedError(Exception):
     """The socket is closed, by either side."""
 
 
-@dataclass(slots=True)
-class _Turn:
-    """The text between two flushes."""
-
-    stream: SpeechStream
-    aligner: Aligner
-    characters: int = 0
-    dropped: bool = False
-
-
-class _Context:
-    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput) -> None:
-        self.name = name
-        self.speaker = speaker
-        config = message.generation_config
-        self.text = ScheduledText(speaker.language, None if config is None else config.chunk_length_schedule)
-        self.active_at = time.monotonic()
-        # Unbounded by type, bounded by MAX_TURNS. None: no more follow.
-        self.turns: asyncio.Queue[_Turn | None] = asyncio.Queue()
-        # What is being written, and what is being spoken; they may be the same.
-        self.open: _Turn | None = None
-        self.current: _Turn | None = None
-        self.unfinished = 0
-        self.speaking: asyncio.Task[None] | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether the client waits for what it flushed."""
-        return self.unfinished > (self.open is not None)
-
-
 @router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
 async def stream_input(socket: WebSocket, voice_id: str) -> None:
     """One text, as it is written."""
@@ -140,9 +109,9 @@ class _Connection:
         self._options = SocketOptions()
         self._output = parse_output(self._options.output_format)
         self._speaker: Speaker | None = None
-        self._contexts: dict[str | None, _Context] = {}
+        self._contexts: dict[str | None, Context] = {}
         # Closed by the client, and still speaking.
-        self._leaving: list[_Context] = []
+        self._leaving: list[Context] = []
         self._ending = False
         self._farewell: ServiceError | None = None
         self._inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX)
@@ -277,19 +246,19 @@ class _Connection:
         if message.flush:
             self._flush(context)
 
-    def _open(self, name: str | None, message: SocketInput) -> _Context:
+    def _open(self, name: str | None, message: SocketInput) -> Context:
         if self._speaker is None:
             raise RuntimeError("a context was opened before its voice was known")
         if len(self._contexts) >= MAX_CONTEXTS:
             raise ProtocolError(f"{MAX_CONTEXTS} contexts are open already; close one first.")
         if len(self._all()) >= MAX_SPEAKING:
             raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
-        context = _Context(name, replace(self._speaker, speed=speed_of(message.voice_settings)), message)
+        context = Context(name, replace(self._speaker, speed=speed_of(message.voice_settings)), message)
         context.speaking = asyncio.create_task(self._speak_all(context))
         self._contexts[name] = context
         return context
 
-    def _hear(self, context: _Context, text: str, *, trigger: bool) -> None:
+    def _hear(self, context: Context, text: str, *, trigger: bool) -> None:
         held = len(context.text.held) + (context.open.characters if context.open is not None else 0)
         limit = self._app.settings.max_input_characters
         if held + len(text) > limit:
@@ -298,7 +267,7 @@ class _Connection:
             )
         self._feed(context, context.text.feed(text, trigger=trigger))
 
-    def _feed(self, context: _Context, pieces: list[str]) -> None:
+    def _feed(self, context: Context, pieces: list[str]) -> None:
         for piece in pieces:
             turn = context.open
             if turn is None:
@@ -309,7 +278,7 @@ class _Connection:
                 speaker = context.speaker
                 labels = metrics.Labels(speaker.model, "elevenlabs", True)
                 stream = self._app.speech.stream(speaker, Timeline(), labels)
-                turn = context.open = _Turn(stream, Aligner(timed=speaker.synthesizer.reads == "phonemes"))
+                turn = context.open = Turn(stream, Aligner(timed=speaker.synthesizer.reads == "phonemes"))
                 context.unfinished += 1
                 context.turns.put_nowait(turn)
             turn.aligner.feed(piece)
@@ -317,13 +286,13 @@ class _Connection:
                 turn.stream.feed(piece, turn.characters)
             turn.characters += len(piece)
 
-    def _flush(self, context: _Context) -> None:
+    def _flush(self, context: Context) -> None:
         self._feed(context, context.text.flush())
         if context.open is not None:
             context.open.stream.finish()
             context.open = None
 
-    def _close_context(self, context: _Context) -> None:
+    def _close_context(self, context: Context) -> None:
         """No more text comes; what was flushed is spoken, the rest is not."""
         del self._contexts[context.name]
         self._leaving.append(context)
@@ -376,7 +345,7 @@ class _Connection:
 
     # Speech.
 
-    async def _speak_all(self, context: _Context) -> None:
+    async def _speak_all(self, context: Context) -> None:
         """Speak what a context has in turn, then say that it ends. Raises what ends the socket."""
         try:
             while (turn := await context.turns.get()) is not None:
@@ -391,7 +360,7 @@ class _Connection:
             await self._tell(error, context.name)
         await self._say_final(context)
 
-    async def _speak(self, context: _Context, turn: _Turn) -> None:
+    async def _speak(self, context: Context, turn: Turn) -> None:
         stream = turn.stream
         encoder = make_encoder(self._output.format, stream.speaker.synthesizer.sample_rate, self._output.rate)
         outcome: metrics.Outcome = "cancelled"
@@ -430,12 +399,12 @@ class _Connection:
                 return await asyncio.to_thread(encoder.finish)
             return await asyncio.to_thread(encoder.encode, chunk.pcm)
 
-    async def _say_final(self, context: _Context, before: asyncio.Task[None] | None = None) -> None:
+    async def _say_final(self, context: Context, before: asyncio.Task[None] | None = None) -> None:
         if before is not None:
             await asyncio.wait({before})
         await self._send(SocketOutput(isFinal=True, contextId=context.name))
 
-    def _all(self) -> list[_Context]:
+    def _all(self) -> list[Context]:
         return [*self._contexts.values(), *self._leaving]
 
     def _collect(self) -> None:
@@ -451,7 +420,7 @@ class _Connection:
             self._active_at = time.monotonic()
             context.speaking.result()
 
-    async def _drop(self, context: _Context) -> None:
+    async def _drop(self, context: Context) -> None:
         """Stop speaking; when this returns nothing of the context is sent any more."""
         if context.speaking is not None:
             context.speaking.cancel()
@@ -459,7 +428,7 @@ class _Connection:
         self._release(context)
 
     @staticmethod
-    def _release(context: _Context) -> None:
+    def _release(context: Context) -> None:
         for turn in (context.current, context.open):
             if turn is not None:
                 turn.stream.close("cancelled")
@@ -484,7 +453,7 @@ class _Connection:
         message = str(told.body()["message"])
         await self._send(SocketError(message=message, error=told.code, code=told.close_code, contextId=context))
 
-    async def _send_audio(self, context: _Context, data: bytes, alignment: Alignment, since: float) -> None:
+    async def _send_audio(self, context: Context, data: bytes, alignment: Alignment, since: float) -> None:
         times = _in_milliseconds(alignment, since) if alignment.text else None
         for piece in list(frames(data, PIECE)) or [b""]:
             audio = base64.b64encode(piece).decode("ascii")

@@ -1,4 +1,4 @@
-"""When text that arrives in fragments is spoken, on ElevenLabs' sockets.
+"""When text that arrives in fragments is spoken, on ElevenLabs' sockets, and what one context of theirs holds.
 
 A whole sentence is spoken at once, whatever the `chunk_length_schedule`: these models read sentence by sentence, and
 waiting for more would only cost time. The schedule says how much of an unfinished sentence may pile up: from then on it
@@ -8,8 +8,14 @@ clause; `flush` does.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from app.api.alignment import Aligner
+from app.api.elevenlabs_wire import SocketInput
+from app.pipeline import Speaker, SpeechStream
 from app.text.llm.clauses import ClauseCutter
 from app.text.stream import SentenceBuffer
 
@@ -53,3 +59,36 @@ class ScheduledText:
     def _is_enough(self, trigger: bool) -> bool:
         enough = self._schedule[min(self._spoken, len(self._schedule) - 1)]
         return len(self._buffer.held) >= (min(enough, TRIGGER) if trigger else enough)
+
+
+@dataclass(slots=True)
+class Turn:
+    """The text between two flushes."""
+
+    stream: SpeechStream
+    aligner: Aligner
+    characters: int = 0
+    dropped: bool = False
+
+
+class Context:
+    """What is said in one breath: its voice, what is written of it, and what speaks it."""
+
+    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput) -> None:
+        self.name = name
+        self.speaker = speaker
+        config = message.generation_config
+        self.text = ScheduledText(speaker.language, None if config is None else config.chunk_length_schedule)
+        self.active_at = time.monotonic()
+        # Unbounded by type, bounded by MAX_TURNS. None: no more follow.
+        self.turns: asyncio.Queue[Turn | None] = asyncio.Queue()
+        # What is being written, and what is being spoken; they may be the same.
+        self.open: Turn | None = None
+        self.current: Turn | None = None
+        self.unfinished = 0
+        self.speaking: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the client waits for what it flushed."""
+        return self.unfinished > (self.open is not None)
