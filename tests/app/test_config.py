@@ -97,3 +97,8 @@ def test_data_directory_of_each_platform() -> None:
     assert default_data_dir(HOME | {"XDG_DATA_HOME": "/data"}, "linux") == Path("/data/nightingale")
     assert default_data_dir(HOME | {"XDG_DATA_HOME": "data"}, "linux").is_relative_to("/home/somebody")
     assert default_data_dir(HOME, "darwin") == Path("/home/somebody/Library/Application Support/nightingale")
+
+
+def test_origins_are_a_list_too() -> None:
+    environ = HOME | {"NIGHTINGALE_CORS_ORIGINS": "https://a.example, HTTP://B.example:8080"}
+    assert load_settings(None, environ).cors_origins == ("https://a.example", "http://b.example:8080")
