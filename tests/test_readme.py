@@ -107,7 +107,7 @@ def test_table_of_settings_is_the_settings():
         if name == "data_dir":
             continue
         expected = (
-            "none" if default in (None, ()) else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+            "none" if default in (None, (), "") else f"`{str(default).lower() if isinstance(default, bool) else default}`"
         )
         if isinstance(default, float):
             expected = f"`{default:g}`"
