@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load fake-checkpoints wheel clean
+.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -49,7 +49,7 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
 test: dev ## run the tests
-	$(PY) -m pytest -m "not parity" $(ARGS)
+	$(PY) -m pytest -m "not parity and not faults" $(ARGS)
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -75,6 +75,9 @@ translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2,
 
 load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
+
+faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
+	$(PY) -m pytest tests/faults $(ARGS)
 
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)

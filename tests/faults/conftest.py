@@ -1,0 +1,240 @@
+"""A server process to be mistreated, a witness who must not notice, and what must be as before afterwards.
+
+Every fault runs inside `undisturbed`: meanwhile two other clients listen, and what they hear is compared with what they
+heard when nobody else was there. Afterwards no stream, no task and no descriptor may be left of the fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.sync.client import connect
+
+START_SECONDS = 240
+# A machine of two cores may be busy with other things.
+PATIENCE = 30
+TEXT = (
+    "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
+    "The office closes at six."
+)
+# What allocators and libraries may keep of the faults, in bytes: MLX's arrays and its cache, bounded by
+# `mlx_cache_bytes`, are not counted.
+MEMORY = 96 << 20
+# Short enough that a test may wait for them.
+CHOICES = {
+    "NIGHTINGALE_PRELOAD": "phrasebook",
+    "NIGHTINGALE_IDLE_SECONDS": "20",
+    "NIGHTINGALE_STALL_SECONDS": "3",
+}
+
+
+@dataclass
+class Server:
+    """A process under test."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    data: Path
+
+    @property
+    def address(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        return str(parts.hostname), int(parts.port or 0)
+
+    @property
+    def socket_url(self) -> str:
+        return self.url.replace("http", "ws", 1) + "/v1/audio/stream"
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    @staticmethod
+    def memory(gauges: dict[str, float]) -> float:
+        """Resident bytes that are not MLX's."""
+        mlx = gauges["tts_mlx_active_memory_bytes"] + gauges["tts_mlx_cache_memory_bytes"]
+        return gauges["process_resident_memory_bytes"] - mlx
+
+    def gauges(self) -> dict[str, float]:
+        """Every sample without labels that /metrics has."""
+        text = httpx.get(f"{self.url}/metrics", timeout=PATIENCE).text
+        families = text_string_to_metric_families(text)
+        return {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
+
+
+def wait_until(holds: Callable[[], bool], what: Callable[[], str], seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.05)
+
+
+@contextmanager
+def launch(folder: Path, port: int = 0, **environment: str) -> Iterator[Server]:
+    """A ready server of `server.py`, killed in the end if the test did not end it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"server-{time.monotonic_ns()}.log"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
+    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("server.py")), str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=clean,
+        )
+    try:
+        found: list[str] = []
+
+        def up() -> bool:
+            assert process.poll() is None, log.read_text()
+            found[:] = re.findall(r"running on (http://[\d.]+:\d+)", log.read_text())
+            return bool(found) and httpx.get(f"{found[0]}/readyz", timeout=PATIENCE).status_code == 200
+
+        wait_until(up, log.read_text, START_SECONDS)
+        yield Server(found[0], process, log, folder / "data")
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def by_socket(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
+    """The audio of `text` over the WebSocket."""
+    audio = bytearray()
+    with connect(server.socket_url, compression=None, open_timeout=PATIENCE, max_size=None) as socket:
+        socket.send(json.dumps({"type": "start", "format": "pcm", "seed": seed}))
+        socket.send(json.dumps({"type": "text", "text": text}))
+        socket.send(json.dumps({"type": "end"}))
+        for message in socket:
+            if isinstance(message, bytes):
+                audio += message
+            else:
+                assert json.loads(message)["type"] != "error", message
+    return bytes(audio)
+
+
+def by_http(server: Server, seed: int = 7, text: str = TEXT) -> bytes:
+    """The same over HTTP."""
+    body = {"input": text, "response_format": "pcm", "seed": seed}
+    return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=60).raise_for_status().content
+
+
+class Listeners:
+    """Clients that do nothing wrong, one a surface, in threads of their own."""
+
+    def __init__(self, server: Server) -> None:
+        self.heard: dict[str, bytes] = {}
+        self.failed: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._listen, args=(ask, server), daemon=True) for ask in (by_socket, by_http)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _listen(self, ask: Callable[[Server], bytes], server: Server) -> None:
+        try:
+            self.heard[ask.__name__] = ask(server)
+        except Exception as error:
+            self.failed.append(error)
+
+    def wait(self) -> dict[str, bytes]:
+        for thread in self._threads:
+            thread.join(60)
+        assert not self.failed, self.failed
+        return self.heard
+
+
+@pytest.fixture(scope="session")
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that the faults happen to; it must survive them all."""
+    with launch(tmp_path_factory.mktemp("faults"), **CHOICES) as server:
+        yield server
+        assert server.process.poll() is None, server.log.read_text()[-5_000:]
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0
+        log = server.log.read_text()
+        for never in ("Exception in ASGI", "never retrieved", "was destroyed but it is pending"):
+            assert never not in log, log[-20_000:]
+
+
+@pytest.fixture(scope="session")
+def undisturbed_audio(victim: Server) -> dict[str, bytes]:
+    """What the listeners hear when nothing is wrong."""
+    heard = Listeners(victim).wait()
+    assert len(heard["by_socket"]) > 24_000 * 2 * 4
+    assert heard == {ask.__name__: ask(victim) for ask in (by_socket, by_http)}
+    return heard
+
+
+@pytest.fixture(scope="session")
+def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, float]:
+    """Gauges of the server when nobody is there, after everything was used once."""
+    wait_until(lambda: victim.gauges()["tts_active_streams"] == 0, lambda: "streams are left")
+    # A connection that was just closed may still be counted.
+    found = [victim.gauges() for _ in range(5)]
+    return {name: min(gauges[name] for gauges in found) for name in found[0]}
+
+
+Undisturbed = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: dict[str, float]) -> Undisturbed:
+    """`with undisturbed(): fault` checks what must hold during the fault, and after it."""
+
+    @contextmanager
+    def watch() -> Iterator[None]:
+        listeners = Listeners(victim)
+        yield
+        assert listeners.wait() == undisturbed_audio
+        now: dict[str, float] = {}
+
+        def rests() -> bool:
+            now.update(victim.gauges())
+            return (
+                now["tts_active_streams"] == 0
+                and now["faults_tasks"] <= at_rest["faults_tasks"]
+                and now["process_open_fds"] <= at_rest["process_open_fds"]
+            )
+
+        names = ("tts_active_streams", "faults_tasks", "process_open_fds")
+        wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in names]))
+        assert victim.memory(now) < victim.memory(at_rest) + MEMORY
+        assert httpx.get(f"{victim.url}/livez", timeout=PATIENCE).status_code == 200
+        assert httpx.get(f"{victim.url}/readyz", timeout=PATIENCE).status_code == 200
+
+    return watch
+
+
+@pytest.fixture(scope="session")
+def run_server() -> Callable[..., AbstractContextManager[Server]]:
+    """`run_server(folder, port, **environment)`: another server, for faults that it does not survive."""
+    return launch
+
+
+@pytest.fixture(scope="session")
+def listen() -> Callable[[Server], Listeners]:
+    """`listen(server)`: start the listeners; `.wait()` for what they heard."""
+    return Listeners
+
+
+@pytest.fixture(autouse=True)
+def _time_to_start(request: pytest.FixtureRequest) -> None:
+    """The test that happens to start a server gets the time that takes."""
+    request.node.add_marker(pytest.mark.timeout(START_SECONDS + 600))

@@ -1,0 +1,408 @@
+"""Clients that leave at every point, send rubbish, or are slow: the others hear what they would have heard."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+LONG = "The garden behind the house is small. In spring the old apple tree is full of flowers. " * 8
+TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
+
+
+class Wire:
+    """A TCP connection, spoken byte by byte."""
+
+    def __init__(self, victim: Any, *, small: bool = False) -> None:
+        self.socket = socket.socket()
+        if small:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(30)
+        self.socket.connect(victim.address)
+        self.host = f"{victim.address[0]}:{victim.address[1]}"
+        self._buffer = b""
+
+    def leave(self, *, reset: bool = False) -> None:
+        """Close: with FIN, or with RST as when a process is killed or a cable cut."""
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def read_until(self, mark: bytes) -> bytes:
+        while mark not in self._buffer:
+            data = self.socket.recv(65_536)
+            if not data:
+                raise EOFError
+            self._buffer += data
+        head, _, self._buffer = self._buffer.partition(mark)
+        return head
+
+    def _take(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            data = self.socket.recv(65_536)
+            if not data:
+                raise EOFError
+            self._buffer += data
+        found, self._buffer = self._buffer[:count], self._buffer[count:]
+        return found
+
+    def handshake(self) -> None:
+        self.send(upgrade(self.socket.getpeername()))
+        assert b" 101 " in self.read_until(b"\r\n\r\n")
+
+    def frame(self) -> tuple[int, bytes]:
+        """The next frame of the server's: opcode and payload."""
+        first, size = self._take(2)
+        if size == 126:
+            (size,) = struct.unpack(">H", self._take(2))
+        elif size == 127:
+            (size,) = struct.unpack(">Q", self._take(8))
+        return first & 0x0F, self._take(size)
+
+    def until(self, kind: str) -> None:
+        """Read to the message of that type, or to the first binary one."""
+        while True:
+            opcode, payload = self.frame()
+            if (opcode == BINARY and kind == "audio") or (opcode == TEXT and json.loads(payload)["type"] == kind):
+                return
+
+    def say(self, message: dict[str, Any]) -> None:
+        self.send(frame(json.dumps(message).encode()))
+
+    def closed_with(self) -> int | None:
+        """The close code that the server ends with; None when it just hangs up."""
+        try:
+            while True:
+                opcode, payload = self.frame()
+                if opcode == CLOSE:
+                    return int(struct.unpack(">H", payload[:2])[0]) if payload else 1005
+        except (EOFError, ConnectionError):
+            return None
+
+
+def upgrade(address: tuple[str, int]) -> bytes:
+    """The request that begins a WebSocket (RFC 6455, section 4.1)."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    return (
+        f"GET /v1/audio/stream HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+
+
+def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
+    """A client's frame (RFC 6455, section 5.2)."""
+    first = (0x80 if fin else 0) | reserved << 4 | opcode
+    bit = 0x80 if masked else 0
+    if len(payload) < 126:
+        head = struct.pack("BB", first, bit | len(payload))
+    else:
+        head = struct.pack(">BBH", first, bit | 126, len(payload))
+    mask = b"\x01\x02\x03\x04" if masked else b""
+    body = bytes(byte ^ mask[index % 4] for index, byte in enumerate(payload)) if masked else payload
+    return head + mask + body
+
+
+START = {"type": "start", "format": "pcm", "seed": 3}
+
+
+def socket_steps(wire: Wire) -> Iterator[str]:
+    """A session on the WebSocket, step by step: between any two the client may be gone."""
+    yield "connected"
+    request = upgrade(wire.socket.getpeername())
+    wire.send(request[:40])
+    yield "half a handshake"
+    wire.send(request[40:])
+    yield "handshake not read"
+    wire.read_until(b"\r\n\r\n")
+    yield "shaken hands"
+    start = frame(json.dumps(START).encode())
+    wire.send(start[:1])
+    yield "half a header"
+    wire.send(start[1:20])
+    yield "half a payload"
+    wire.send(start[20:])
+    yield "start not answered"
+    wire.until("ready")
+    yield "ready"
+    text = json.dumps({"type": "text", "text": LONG}).encode()
+    wire.send(frame(text[:50], fin=False))
+    yield "half a message"
+    wire.send(frame(text[50:], CONTINUATION))
+    yield "text sent"
+    wire.say({"type": "flush"})
+    yield "flushed"
+    wire.until("chunk")
+    yield "before the first audio"
+    wire.until("audio")
+    yield "first audio"
+    wire.socket.recv(10)
+    yield "in the middle of a frame"
+    wire.say({"type": "cancel"})
+    yield "cancelled"
+    wire.say({"type": "text", "text": "Hello world."})
+    wire.say({"type": "end"})
+    yield "ended"
+    wire.send(frame(struct.pack(">H", 1000), CLOSE))
+    yield "closed, answer not read"
+
+
+def http_steps(path: str, body: bytes, kind: str = "application/json") -> Callable[[Wire], Iterator[str]]:
+    """A POST, step by step."""
+
+    def steps(wire: Wire) -> Iterator[str]:
+        yield "connected"
+        wire.send(f"POST {path} HT".encode())
+        yield "half a request line"
+        wire.send(f"TP/1.1\r\nHost: {wire.host}\r\nContent-Type: {kind}\r\nContent-Le".encode())
+        yield "half a header"
+        wire.send(f"ngth: {len(body)}\r\n\r\n".encode())
+        yield "no body"
+        wire.send(body[: len(body) // 2])
+        yield "half a body"
+        wire.send(body[len(body) // 2 :])
+        yield "not answered"
+        wire.read_until(b"\r\n\r\n")
+        yield "status read"
+        wire.socket.recv(1000)
+        yield "some of the answer"
+
+    return steps
+
+
+def speech(**more: object) -> bytes:
+    return json.dumps({"input": LONG, "seed": 3, **more}).encode()
+
+
+UPLOAD = (
+    b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nAda\r\n--x\r\nContent-Disposition: form-data; '
+    b'name="audio_sample"; filename="a.wav"\r\n\r\n' + bytes(200_000) + b"\r\n--x--\r\n"
+)
+PROTOCOLS: dict[str, Callable[[Wire], Iterator[str]]] = {
+    "websocket": socket_steps,
+    "speech": http_steps("/v1/audio/speech", speech(response_format="wav")),
+    "opus": http_steps("/v1/audio/speech", speech(response_format="opus")),
+    "sse": http_steps("/v1/audio/speech", speech(stream_format="sse", response_format="pcm")),
+    "translate": http_steps("/v1/translate", b'{"text": "Hello world.", "target": "fr", "model": "phrasebook"}'),
+    "upload": http_steps("/v1/audio/voices", UPLOAD, "multipart/form-data; boundary=x"),
+}
+
+
+def leave_everywhere(victim: Any, protocol: str, *, reset: bool) -> int:
+    """Walk the protocol as far as each of its points, and leave there; returns the number of points."""
+    points = 0
+    while True:
+        wire = Wire(victim)
+        reached = 0
+        # The server may end its side first, after an error: that is a point, too.
+        with contextlib.suppress(EOFError, ConnectionError):
+            for _ in PROTOCOLS[protocol](wire):
+                reached += 1
+                if reached > points:
+                    break
+        wire.leave(reset=reset)
+        if reached <= points:
+            return points
+        points = reached
+
+
+POINTS = {name: 17 if name == "websocket" else 8 for name in PROTOCOLS}
+
+
+def test_clients_killed_at_every_point(victim: Any, undisturbed: Any) -> None:
+    with undisturbed():
+        points = {protocol: leave_everywhere(victim, protocol, reset=True) for protocol in PROTOCOLS}
+    assert points == POINTS
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_leaving_at_every_point_again_and_again(victim: Any, undisturbed: Any, protocol: str, reset: bool) -> None:
+    with undisturbed():
+        for _ in range(5):
+            assert leave_everywhere(victim, protocol, reset=reset) == POINTS[protocol]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crowd_leaves_at_random(victim: Any, undisturbed: Any, seed: int) -> None:
+    def one(number: int) -> None:
+        rng = random.Random(seed * 1_000 + number)
+        wire = Wire(victim)
+        with contextlib.suppress(EOFError, ConnectionError):
+            steps = PROTOCOLS[rng.choice(list(PROTOCOLS))](wire)
+            for _ in range(rng.randrange(1, 18)):
+                next(steps, None)
+                time.sleep(rng.random() * 0.05)
+        wire.leave(reset=rng.random() < 0.5)
+
+    with undisturbed(), ThreadPoolExecutor(12) as crowd:
+        list(crowd.map(one, range(200)))
+
+
+HEAD = json.dumps(START).encode()
+# What a frame must not be, and the close codes that say so; None: the server may just hang up.
+GARBAGE: dict[str, tuple[bytes, set[int | None]]] = {
+    "not masked": (frame(HEAD, masked=False), {1002, None}),
+    "reserved bits": (frame(HEAD, reserved=4), {1002, None}),
+    "reserved opcode": (frame(HEAD, 5), {1002, None}),
+    "reserved control opcode": (frame(b"", 11), {1002, None}),
+    "not UTF-8": (frame(b'{"type": "\xff\xfe"}'), {1007, None}),
+    "continuation of nothing": (frame(HEAD, CONTINUATION), {1002, None}),
+    "two beginnings": (frame(HEAD[:9], fin=False) + frame(HEAD), {1002, None}),
+    "long ping": (frame(bytes(126), PING), {1002, None}),
+    "ping in pieces": (frame(b"", PING, fin=False), {1002, None}),
+    "close of one byte": (frame(b"\x03", CLOSE), {1002, None}),
+    "close with a code that is not one": (frame(struct.pack(">H", 999), CLOSE), {1002, None}),
+    "longer than memory": (b"\x81\xff" + struct.pack(">Q", 1 << 62) + b"1234", {1009, 1002, None}),
+    "negative length": (b"\x81\xff" + struct.pack(">Q", 1 << 63) + b"1234", {1009, 1002, None}),
+    "random bytes": (random.Random(5).randbytes(4_000), {1002, 1007, 1008, 1009, None}),
+    "binary": (frame(HEAD, BINARY), {1008}),
+    "not JSON": (frame(b"{"), {1008}),
+    "deep JSON": (frame(b"[" * 60_000), {1008}),
+    "another HTTP request": (b"GET / HTTP/1.1\r\n\r\n" * 3, {1002, None}),
+}
+
+
+@pytest.mark.parametrize(
+    "started", [pytest.param(False, id="new"), pytest.param(True, id="speaking", marks=pytest.mark.faults)]
+)
+def test_garbage_frames_end_their_own_connection(victim: Any, undisturbed: Any, started: bool) -> None:
+    with undisturbed():
+        for name, (rubbish, codes) in GARBAGE.items():
+            wire = Wire(victim)
+            wire.handshake()
+            if started:
+                wire.say(START)
+                wire.say({"type": "text", "text": LONG})
+                wire.until("audio")
+            # A server that hung up in the middle of it has answered, too.
+            with contextlib.suppress(ConnectionError):
+                wire.send(rubbish)
+            assert wire.closed_with() in codes, name
+            wire.leave()
+
+
+def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
+    done = threading.Event()
+
+    def drip(data: bytes) -> None:
+        wire = Wire(victim)
+        with contextlib.suppress(OSError):
+            for index in range(len(data)):
+                if done.wait(0.02):
+                    break
+                wire.send(data[index : index + 1])
+        wire.leave(reset=True)
+
+    def sip(request: bytes) -> None:
+        wire = Wire(victim, small=True)
+        wire.send(request)
+        with contextlib.suppress(OSError):
+            while not done.wait(0.05) and wire.socket.recv(16):
+                pass
+        wire.leave(reset=True)
+
+    def post(body: bytes) -> bytes:
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    def unread_socket() -> None:
+        wire = Wire(victim, small=True)
+        wire.handshake()
+        wire.say(START)
+        for _ in range(4):
+            wire.say({"type": "text", "text": LONG})
+            wire.say({"type": "flush"})
+        done.wait()
+        wire.leave(reset=True)
+
+    slow: Sequence[threading.Thread] = [
+        threading.Thread(target=drip, args=(post(speech()),)),
+        threading.Thread(target=drip, args=(upgrade(victim.address),)),
+        threading.Thread(target=sip, args=(post(speech(response_format="wav")),)),
+        threading.Thread(target=sip, args=(post(speech(response_format="pcm", stream_format="sse")),)),
+        threading.Thread(target=unread_socket),
+    ]
+    try:
+        with undisturbed():
+            for thread in slow:
+                thread.start()
+            # They are there for as long as the listeners are, and longer than the server lets a write wait.
+            done.wait(4)
+            done.set()
+            for thread in slow:
+                thread.join()
+    finally:
+        done.set()
+
+
+def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:
+    """A method, a path and what goes with them, of which something is wrong."""
+    speech_path = "/v1/audio/speech"
+    wrong: list[Any] = [None, True, -1, 1e308, [], {}, "\x00", "x" * 300, "🦜" * 50, ["a"], {"id": 5}]
+    headers = {"content-type": "application/json"}
+    kind = rng.randrange(8)
+    if kind == 0:
+        return "POST", speech_path, {"content": rng.randbytes(rng.randrange(200)), "headers": headers}
+    if kind == 1:
+        return "POST", speech_path, {"json": {"input": rng.choice([*wrong[:6], " ", "\n"]), "voice": "slt"}}
+    if kind == 2:
+        field = rng.choice(["voice", "model", "speed", "seed", "response_format", "stream_format", "lang", "nonsense"])
+        value = rng.choice(wrong[1:]) if field != "nonsense" else 1
+        return "POST", speech_path, {"json": {"input": "Hello.", field: value, "sample_rate": -1}}
+    if kind == 3:
+        nested = "[" * rng.randrange(1, 50_000)
+        return "POST", rng.choice([speech_path, "/v1/translate"]), {"content": nested, "headers": headers}
+    if kind == 4:
+        return rng.choice(["PUT", "DELETE", "PATCH", "GET"]), speech_path, {}
+    if kind == 5:
+        return "GET", "/x" + "".join(rng.choice("abc/%.~") for _ in range(rng.randrange(1, 60))) + "%00zz", {}
+    if kind == 6:
+        name = rng.choice(["..%2f..%2fetc%2fpasswd", "voice_0", "%00", "a" * 500, "%ff"])
+        return rng.choice(["GET", "DELETE"]), f"/v1/audio/voices/{name}", {}
+    return (
+        "POST",
+        "/v1/translate",
+        {"json": {"text": rng.choice(wrong), "target": rng.choice(wrong), "model": "phrasebook"}},
+    )
+
+
+def send_bad_requests(victim: Any, count: int) -> None:
+    def some(seed: int) -> None:
+        rng = random.Random(seed)
+        with httpx.Client(base_url=victim.url, timeout=60) as client:
+            for _ in range(count // 4):
+                method, path, more = bad_request(rng)
+                reply = client.request(method, path, **more)
+                assert 400 <= reply.status_code < 500, (method, path, more, reply.status_code, reply.text[:300])
+                assert reply.json(), (method, path)
+
+    with ThreadPoolExecutor(4) as senders:
+        list(senders.map(some, range(4)))
+
+
+def test_bad_requests(victim: Any, undisturbed: Any) -> None:
+    with undisturbed():
+        send_bad_requests(victim, 300)
+
+
+@pytest.mark.faults
+def test_ten_thousand_bad_requests(victim: Any, undisturbed: Any) -> None:
+    with undisturbed():
+        send_bad_requests(victim, 10_000)

@@ -1,0 +1,32 @@
+"""schemathesis: requests made from the OpenAPI description, valid and not; no answer may contradict it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.faults
+
+# Of each kind of request for each operation.
+EXAMPLES = 40
+
+
+def test_the_openapi_description_holds(victim: Any, undisturbed: Any, tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).with_name("schemathesis")), "run", f"{victim.url}/openapi.json",
+        "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        "--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES), "--seed", "1",
+        "--request-timeout", "60", "--no-color", "--generation-database", "none",
+        # Models that are not on this machine answer 503, which is right.
+        "--exclude-path-regex", "^/(metrics|livez|readyz)$",
+    ]  # fmt: skip
+    with undisturbed():
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=900, check=False, cwd=tmp_path, env={**os.environ}
+        )
+        assert done.returncode == 0, done.stdout[-15_000:] + done.stderr[-2_000:]
