@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterator
 
+import httpx
 import numpy as np
 import pytest
 import soundfile
@@ -24,10 +26,12 @@ SENTENCES = ["Please open the window and close the door.", "She has lived in the
 
 
 @pytest.fixture
-def client(server: str) -> DeepgramClient:
+def client(server: str) -> Iterator[DeepgramClient]:
     live = server.replace("http", "ws", 1)
     environment = DeepgramClientEnvironment(base=server, production=live, agent=live, agent_rest=server)
-    return DeepgramClient(api_key="none", environment=environment)
+    # The SDK closes no client of its own making.
+    with httpx.Client(timeout=60) as connections:
+        yield DeepgramClient(api_key="none", environment=environment, httpx_client=connections)
 
 
 def share_found(heard: str, said: str) -> float:
