@@ -55,10 +55,10 @@ def nightingale(folder: Path, options: argparse.Namespace) -> tuple[str, Figures
     start = time.perf_counter()
     model = load(spec)
     loaded = time.perf_counter()
-    model.warm(lambda step: print(f"  {step.name}: {step.seconds:.2f} s", file=sys.stderr))
-    print(
-        f"nightingale: loaded in {loaded - start:.1f} s, warm in {time.perf_counter() - loaded:.1f} s", file=sys.stderr
-    )
+    print(f"nightingale: loaded in {loaded - start:.1f} s", file=sys.stderr)
+    if options.warm:
+        model.warm(lambda step: print(f"  {step.name}: {step.seconds:.2f} s", file=sys.stderr))
+        print(f"nightingale: warm in {time.perf_counter() - loaded:.1f} s", file=sys.stderr)
     sampling = Sampling()
     figures: Figures = {row: [] for row in ROWS}
     for run in range(options.runs + 1):
@@ -80,6 +80,8 @@ def nightingale(folder: Path, options: argparse.Namespace) -> tuple[str, Figures
         if run:
             for row, value in (("t3", t3), ("whole", whole), ("first", first), ("s3gen", s3gen)):
                 figures[row].append(value * 1e3)
+        # A run that is cut short has said this much; the first compiles what it needs.
+        print(f"  run {run}: t3 {t3 * 1e3:.2f}, whole {whole * 1e3:.0f}, first {first * 1e3:.0f} ms", file=sys.stderr)
     use = memory()
     print(f"  memory {use.active / 1e9:.2f} GB, at most {use.peak / 1e9:.2f} GB", file=sys.stderr)
     return device_name(), figures
@@ -185,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bits", type=int, choices=[0, 4, 8], default=0)
     parser.add_argument("--cache-bits", type=int, choices=[0, 4, 8], default=0)
     parser.add_argument("--steps", type=int, default=0, help="of the flow; 0: the model's own")
+    parser.add_argument("--warm", action="store_true", help="every shape first, as the server does, and say how long")
     parser.add_argument("--without", default="", help="peers to leave out")
     parser.add_argument("--checkpoint", type=Path, help="of random weights; made anew if it is not there")
     parser.add_argument("--json", type=Path)
