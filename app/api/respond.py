@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -128,12 +129,34 @@ def install(
         headers = None if request_id is None else {"x-request-id": request_id}
         return error_response(refusal, headers, path=request.url.path)
 
+    _describe_errors(app)
     app.add_exception_handler(ServiceError, on_service_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_crash)
     app.add_middleware(BodyLimit, limit=max_body_bytes, uploads=uploads or {})
     app.user_middleware[:0] = [Middleware(RequestId), *guards]
+
+
+def _describe_errors(app: FastAPI) -> None:
+    """Say in the OpenAPI description which errors there are: FastAPI's own 422 is never sent."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            for operations in generate()["paths"].values():
+                for operation in operations.values():
+                    answers = operation["responses"]
+                    answers.pop("422", None)
+                    for status, blame in (("4XX", "The request cannot be served as it is"), ("5XX", "Not now")):
+                        described = {
+                            "description": f"{blame}; `message` says why.",
+                            "content": {"application/json": {}},
+                        }
+                        answers.setdefault(status, described)
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 # Asked every few seconds by machines: their lines would bury the others.

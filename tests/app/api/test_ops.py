@@ -178,3 +178,11 @@ def test_probes_answer_during_synthesis(server: Any, wait_until: Any) -> None:
     for path in ("/livez", "/readyz", "/metrics"):
         assert httpx.get(server.url + path).status_code == 200
     assert time.perf_counter() - start < 1
+
+
+def test_the_description_names_the_errors_that_are_sent(server: Any) -> None:
+    paths = httpx.get(server.url + "/openapi.json").json()["paths"]
+    for operations in paths.values():
+        for operation in operations.values():
+            assert {"4XX", "5XX"} <= operation["responses"].keys()
+            assert "422" not in operation["responses"]
