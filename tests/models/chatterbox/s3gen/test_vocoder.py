@@ -120,14 +120,3 @@ def test_warming_runs_the_shape(known: int, monkeypatch: pytest.MonkeyPatch) -> 
     carried = Carried(mx.zeros((1, known * 480)), mx.zeros((1, 1), dtype=mx.uint32)) if known else None
     speak(vocoder, mel, carried=carried)
     assert shapes[0] == shapes[1]
-
-
-def test_compiled_as_on_a_gpu() -> None:
-    """The whole network is one compiled function there, with and without what is carried."""
-    plain, compiled = Vocoder(naive.lowered(), padded=True), Vocoder(naive.lowered(), padded=True)
-    compiled._run = mx.compile(compiled.network.__call__)
-    mel = naive.mel(40)
-    before = speak(plain, mel)
-    for carried in (None, Carried(before.source[:, : 13 * 480], before.turns[:, 13:14])):
-        expected = np.array(speak(plain, mel, carried=carried).pcm)
-        assert distance(speak(compiled, mel, carried=carried).pcm, expected) < TOLERANCE
