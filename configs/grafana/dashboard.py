@@ -219,7 +219,9 @@ def panels() -> list[dict[str, Any]]:
         about="From a client's going to the model thread's being free of its work.",
     )
     turn = {"{{model}}": f"max by (model) (tts_longest_turn_seconds{{{OF_MODEL}}})"}
-    board.graph("Longest turn of a model", turn, width=24, about="What another model's first audio may wait for.")
+    board.graph("Longest turn of a model", turn, about="What another model's first audio may wait for.")
+    load = {"{{instance}}": f"tts_predicted_load{{{HERE}}}"}
+    board.graph("Predicted load", load, unit="short", about="Of the model thread, by the streams that are speaking.")
 
     board.row("Continuity")
     per_surface = (
