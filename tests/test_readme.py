@@ -106,9 +106,8 @@ def test_table_of_settings_is_the_settings():
         default = Settings.model_fields[name].default
         if name == "data_dir":
             continue
-        expected = (
-            "none" if default in (None, (), "") else f"`{str(default).lower() if isinstance(default, bool) else default}`"
-        )
+        shape = str(default).lower() if isinstance(default, bool) else default
+        expected = "none" if default in (None, (), "") else f"`{shape}`"
         if isinstance(default, float):
             expected = f"`{default:g}`"
         assert shown == expected, name
