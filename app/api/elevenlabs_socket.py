@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, WebSocket
 from pydantic import BaseModel
-from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from app import metrics
@@ -44,6 +43,7 @@ from app.api.elevenlabs_wire import (
     parse_output,
     speed_of,
 )
+from app.api.life import Inbox, SocketClosedError
 from app.api.respond import note_error
 from app.api.services import Services, services
 from app.audio.encoders import Encoder, make_encoder
@@ -74,16 +74,10 @@ MAX_CONTEXTS = 5
 MAX_SPEAKING = 16
 # Flushed texts of one context that may wait to be spoken.
 MAX_TURNS = 16
-# Messages that are read before they are carried out.
-INBOX = 4
 # The context of clients that name none.
 DEFAULT_CONTEXT = "default"
 
 _T = TypeVar("_T")
-
-
-class _ClosedError(Exception):
-    """The socket is closed, by either side."""
 
 
 @router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
@@ -114,14 +108,13 @@ class _Connection:
         self._leaving: list[Context] = []
         self._ending = False
         self._farewell: ServiceError | None = None
-        self._inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX)
-        self._gone = asyncio.Event()
+        self._inbox = Inbox(socket)
         self._active_at = time.monotonic()
 
     async def serve(self) -> None:
         """Read until either side closes."""
         admitted = False
-        listening = asyncio.create_task(self._listen())
+        listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
                 self._app.speech.admit()
@@ -133,26 +126,18 @@ class _Connection:
                     labels = metrics.Labels("none", "elevenlabs", True)
                     metrics.record(Timeline(), labels, "rejected", metrics.Playback())
                 await self._fail(error)
-        except (_ClosedError, WebSocketDisconnect, TimeoutError, OSError):
+        except (SocketClosedError, WebSocketDisconnect, TimeoutError, OSError):
             # The client is gone, or reads nothing: there is nobody to tell.
             pass
         finally:
             listening.cancel()
-            for context in self._all():
-                await self._drop(context)
-            if admitted:
-                self._app.speech.release()
-
-    async def _listen(self) -> None:
-        while not self._gone.is_set():
             try:
-                message = await self._socket.receive()
-            except (RuntimeError, OSError):
-                # Closed by this side.
-                message = {"type": "websocket.disconnect"}
-            if message["type"] == "websocket.disconnect":
-                self._gone.set()
-            await self._inbox.put(message)
+                for context in self._all():
+                    await self._drop(context)
+            finally:
+                # Also where this is cancelled while it ends.
+                if admitted:
+                    self._app.speech.release()
 
     async def _prepare(self) -> None:
         self._options = options = parse_options(dict(self._socket.query_params))
@@ -162,23 +147,12 @@ class _Connection:
         asked = SpeechOptions(
             model=model_name(options.model_id), voice=self._voice, lang=options.language_code, seed=options.seed or 0
         )
-        preparing = asyncio.create_task(self._app.speech.prepare(asked))
-        gone = asyncio.create_task(self._gone.wait())
-        aborted = asyncio.create_task(self._app.speech.aborted())
-        try:
-            await asyncio.wait({preparing, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
-            if not preparing.done():
-                raise _ClosedError if gone.done() else DrainingError("The server is shutting down.")
-            self._speaker = preparing.result()
-        finally:
-            for each in (preparing, gone, aborted):
-                each.cancel()
-            await asyncio.wait({preparing})
+        self._speaker = await self._inbox.unless_gone(self._app.speech.prepare(asked), self._app.speech.aborted())
 
     async def _read(self) -> None:
         draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
         aborted = asyncio.create_task(self._app.speech.aborted())
-        receiving = asyncio.create_task(self._inbox.get())
+        receiving = asyncio.create_task(self._inbox.frame())
         try:
             while True:
                 speaking = {context.speaking for context in self._all() if context.speaking is not None}
@@ -191,14 +165,10 @@ class _Connection:
                     raise DrainingError("The server is shutting down.")
                 self._collect()
                 if receiving.done():
-                    message = receiving.result()
-                    if message["type"] == "websocket.disconnect":
-                        raise _ClosedError
+                    frame = receiving.result()
                     self._active_at = time.monotonic()
-                    frame = message.get("text")
-                    data = message.get("bytes") or b"" if frame is None else frame
-                    self._carry_out(parse_input(data, self._app.settings.max_frame_bytes))
-                    receiving = asyncio.create_task(self._inbox.get())
+                    self._carry_out(parse_input(frame, self._app.settings.max_frame_bytes))
+                    receiving = asyncio.create_task(self._inbox.frame())
                 elif draining is not None and draining.done():
                     draining = None
                     self._farewell = DrainingError("The server is shutting down.")
@@ -209,7 +179,7 @@ class _Connection:
                     if self._farewell is not None:
                         raise self._farewell
                     await self._patiently(self._socket.close(1000))
-                    raise _ClosedError
+                    raise SocketClosedError
         finally:
             receiving.cancel()
             aborted.cancel()

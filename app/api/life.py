@@ -1,37 +1,92 @@
-"""How long a request lives: no longer than its client, and no longer than the server lets it."""
+"""How long a request or a socket lives: no longer than its client, and no longer than the server lets it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from app.errors import DrainingError
+
+# Messages of a socket that are read before they are carried out.
+INBOX = 4
+
+_T = TypeVar("_T")
 
 
 class ClientGoneError(Exception):
     """The client closed its connection."""
 
 
+class SocketClosedError(Exception):
+    """The socket is closed, by either side."""
+
+
 async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
     """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError once `aborted`."""
-    task = asyncio.create_task(work)
-    gone = asyncio.create_task(_disconnected(receive))
-    stopping = asyncio.create_task(aborted)
-    try:
-        await asyncio.wait({task, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-            raise ClientGoneError if gone.done() else DrainingError("The server is shutting down.")
-        task.result()
-    finally:
-        for each in (task, gone, stopping):
-            each.cancel()
+    await _unless(work, _disconnected(receive), aborted, ClientGoneError)
 
 
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _unless(
+    work: Coroutine[Any, Any, _T],
+    going: Coroutine[Any, Any, Any],
+    aborted: Coroutine[Any, Any, None],
+    gone_error: type[Exception],
+) -> _T:
+    """The result of `work`, which is cancelled where the client's `going` or the server's ending comes first."""
+    task, gone, stopping = asyncio.create_task(work), asyncio.create_task(going), asyncio.create_task(aborted)
+    try:
+        await asyncio.wait({task, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise gone_error if gone.done() else DrainingError("The server is shutting down.")
+    finally:
+        for each in (task, gone, stopping):
+            each.cancel()
+        await asyncio.wait({task})
+
+
+class Listening(Protocol):
+    """What an Inbox needs of a socket."""
+
+    async def receive(self) -> Message: ...
+
+
+class Inbox:
+    """What comes over a socket, read a little ahead: the client's going is noticed while something else is done."""
+
+    def __init__(self, socket: Listening) -> None:
+        self._socket = socket
+        self._messages: asyncio.Queue[Message] = asyncio.Queue(INBOX)
+        self._gone = asyncio.Event()
+
+    async def listen(self) -> None:
+        """Read until the socket is closed; a task of its own."""
+        while not self._gone.is_set():
+            try:
+                message = await self._socket.receive()
+            except (RuntimeError, OSError):
+                # Closed by this side.
+                message = {"type": "websocket.disconnect"}
+            if message["type"] == "websocket.disconnect":
+                self._gone.set()
+            await self._messages.put(message)
+
+    async def frame(self) -> str | bytes:
+        """The next frame. Raises SocketClosedError after the last."""
+        message = await self._messages.get()
+        if message["type"] == "websocket.disconnect":
+            raise SocketClosedError
+        text: str | None = message.get("text")
+        return message.get("bytes") or b"" if text is None else text
+
+    async def unless_gone(self, work: Coroutine[Any, Any, _T], aborted: Coroutine[Any, Any, None]) -> _T:
+        """Run `work`. Cancels it and raises SocketClosedError when the client goes, DrainingError once `aborted`."""
+        return await _unless(work, self._gone.wait(), aborted, SocketClosedError)

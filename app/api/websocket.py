@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from app import logs, messages, metrics
+from app.api.life import Inbox, SocketClosedError
 from app.api.respond import note_error
 from app.api.services import Services, services
 from app.audio.encoders import Encoder, Format, check_format, choose_rate, make_encoder
@@ -35,14 +36,8 @@ router = APIRouter()
 # Largest binary frame sent: many clients refuse messages above one mebibyte.
 FRAME = 65_536
 
-# Messages that are read before they are carried out.
-INBOX = 4
 
 _T = TypeVar("_T")
-
-
-class _ClosedError(Exception):
-    """The socket is closed, by either side."""
 
 
 @dataclass(slots=True)
@@ -90,15 +85,14 @@ class Connection:
         # Unbounded by type, bounded by the session: MAX_SETS flushed sets and the one being written.
         self._turns: asyncio.Queue[_Set] = asyncio.Queue()
         self._speaking: asyncio.Task[None] | None = None
-        self._inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX)
-        self._gone = asyncio.Event()
+        self._inbox = Inbox(socket)
         self._active_at = time.monotonic()
         self._played_out = 0.0
 
     async def serve(self) -> None:
         """Read until either side closes."""
         admitted = False
-        listening = asyncio.create_task(self._listen())
+        listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
                 self._app.speech.admit()
@@ -107,7 +101,7 @@ class Connection:
                 await self._carry_out(self._session.fail(error))
             await self._begin()
             await self._read()
-        except (_ClosedError, WebSocketDisconnect, TimeoutError, OSError):
+        except (SocketClosedError, WebSocketDisconnect, TimeoutError, OSError):
             # The client is gone, or reads nothing: there is nobody to tell.
             pass
         finally:
@@ -133,21 +127,10 @@ class Connection:
     async def _send_text(self, text: str) -> None:
         await self._patiently(self._socket.send_text(text))
 
-    async def _listen(self) -> None:
-        while not self._gone.is_set():
-            try:
-                message = await self._socket.receive()
-            except (RuntimeError, OSError):
-                # Closed by this side.
-                message = {"type": "websocket.disconnect"}
-            if message["type"] == "websocket.disconnect":
-                self._gone.set()
-            await self._inbox.put(message)
-
     async def _read(self) -> None:
         draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
         aborted = asyncio.create_task(self._app.speech.aborted())
-        receiving = asyncio.create_task(self._inbox.get())
+        receiving = asyncio.create_task(self._inbox.frame())
         try:
             while True:
                 waiting: set[asyncio.Task[Any]] = {receiving, aborted}
@@ -166,14 +149,10 @@ class Connection:
                 if aborted.done():
                     await self._carry_out(self._session.fail(DrainingError("The server is shutting down.")))
                 elif receiving.done():
-                    message = receiving.result()
-                    if message["type"] == "websocket.disconnect":
-                        raise _ClosedError
+                    frame = receiving.result()
                     self._active_at = time.monotonic()
-                    frame = message.get("text")
-                    data = message.get("bytes") or b"" if frame is None else frame
-                    await self._carry_out(self._hear(data, self._active_at))
-                    receiving = asyncio.create_task(self._inbox.get())
+                    await self._carry_out(self._hear(frame, self._active_at))
+                    receiving = asyncio.create_task(self._inbox.frame())
                 elif draining is not None and draining.done():
                     draining = None
                     await self._carry_out(self._session.drain(time.monotonic()))
@@ -215,26 +194,25 @@ class Connection:
                     await self._drop()
                 case Close(code, reason):
                     await self._patiently(self._socket.close(code, reason))
-                    raise _ClosedError
+                    raise SocketClosedError
 
     async def _prepare(self, start: messages.Start) -> None:
         try:
             name = check_format(start.format)
-            speaker = await self._unless_gone(
-                self._app.speech.prepare(
-                    SpeechOptions(
-                        model=start.model,
-                        voice=start.voice,
-                        lang=start.lang,
-                        speed=start.speed,
-                        seed=start.seed,
-                        sampling=start.sampling,
-                        translate_to=start.translate_to,
-                        source=start.source,
-                        translate_model=start.translate_model,
-                    )
-                )
+            asked = SpeechOptions(
+                model=start.model,
+                voice=start.voice,
+                lang=start.lang,
+                speed=start.speed,
+                seed=start.seed,
+                sampling=start.sampling,
+                translate_to=start.translate_to,
+                source=start.source,
+                translate_model=start.translate_model,
             )
+            # A voice may take seconds to be made ready.
+            speech = self._app.speech
+            speaker = await self._inbox.unless_gone(speech.prepare(asked), speech.aborted())
             rate = choose_rate(name, speaker.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", self.surface, True)
@@ -254,23 +232,6 @@ class Connection:
             watermark=speaker.watermark,
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
-
-    async def _unless_gone(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Wait for `work`, unless the client goes, or the server: a voice may take seconds to be made ready."""
-        task = asyncio.create_task(work)
-        gone = asyncio.create_task(self._gone.wait())
-        aborted = asyncio.create_task(self._app.speech.aborted())
-        try:
-            await asyncio.wait({task, gone, aborted}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            if gone.done():
-                raise _ClosedError
-            raise DrainingError("The server is shutting down.")
-        finally:
-            for each in (task, gone, aborted):
-                each.cancel()
-            await asyncio.wait({task})
 
     @staticmethod
     def _feed(turn: _Set, text: str, offset: int, source: str | None, waited: float) -> None:

@@ -21,10 +21,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Message
 
 from app import __version__, logs, messages, metrics
+from app.api.life import INBOX
 from app.api.names import model_and_voice
 from app.api.respond import note_error
 from app.api.services import Services
-from app.api.websocket import INBOX, Connection
+from app.api.websocket import Connection
 from app.errors import (
     BodyTooLargeError,
     EmptyInputError,
