@@ -5,10 +5,12 @@ Times and durations are seconds.
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
+from app.errors import BodyTooLargeError, ProtocolError
 from models.contract import SAMPLING_RANGES, Sampling
 
 MIN_SPEED = 0.25
@@ -182,3 +184,16 @@ class Error(_Message):
 
 
 Outgoing = Ready | Chunk | Done | Error
+
+
+def read_json(frame: str | bytes, most: int) -> Any:
+    """What a message of at most `most` bytes holds. Raises BodyTooLargeError, ProtocolError."""
+    size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
+    if size > most:
+        raise BodyTooLargeError(f"A message of {size} bytes; at most {most} are accepted.")
+    if isinstance(frame, bytes):
+        raise ProtocolError("Binary messages are not accepted; send JSON text.")
+    try:
+        return json.loads(frame)
+    except (ValueError, RecursionError):
+        raise ProtocolError("The message is not valid JSON.") from None

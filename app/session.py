@@ -9,14 +9,13 @@ exactly one `done` or one `error`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
 from app import messages
-from app.errors import BodyTooLargeError, DrainingError, EmptyInputError, ProtocolError, ServiceError, TextTooLongError
+from app.errors import DrainingError, EmptyInputError, ProtocolError, ServiceError, TextTooLongError
 from app.pipeline import SpokenChunk, as_service_errors
 from app.text.llm.live import LiveText, Speakable
 from app.text.llm.plain import PlainText, TextSource
@@ -224,15 +223,7 @@ class StreamSession:
         return self._end(now) if self.state is not State.ENDING else []
 
     def _parse(self, frame: str | bytes) -> BaseModel:
-        size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
-        if size > self._max_frame_bytes:
-            raise BodyTooLargeError(f"A message of {size} bytes; at most {self._max_frame_bytes} are accepted.")
-        if isinstance(frame, bytes):
-            raise ProtocolError("Binary messages are not accepted; send JSON text.")
-        try:
-            data = json.loads(frame)
-        except (ValueError, RecursionError):
-            raise ProtocolError("The message is not valid JSON.") from None
+        data = messages.read_json(frame, self._max_frame_bytes)
         try:
             return messages.INCOMING.validate_python(data)
         except ValidationError as error:

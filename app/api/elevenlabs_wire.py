@@ -5,15 +5,14 @@ Unlike on this server's own surfaces unknown fields are ignored, as ElevenLabs d
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from app.audio.encoders import Format, check_rate
-from app.errors import BodyTooLargeError, InvalidRequestError, ProtocolError, UnsupportedFormatError
-from app.messages import Seed, Speed, UnicodeText
+from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
+from app.messages import Seed, Speed, UnicodeText, read_json
 
 DEFAULT_OUTPUT = "mp3_44100_128"
 # ElevenLabs' models are named so; a client that knows no other name gets the default model.
@@ -167,15 +166,7 @@ class SocketInput(_Lenient):
 
 def parse_input(frame: str | bytes, most: int) -> SocketInput:
     """Read a message of at most `most` bytes. Raises BodyTooLargeError, ProtocolError."""
-    size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
-    if size > most:
-        raise BodyTooLargeError(f"A message of {size} bytes; at most {most} are accepted.")
-    if isinstance(frame, bytes):
-        raise ProtocolError("Binary messages are not accepted; send JSON text.")
-    try:
-        data = json.loads(frame)
-    except (ValueError, RecursionError):
-        raise ProtocolError("The message is not valid JSON.") from None
+    data = read_json(frame, most)
     if not isinstance(data, dict):
         raise ProtocolError("The message must be a JSON object.")
     try:
