@@ -24,6 +24,7 @@ from app.api.elevenlabs_wire import (
     ElevenVoice,
     ElevenVoicePage,
     ElevenVoices,
+    Output,
     OutputName,
     TextToSpeechBody,
     TimedAudio,
@@ -61,7 +62,8 @@ async def speak(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `text`. Both paths send audio as soon as there is some."""
-    return _SpeechResponse(services(request), _translated(voice_id, body, output_format), request.url.path)
+    output = parse_output(output_format)
+    return _SpeechResponse(services(request), _translated(voice_id, body, output), output, request.url.path)
 
 
 @router.post(PATH + "/with-timestamps", response_model=TimedAudio)
@@ -69,8 +71,10 @@ async def speak_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """Speak `text` and say when each of its characters is spoken."""
-    own = _translated(voice_id, body, output_format)
-    return _TimedResponse(services(request), own, request.url.path, in_lines=False)
+    output = parse_output(output_format)
+    return _TimedResponse(
+        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=False
+    )
 
 
 @router.post(PATH + "/stream/with-timestamps", response_model=TimedAudio)
@@ -78,8 +82,10 @@ async def stream_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
     """The same as it is spoken: a JSON object a line. Times are seconds from the start of the whole."""
-    own = _translated(voice_id, body, output_format)
-    return _TimedResponse(services(request), own, request.url.path, in_lines=True)
+    output = parse_output(output_format)
+    return _TimedResponse(
+        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=True
+    )
 
 
 @router.get("/v1/voices")
@@ -120,9 +126,8 @@ def _entry(known: VoiceEntry) -> ElevenVoice:
     )
 
 
-def _translated(voice_id: str, body: TextToSpeechBody, output_format: str) -> SpeechBody:
-    """The request as this server's own surface knows it. Raises UnsupportedFormatError."""
-    output = parse_output(output_format)
+def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> SpeechBody:
+    """The request as this server's own surface knows it, which has no bit rate."""
     return SpeechBody(
         input=body.text,
         model=model_name(body.model_id),
@@ -140,21 +145,26 @@ class _SpeechResponse(SpeechResponse):
 
     text_field = "text"
 
-    def __init__(self, app: Services, body: SpeechBody, path: str) -> None:
+    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str) -> None:
         super().__init__(app, body, "elevenlabs")
+        self._output = output
         self._path = path
 
     def _refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
+    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+        return Reply(stream, send, replace(shape, bit_rate=self._output.bit_rate))
+
 
 class _TimedResponse(_SpeechResponse):
-    def __init__(self, app: Services, body: SpeechBody, path: str, *, in_lines: bool) -> None:
-        super().__init__(app, body, path)
+    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str, *, in_lines: bool) -> None:
+        super().__init__(app, body, output, path)
         self._in_lines = in_lines
 
     def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
-        return _TimedReply(stream, send, shape, self._body.input, in_lines=self._in_lines)
+        known = replace(shape, bit_rate=self._output.bit_rate)
+        return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
 class _TimedReply(Reply):

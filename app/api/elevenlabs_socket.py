@@ -332,7 +332,8 @@ class _Connection:
 
     async def _speak(self, context: Context, turn: Turn) -> None:
         stream = turn.stream
-        encoder = make_encoder(self._output.format, stream.speaker.synthesizer.sample_rate, self._output.rate)
+        own = stream.speaker.synthesizer.sample_rate
+        encoder = make_encoder(self._output.format, own, self._output.rate, bit_rate=self._output.bit_rate)
         outcome: metrics.Outcome = "cancelled"
         held, since = Alignment("", (), 0.0), 0.0
         try:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from app.audio.encoders import Format, check_rate
+from app.audio.encoders import Format, check_bit_rate, check_rate
 from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
 from app.messages import Seed, Speed, UnicodeText, read_json
 
@@ -33,16 +33,17 @@ OutputName = Annotated[str, Field(max_length=40)]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An `output_format`: encoding and sample rate in Hz."""
+    """An `output_format`: encoding, sample rate in Hz, and bit rate in bit/s; None: the encoder's usual one."""
 
     format: Format
     rate: int
+    bit_rate: int | None = None
 
 
 def parse_output(name: str) -> Output:
-    """Read `mp3_44100_128` and its like. The bit rate, in kbit/s, must be one, and is otherwise the encoder's affair.
+    """Read `mp3_44100_128` and its like: codec, Hz, and of the two codecs that have one the bit rate in kbit/s.
 
-    Raises UnsupportedFormatError.
+    Raises UnsupportedFormatError, which says what is accepted.
     """
     codec, *numbers = name.split("_")
     known = _CODECS.get(codec)
@@ -51,7 +52,8 @@ def parse_output(name: str) -> Output:
     if known is None or not plain or not 1 <= len(numbers) <= most:
         raise UnsupportedFormatError(f"Unknown output_format '{name[:40]}'; it is {_SHAPES}.", param="output_format")
     try:
-        return Output(known, check_rate(known, int(numbers[0])))
+        rate = check_rate(known, int(numbers[0]))
+        return Output(known, rate, check_bit_rate(known, rate, int(numbers[1])) if len(numbers) > 1 else None)
     except UnsupportedFormatError as error:
         raise UnsupportedFormatError(error.message, param="output_format") from None
 

@@ -24,7 +24,7 @@ TOKENS_PER_SECOND = 40
 class Shape:
     """How a reply is to look: encoding, sample rate in Hz, whether as events, how long a write may take (seconds).
 
-    `container` as `make_encoder` has it; `extra` headers.
+    `container` and `bit_rate` as `make_encoder` has them; `extra` headers.
     """
 
     format: Format
@@ -33,6 +33,7 @@ class Shape:
     characters: int
     stall_seconds: float
     container: Container = "none"
+    bit_rate: int | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,7 +80,8 @@ class Reply:
 
     def _encoder(self, samples: int | None) -> Encoder:
         own = self._stream.speaker.synthesizer.sample_rate
-        return make_encoder(self._shape.format, own, self._shape.rate, samples, self._shape.container)
+        shape = self._shape
+        return make_encoder(shape.format, own, shape.rate, samples, shape.container, shape.bit_rate)
 
     async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
         def work() -> bytes:

@@ -56,6 +56,13 @@ class FormatInfo:
     usual_rate: int | None = None
 
 
+# kbit/s of MPEG audio layer III: ISO/IEC 11172-3 from 32 kHz on, ISO/IEC 13818-3 from 16 kHz on; LAME's for those below.
+_MPEG_1_KBITS = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_MPEG_2_KBITS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_MPEG_25_KBITS = (8, 16, 24, 32, 40, 48, 56, 64)
+# Of Opus any in this range, in kbit/s: RFC 6716, section 2.1.1, and libopus's limit for one channel.
+_OPUS_KBITS = (6, 256)
+
 # The MPEG rates are those of the three MPEG audio versions; Opus's are RFC 6716's.
 _MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 INFO: dict[Format, FormatInfo] = {
@@ -95,6 +102,28 @@ def check_rate(name: Format, rate: int) -> int:
     return rate
 
 
+def check_bit_rate(name: Format, rate: int, kbits: int) -> int:
+    """Return `kbits`, in kbit/s, as bit/s if format `name` has it at `rate` Hz.
+
+    Raises UnsupportedFormatError, which says what is accepted.
+    """
+    if name == "opus":
+        least, most = _OPUS_KBITS
+        if least <= kbits <= most:
+            return kbits * 1000
+        accepted = f"{least} to {most}"
+    elif name == "mp3":
+        known = _MPEG_1_KBITS if rate >= 32_000 else _MPEG_2_KBITS if rate >= 16_000 else _MPEG_25_KBITS
+        if kbits in known:
+            return kbits * 1000
+        accepted = ", ".join(map(str, known))
+    else:
+        raise UnsupportedFormatError(f"{name} has no bit rate to choose.", param="bit_rate")
+    raise UnsupportedFormatError(
+        f"{name} at {rate} Hz has no bit rate of {kbits} kbit/s; accepted are: {accepted}.", param="bit_rate"
+    )
+
+
 def choose_rate(name: Format, own: int, asked: int | None) -> int:
     """The rate in Hz of a stream in format `name`, of a model whose `own` rate it is: the one asked for, or else the
     format's usual one. Raises UnsupportedFormatError."""
@@ -109,15 +138,17 @@ def make_encoder(
     rate: int | None = None,
     samples: int | None = None,
     container: Container = "none",
+    bit_rate: int | None = None,
 ) -> Encoder:
     """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: as `choose_rate` has it).
 
     `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. `container` "wav" puts a
-    header before mu-law or A-law; other formats have theirs. Raises UnsupportedFormatError.
+    header before mu-law or A-law; other formats have theirs. `bit_rate`, in bit/s, as `check_bit_rate` returns it: MP3
+    then has it in every frame, Opus on average. Raises UnsupportedFormatError.
     """
     rate = choose_rate(name, source_rate, rate)
     known = samples if rate == source_rate else None
-    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate)
+    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate)
     if name == "wav":
         inner = _Headed(wav_header(rate, known), inner)
     elif container == "wav" and name in CODINGS:
@@ -189,7 +220,7 @@ class _Sink(io.RawIOBase):
 class _Compressed:
     """Any FFmpeg codec in any streamable container."""
 
-    def __init__(self, info: FormatInfo, rate: int) -> None:
+    def __init__(self, info: FormatInfo, rate: int, bit_rate: int | None) -> None:
         self._sink = _Sink()
         options = {"write_xing": "0", "id3v2_version": "0", "page_duration": "100000", "flush_packets": "1"}
         accepted = {"mp3": ("write_xing", "id3v2_version"), "ogg": ("page_duration",)}.get(info.container, ())
@@ -205,8 +236,8 @@ class _Compressed:
             raise TypeError(f"{info.codec} is not an audio codec")
         stream.layout = "mono"
         stream.format = info.sample_format
-        if info.bit_rate:
-            stream.bit_rate = info.bit_rate
+        if bit_rate or info.bit_rate:
+            stream.bit_rate = bit_rate or info.bit_rate
         self._stream = stream
         self._rate = rate
         self._position = 0

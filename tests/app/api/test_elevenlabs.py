@@ -51,6 +51,30 @@ def test_outputs_are_what_their_names_say(server: Any, output: str, rate: int, c
         assert codec in container.streams.audio[0].codec_context.name
 
 
+@pytest.mark.parametrize("path", ["", "/stream", "/with-timestamps", "/stream/with-timestamps"])
+@pytest.mark.parametrize("output", ["mp3_22050_32", "mp3_44100_32", "mp3_44100_128", "mp3_44100_192"])
+def test_mp3_has_the_bit_rate_of_its_name(server: Any, output: str, path: str) -> None:
+    reply = post(server, path=path, output=output)
+    data = reply.content
+    if path.endswith("timestamps"):
+        data = b"".join(base64.b64decode(json.loads(line)["audio_base64"]) for line in reply.text.splitlines())
+    with av.open(io.BytesIO(data), format="mp3") as container:
+        assert container.streams.audio[0].codec_context.bit_rate == int(output.split("_")[2]) * 1000
+
+
+def test_opus_has_the_bit_rate_of_its_name(server: Any) -> None:
+    sizes = [len(post(server, output=f"opus_48000_{kbits}").content) for kbits in (32, 64, 128, 192)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_bit_rate_that_does_not_exist_is_refused_with_those_that_do(server: Any) -> None:
+    for output, accepted in (("mp3_44100_100", "96, 112, 128"), ("opus_48000_999", "6 to 256")):
+        reply = post(server, output=output)
+        assert reply.status_code == 400
+        assert reply.json()["detail"]["status"] == "unsupported_format"
+        assert accepted in reply.json()["detail"]["message"]
+
+
 @pytest.mark.parametrize("output", ["pcm_8000", "pcm_16000", "pcm_22050", "pcm_44100", "pcm_48000"])
 def test_rates_keep_the_length(server: Any, output: str) -> None:
     seconds = len(post(server).content) / 2 / 24_000

@@ -7,7 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.audio.encoders import FORMATS, INFO, Format, check_format, check_rate, choose_rate, make_encoder
+from app.audio.encoders import (
+    FORMATS,
+    INFO,
+    Format,
+    check_bit_rate,
+    check_format,
+    check_rate,
+    choose_rate,
+    make_encoder,
+)
 from app.errors import UnsupportedFormatError
 
 RATE = 24_000
@@ -147,3 +156,60 @@ def test_rates_a_format_cannot_carry_are_refused() -> None:
 def test_every_listed_rate_is_carried(name: Format) -> None:
     for rate in INFO[name].rates or ():
         assert decode(name, b"".join(encode(name, melody(0.5), rate)), rate).size > 0.4 * rate
+
+
+# The frame header's tables in kbit/s for layer III, of MPEG 1 and of the two later versions.
+_KBITS_1 = (None, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_KBITS_2 = (None, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+_HERTZ = (44_100, 48_000, 32_000)
+
+
+def mp3_frames(data: bytes) -> list[tuple[int, int]]:
+    """(Hz, kbit/s) of every frame; there must be nothing between them."""
+    found, position = [], 0
+    while position < len(data):
+        first, second, third = data[position : position + 3]
+        assert (first, second & 0xE6) == (0xFF, 0xE2), f"no frame of layer III at byte {position}"
+        version = second >> 3 & 3  # 3: MPEG 1, 2: MPEG 2, 0: MPEG 2.5
+        rate = _HERTZ[third >> 2 & 3] // {3: 1, 2: 2, 0: 4}[version]
+        kbits = (_KBITS_1 if version == 3 else _KBITS_2)[third >> 4]
+        assert kbits is not None
+        found.append((rate, kbits))
+        position += (144 if version == 3 else 72) * kbits * 1000 // rate + (third >> 1 & 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rate", "kbits"),
+    [(8_000, 8), (8_000, 64), (16_000, 8), (22_050, 32), (24_000, 160), (44_100, 32), (44_100, 128), (48_000, 320)],
+)
+def test_every_frame_of_mp3_has_the_bit_rate_asked_for(rate: int, kbits: int) -> None:
+    encoder = make_encoder("mp3", RATE, rate, bit_rate=check_bit_rate("mp3", rate, kbits))
+    data = encoder.encode(melody()) + encoder.finish()
+    assert set(mp3_frames(data)) == {(rate, kbits)}
+
+
+@pytest.mark.parametrize("kbits", [6, 32, 64, 192, 256])
+def test_opus_has_the_bit_rate_asked_for_on_average(kbits: int) -> None:
+    # Noise needs all the bits there are; the encoder varies with the signal, and Ogg's pages come on top.
+    noise = np.random.default_rng(2).uniform(-0.5, 0.5, 4 * RATE).astype(np.float32)
+    encoder = make_encoder("opus", RATE, 48_000, bit_rate=check_bit_rate("opus", 48_000, kbits))
+    data = encoder.encode(noise) + encoder.finish()
+    assert len(data) * 8 / 4 / 1000 == pytest.approx(kbits, rel=0.1, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "kbits", "accepted"),
+    [
+        ("mp3", 44_100, 100, "accepted are: 32, 40, 48"),
+        ("mp3", 44_100, 8, "accepted are: 32, 40, 48"),
+        ("mp3", 24_000, 320, "accepted are: 8, 16, 24, .*, 160"),
+        ("mp3", 8_000, 96, "accepted are: 8, .*, 64"),
+        ("opus", 48_000, 5, "accepted are: 6 to 256"),
+        ("opus", 48_000, 257, "accepted are: 6 to 256"),
+        ("pcm", 24_000, 128, "no bit rate"),
+    ],
+)
+def test_bit_rates_a_format_does_not_have_are_refused(name: Format, rate: int, kbits: int, accepted: str) -> None:
+    with pytest.raises(UnsupportedFormatError, match=accepted):
+        check_bit_rate(name, rate, kbits)
