@@ -221,6 +221,8 @@ class Catalog:
         settings = self._settings
         if entry.kind == "translation":
             return {"bits": settings.translation_bits, "shortlist": settings.translation_shortlist}
+        if entry.family == "kokoro":
+            return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":
             return {
                 "bits": settings.chatterbox_bits,

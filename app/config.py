@@ -69,6 +69,13 @@ class Settings(BaseModel):
         "float32", description="what a GPU computes the decoder in; the CPU always computes in float32"
     )
     profile: bool = Field(True, description="time the stages inside a model (costs extra synchronisations)")
+    speech_batch: int = Field(
+        1,
+        ge=1,
+        le=8,
+        description="sentences of several clients that Kokoro's networks compute at once, if so many wait: for a GPU; "
+        "the last bits of the audio then depend on what else is spoken",
+    )
 
     translation_model: str | None = Field(
         None, description="model that translates when a request names none; unset: nllb-200-distilled-600m"

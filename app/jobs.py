@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from app.errors import OverloadedError
-from models.contract import AudioChunk, Conditioning, Model, Translation, WarmupStep
+from models.contract import (
+    AudioChunk,
+    BatchSynthesizer,
+    Conditioning,
+    Model,
+    SpeechRequest,
+    Translation,
+    WarmupStep,
+)
 from models.timeline import Timeline
 
 T = TypeVar("T")
@@ -75,13 +83,26 @@ class CancelToken:
             self.at = time.perf_counter()
 
 
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What lets an utterance be spoken together with others: those of the same model with an equal `key`."""
+
+    speaker: BatchSynthesizer
+    key: Hashable
+    request: SpeechRequest
+
+    def fits(self, other: Joint | None) -> bool:
+        """Whether `other` may be spoken in the same batch."""
+        return other is not None and other.speaker is self.speaker and other.key == self.key
+
+
 @dataclass(slots=True, eq=False)
 class Job(Generic[T]):
     """An utterance to speak, a batch to translate, a voice to clone: whatever comes as items one after the other.
 
     `begin` makes the model's iterator, on the model thread; where it yields None the thread may turn to other work.
     At most `room` items wait for the consumer before the job is parked; `note` is told of each that was computed,
-    `wasted` of one that nobody read.
+    `wasted` of one that nobody read. `joint` says what it may be computed together with, in place of `begin`.
     All but `results` belongs to the model thread once it is queued, under the worker's lock.
     """
 
@@ -96,6 +117,7 @@ class Job(Generic[T]):
     loop: asyncio.AbstractEventLoop
     results: asyncio.Queue[T | BaseException | None]
     submitted: float
+    joint: Joint | None = None
     items: Iterator[T | None] | None = None
     unread: int = 0
     parked: bool = False
@@ -105,6 +127,10 @@ class Job(Generic[T]):
         """When the client will have played all that its stream has, or a while after the job was submitted."""
         until = self.timeline.plays_until
         return self.submitted + UNHEARD if until is None else until
+
+    def given_up(self) -> bool:
+        """Whether nobody wants what is not computed yet."""
+        return self.abandoned or self.cancelled()
 
     def send(self, item: T | BaseException | None) -> None:
         """Hand `item` to the consumer's event loop; None ends the job."""
@@ -150,6 +176,23 @@ class Queues:
             return soonest
         self.gave_way = False
         return self.first.popleft() if self.first else None
+
+    def join(self, job: Job[Any]) -> list[Job[Any]]:
+        """Take those who may be computed together with `job`, which was taken, and who wait in the same queue.
+
+        Newcomers join in the order in which they came, others by when they are needed. Nobody is waited for.
+        """
+        joint = job.joint
+        if joint is None or job.items is not None:
+            return []
+        queue = self.first if job.priority is Priority.FIRST else self.later
+        able = [other for other in queue if joint.fits(other.joint) and other.items is None and not other.given_up()]
+        if job.priority is Priority.LATER:
+            able.sort(key=Job.needed_at)
+        taken = able[: joint.speaker.max_batch - 1]
+        for other in taken:
+            queue.remove(other)
+        return taken
 
 
 class Owner(Protocol):

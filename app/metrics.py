@@ -116,6 +116,12 @@ translation_batch = Histogram(
     ("model",),
     buckets=(1, 2, 4, 8, 16, 32, 64),
 )
+speech_batch = Histogram(
+    "tts_batch_size",
+    "Utterances spoken together in one turn of the model thread",
+    ("model",),
+    buckets=(1, 2, 4, 8),
+)
 cancel_latency = Histogram(
     "tts_cancel_latency_seconds",
     "A client's going to the model thread's being free of its work",

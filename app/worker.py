@@ -32,6 +32,7 @@ from app.jobs import (
     CancelToken,
     Conditionings,
     Job,
+    Joint,
     ModelState,
     ModelStatus,
     Priority,
@@ -41,7 +42,9 @@ from app.jobs import (
     Utterance,
 )
 from models.contract import (
+    Asked,
     AudioChunk,
+    BatchSynthesizer,
     Cancelled,
     Conditioning,
     Model,
@@ -89,7 +92,7 @@ class ModelWorker:
         self._longest_turns: dict[str, float] = {}
         # Told, on the model thread, of every model that was loaded, before it is warmed.
         self.on_loaded: Callable[[Model], None] = lambda model: None
-        self._current: Job[Any] | None = None
+        self._current: list[Job[Any]] = []
         self._beat = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
 
@@ -101,8 +104,8 @@ class ModelWorker:
         """Cancel what is being computed, fail the rest, end the thread. Blocks up to `timeout` seconds."""
         with self._changed:
             self._stopping = True
-            if self._current is not None:
-                self._current.cancelled.cancel()
+            for job in self._current:
+                job.cancelled.cancel()
             self._changed.notify()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -179,6 +182,7 @@ class ModelWorker:
         model = self.ready_synthesizer(name)
 
         def begin() -> Iterator[AudioChunk | None]:
+            metrics.speech_batch.labels(name).observe(1)
             return model.stream(request, timeline, cancelled)
 
         def wasted(chunk: AudioChunk) -> None:
@@ -187,7 +191,11 @@ class ModelWorker:
         def note(chunk: AudioChunk) -> None:
             timeline.computed(chunk.pcm.size / model.sample_rate)
 
-        return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority, note)
+        joint = None
+        if isinstance(model, BatchSynthesizer) and model.max_batch > 1:
+            key = model.joins(request)
+            joint = None if key is None else Joint(model, key, request)
+        return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority, note, joint)
 
     def submit_batch(
         self,
@@ -240,12 +248,13 @@ class ModelWorker:
         cancelled: CancelToken,
         priority: Priority,
         note: Callable[[T], None] = lambda _: None,
+        joint: Joint | None = None,
     ) -> Results[T]:
         loop = asyncio.get_running_loop()
         # Unbounded by type, bounded by `room`: the thread cannot wait for the loop, it parks the job instead.
         results: asyncio.Queue[T | BaseException | None] = asyncio.Queue()
         now = time.perf_counter()
-        job = Job(name, begin, wasted, note, room, timeline, cancelled, priority, loop, results, submitted=now)
+        job = Job(name, begin, wasted, note, room, timeline, cancelled, priority, loop, results, now, joint)
         with self._changed:
             if self._stopping or not self.alive:
                 raise UnavailableError("The server is stopping.")
@@ -287,24 +296,36 @@ class ModelWorker:
     def _run(self) -> None:
         while True:
             with self._changed:
-                load, job = None, None
-                if not self._stopping:
-                    # Requests first: a model loaded on demand must not hold up what can be served.
-                    job = self._queues.pop(time.perf_counter())
-                    load = self._loads.popleft() if job is None and self._loads else None
-                    if job is None and load is None:
+                load = None
+                # Requests first: a model loaded on demand must not hold up what can be served.
+                jobs = self._take()
+                if not self._stopping and not jobs:
+                    load = self._loads.popleft() if self._loads else None
+                    if load is None:
                         self._changed.wait(BEAT)
-                self._current = job
                 self._beat = time.perf_counter()
                 if self._stopping:
                     break
             if load is not None:
                 self._load_and_warm(load)
-            elif job is not None:
-                self._advance(job)
+            else:
+                self._work(jobs)
         self._fail_waiting()
         if "models.backend" in sys.modules:
             sys.modules["models.backend"].release_thread()
+
+    def _take(self) -> list[Job[Any]]:
+        """Whose turn it is, and who is computed together with it; under the lock."""
+        job = None if self._stopping else self._queues.pop(time.perf_counter())
+        self._current = [] if job is None else [job, *self._queues.join(job)]
+        return self._current
+
+    def _work(self, jobs: list[Job[Any]]) -> None:
+        """One turn of what `_take` took."""
+        if len(jobs) > 1:
+            self._speak(jobs)
+        elif jobs:
+            self._advance(jobs[0])
 
     def _fail_waiting(self) -> None:
         with self._changed:
@@ -317,11 +338,11 @@ class ModelWorker:
         """Do everything that can be done now: between two shapes of a model that is being warmed."""
         while True:
             with self._changed:
-                job = self._current = None if self._stopping else self._queues.pop(time.perf_counter())
+                jobs = self._take()
                 self._beat = time.perf_counter()
-            if job is None:
+            if not jobs:
                 return
-            self._advance(job)
+            self._work(jobs)
 
     def _load_and_warm(self, state: ModelState) -> None:
         def progress(step: WarmupStep) -> None:
@@ -363,16 +384,15 @@ class ModelWorker:
         metrics.warmup_seconds.labels(state.name).set(state.seconds)
         state.status = ModelStatus.READY
 
-    def _advance(self, job: Job[Any]) -> None:
-        """Take `job` on to its next item and hand that over, or as far as the model goes in one turn."""
-        if job.cancelled() or job.abandoned:
+    def _advance(self, job: Job[Any], *, again: bool = False) -> None:
+        """Take `job` on to its next item, or as far as the model goes in one turn; `again`: its wait is noted."""
+        if job.given_up():
             self._end(job, Cancelled())
             return
         try:
             if job.items is None:
-                if job.priority is Priority.FIRST:
-                    # A later sentence is submitted ahead and waits for its own stream's earlier one: no queue.
-                    job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
+                if not again:
+                    self._note_wait(job)
                 job.items = job.begin()
             item = self._turn(job)
         except (Cancelled, ModelRequestError, ServiceError) as error:
@@ -388,13 +408,50 @@ class ModelWorker:
             # Nothing to hand over yet: whoever waits has a turn before this goes on.
             with self._changed:
                 self._queues.push(job)
-        elif job.cancelled() or job.abandoned:
+        else:
+            self._hand_over(job, item)
+
+    def _note_wait(self, job: Job[Any]) -> None:
+        if job.priority is Priority.FIRST:
+            # A later sentence is submitted ahead and waits for its own stream's earlier one: no queue.
+            job.timeline.add(Stage.QUEUE, time.perf_counter() - job.submitted)
+
+    def _hand_over(self, job: Job[Any], item: Any) -> None:
+        if job.given_up():
             job.wasted(item)
             self._end(job, Cancelled())
         else:
             # What follows is needed later: its client has something to play or to read.
             job.priority = Priority.LATER
             self._deliver(job, item)
+
+    def _speak(self, jobs: list[Job[Any]]) -> None:
+        """Utterances that may be spoken together, in one turn. What one of them is refused concerns no other."""
+        for job in jobs:
+            self._note_wait(job)
+        joints = [job.joint for job in jobs if job.joint is not None]
+        asked = [Asked(joint.request, job.timeline, job.given_up) for job, joint in zip(jobs, joints, strict=True)]
+        left = dict(enumerate(jobs))
+        start = before = time.perf_counter()
+        try:
+            for number, outcome in joints[0].speaker.speak(asked):
+                # All that took part share what was computed since the last one.
+                now = time.perf_counter()
+                for job in left.values():
+                    job.timeline.busy += (now - before) / len(left)
+                before = now
+                job = left.pop(number)
+                if isinstance(outcome, BaseException):
+                    self._end(job, outcome)
+                else:
+                    self._hand_over(job, outcome)
+        except Exception:
+            log.exception("model %s failed on a batch of %d; they are tried one by one", jobs[0].name, len(jobs))
+        else:
+            metrics.speech_batch.labels(jobs[0].name).observe(len(jobs))
+        self._note_turn(jobs[0].name, time.perf_counter() - start)
+        for job in left.values():
+            self._advance(job, again=True)
 
     def _turn(self, job: Job[Any]) -> Any:
         start = time.perf_counter()
@@ -403,9 +460,12 @@ class ModelWorker:
         finally:
             seconds = time.perf_counter() - start
             job.timeline.busy += seconds
-            if seconds > self._longest_turns.get(job.name, 0.0):
-                self._longest_turns[job.name] = seconds
-                metrics.longest_turn.labels(job.name).set(seconds)
+            self._note_turn(job.name, seconds)
+
+    def _note_turn(self, name: str, seconds: float) -> None:
+        if seconds > self._longest_turns.get(name, 0.0):
+            self._longest_turns[name] = seconds
+            metrics.longest_turn.labels(name).set(seconds)
 
     def _deliver(self, job: Job[Any], item: AudioChunk | Translation | Conditioning) -> None:
         last = isinstance(item, AudioChunk) and item.last

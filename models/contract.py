@@ -19,7 +19,7 @@ Exceptions:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -232,6 +232,39 @@ class Synthesizer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One request of a batch, whose stages go into its own timeline; what is cancelled is left out."""
+
+    request: SpeechRequest
+    timeline: Timeline
+    cancelled: IsCancelled
+
+
+@runtime_checkable
+class BatchSynthesizer(Protocol):
+    """A synthesizer that can speak several utterances at once, in less time than one after the other.
+
+    Each is what `stream` makes of it within rounding, not to the bit: its last bits depend on what is spoken with it.
+    """
+
+    @property
+    def max_batch(self) -> int:
+        """Most requests in one call of `speak`; 1: none are to be joined."""
+        ...
+
+    def joins(self, request: SpeechRequest) -> Hashable | None:
+        """Requests with equal answers may be spoken together; None: this one is spoken alone. Safe on any thread."""
+        ...
+
+    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """Each request's number with its only chunk, or with why there is none, as soon as that is known.
+
+        A ModelRequestError or Cancelled is one request's own; what is raised concerns all that did not come yet.
+        """
+        ...
+
+
 @runtime_checkable
 class VoiceCloner(Protocol):
     """A synthesizer that can also speak in the voice of a recording."""
@@ -340,7 +373,8 @@ class ModelSpec:
 
     `bits` (0, 4 or 8) quantises the weights of models that can, `cache_bits` (0, 4 or 8) the keys and values they keep;
     `shortlist` (0: off) bounds the output vocabulary of translation per target language; `steps` (0: the model's own)
-    is how many times a flow-matching decoder is evaluated; `draft` names what guesses tokens ahead ("": nothing).
+    is how many times a flow-matching decoder is evaluated; `draft` names what guesses tokens ahead ("": nothing);
+    `batch` is how many utterances may be spoken together by models that can.
     """
 
     name: str
@@ -353,3 +387,4 @@ class ModelSpec:
     shortlist: int = 0
     steps: int = 0
     draft: str = ""
+    batch: int = 1

@@ -219,9 +219,12 @@ def panels() -> list[dict[str, Any]]:
         about="From a client's going to the model thread's being free of its work.",
     )
     turn = {"{{model}}": f"max by (model) (tts_longest_turn_seconds{{{OF_MODEL}}})"}
-    board.graph("Longest turn of a model", turn, about="What another model's first audio may wait for.")
+    board.graph("Longest turn of a model", turn, width=8, about="What another model's first audio may wait for.")
+    spoken = _percentiles("tts_batch_size", "{{model}}", labels=OF_MODEL, by="model")
+    board.graph("Utterances in a turn", spoken, unit="short", width=8, about="Above 1 only with speech_batch.")
     load = {"{{instance}}": f"tts_predicted_load{{{HERE}}}"}
-    board.graph("Predicted load", load, unit="short", about="Of the model thread, by the streams that are speaking.")
+    about = "Of the model thread, by the streams that are speaking."
+    board.graph("Predicted load", load, unit="short", width=8, about=about)
 
     board.row("Continuity")
     per_surface = (

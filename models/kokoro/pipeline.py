@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import mx, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
+    Asked,
     AudioChunk,
     Cancelled,
     IsCancelled,
+    ModelError,
     ModelRequestError,
     ModelSpec,
     Pcm,
@@ -27,28 +28,28 @@ from models.contract import (
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import Kokoro
+from models.kokoro.stages import (
+    BATCH_BUCKETS,
+    BATCH_FRAMES,
+    FRAME_BUCKETS,
+    JOINED_TOKENS,
+    TOKEN_BUCKETS,
+    Row,
+    Stages,
+    Timed,
+    align,
+    bucket,
+    counted,
+)
 from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
-from models.layers.valid import Valid
 from models.timeline import Stage, Timeline
 
-TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
-FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 Frames = npt.NDArray[np.int64]
-
-
-def bucket(size: int, buckets: tuple[int, ...]) -> int:
-    """The smallest bucket that holds `size`; beyond the last, it doubles."""
-    for candidate in buckets:
-        if size <= candidate:
-            return candidate
-    last = buckets[-1]
-    while last < size:
-        last *= 2
-    return last
+T = TypeVar("T")
 
 
 def load(spec: ModelSpec) -> KokoroSynthesizer:
@@ -59,61 +60,7 @@ def load(spec: ModelSpec) -> KokoroSynthesizer:
     packs = load_voices(spec.files["voices"], 2 * config.style_dim)
     if spec.dtype == "bfloat16" and not on_cpu():
         network.decoder.to_bfloat16()
-    return KokoroSynthesizer(config, network, packs, profile=spec.profile)
-
-
-class _Stages:
-    """The network's parts as functions of arrays alone, so that a GPU compiles each once per bucket.
-
-    `count` is int32 [1], the valid tokens or frames, or None where nothing is padded.
-    """
-
-    def __init__(self, network: Kokoro) -> None:
-        self.network = network
-        wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
-        self.bert, self.durations = wrap(self._bert), wrap(self._durations)
-        self.text, self.curves, self.audio = wrap(self._text), wrap(self._curves), wrap(self._audio)
-
-    def _bert(self, ids: mx.array, count: mx.array | None) -> mx.array:
-        """ids [1, T] -> [1, T, hidden]."""
-        hidden: mx.array = self.network.bert_encoder(self.network.bert(ids, _valid(count, ids)))
-        return hidden
-
-    def _durations(self, hidden: mx.array, row: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """-> encoding [1, T, hidden + style] and expected frames [1, T]."""
-        return self.network.predictor.durations(hidden, self._styles(row)[1], _valid(count, hidden))
-
-    def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
-        """ids [1, T] -> [1, T, hidden]."""
-        with mx.stream(lanes()[-1]):  # beside PL-BERT, unless profiling waits for each
-            return self.network.text_encoder(ids, _valid(count, ids))
-
-    def _curves(self, aligned: mx.array, row: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """Aligned encoding [1, F, hidden + style] -> F0 and energy [1, 2F]."""
-        return self.network.predictor.curves(aligned, self._styles(row)[1], _valid(count, aligned))
-
-    def _audio(
-        self,
-        text: mx.array,
-        f0: mx.array,
-        energy: mx.array,
-        row: mx.array,
-        noise: mx.array,
-        count: mx.array | None,
-    ) -> mx.array:
-        """Aligned text [1, F, hidden], curves [1, 2F] and unit or merged noise [1, F * 600] -> samples."""
-        decoder = self.network.decoder
-        styled = self._styles(row)[0].astype(decoder.dtype)
-        x = decoder.features(text, f0, energy, styled, _valid(count, text))
-        return decoder.generator(x, styled, f0, noise, None if count is None else 2 * count[:, None])
-
-    def _styles(self, row: mx.array) -> tuple[mx.array, mx.array]:
-        first, second = mx.split(row, 2, axis=-1)
-        return first, second
-
-
-def _valid(count: mx.array | None, x: mx.array) -> Valid:
-    return Valid() if count is None else Valid.of(count[:, None, None], x.shape[1])
+    return KokoroSynthesizer(config, network, packs, profile=spec.profile, batch=spec.batch)
 
 
 class KokoroSynthesizer:
@@ -136,13 +83,15 @@ class KokoroSynthesizer:
         *,
         profile: bool = False,
         padded: bool | None = None,
+        batch: int = 1,
     ) -> None:
+        self.max_batch = min(batch, BATCH_BUCKETS[-1])
         self.config = config
         self.network = network
         self._packs = packs
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
-        self._stages = _Stages(network)
+        self._stages = Stages(network)
         self.voices: list[Voice] = [describe(name) for name in sorted(packs)]
         self.default_voice = "af_heart" if "af_heart" in packs else self.voices[0].id
         self.max_phonemes = config.max_phonemes
@@ -154,14 +103,45 @@ class KokoroSynthesizer:
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk]:
         """One chunk: AdaIN normalises over the whole utterance, so that no part of it can be exact earlier."""
+        row, places = self._row(Asked(request, timeline, cancelled))
+        for _, pcm, frames in self.together([row]):
+            yield _chunk(pcm, frames, places)
+            return
+        raise Cancelled("cancelled between stages")
+
+    def joins(self, request: SpeechRequest) -> Hashable | None:
+        """Requests whose tokens fill the same bucket; None for a long one, which fills the device alone."""
+        size = bucket(len(request.phonemes) + 2, TOKEN_BUCKETS)
+        return size if size <= JOINED_TOKENS else None
+
+    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """What `stream` gives for each of `batch`, or why not, as soon as it is there."""
+        rows, places, numbers = [], [], []
+        for number, asked in enumerate(batch):
+            try:
+                row, place = self._row(asked)
+            except ModelRequestError as error:
+                yield number, error
+            else:
+                rows.append(row)
+                places.append(place)
+                numbers.append(number)
+        left = dict(enumerate(numbers))
+        if rows:
+            for at, pcm, frames in self.together(rows):
+                yield left.pop(at), _chunk(pcm, frames, places[at])
+        for number in left.values():
+            yield number, Cancelled("cancelled between stages")
+
+    def _row(self, asked: Asked) -> tuple[Row, list[int]]:
+        """What is asked, checked, and the token of each phoneme. Raises ModelRequestError."""
+        request = asked.request
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
         ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
-        with timeline.measure(Stage.VOICE):
+        with asked.timeline.measure(Stage.VOICE):
             row = style(request.voice, self._packs, len(ids) - 2)
-        pcm, frames = self.synthesise(ids, row, request.speed, request.seed, timeline, cancelled)
-        ends = np.cumsum(frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
-        yield AudioChunk(pcm, tuple(float(ends[place]) for place in places))
+        return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
 
     def synthesise(
         self,
@@ -175,46 +155,92 @@ class KokoroSynthesizer:
     ) -> tuple[Pcm, Frames]:
         """Token ids [T] and a style row [1, 2 * style_dim] -> samples and frames per token [T].
 
-        `noise` [frames * 600] replaces the source's seeded noise (for comparison with the reference). Raises
-        Cancelled between stages.
+        `noise` as in Row. Raises Cancelled between stages.
         """
-        stages, row, tokens = self._stages, mx.array(style_row), len(ids)
-        size = min(bucket(tokens, TOKEN_BUCKETS), self.max_phonemes + 2) if self._padded else tokens
-        padded = mx.array([ids + [0] * (size - tokens)])
-        count = mx.array([tokens]) if self._padded else None
-        with self._profiled(timeline, Stage.BERT) as done:
-            hidden = done(stages.bert(padded, count))
-        with self._profiled(timeline, Stage.TEXT_ENCODER) as done:
-            text = done(stages.text(padded, count))
-        with timeline.measure(Stage.PREDICTOR):
-            encoded, expected = stages.durations(hidden, row, count)
+        row = Row(ids, style_row, speed, seed, timeline, cancelled, noise)
+        for _, pcm, frames in self.together([row]):
+            return pcm, frames
+        raise Cancelled("cancelled between stages")
+
+    def together(self, rows: Sequence[Row]) -> Iterator[tuple[int, Pcm, Frames]]:
+        """The rows' numbers, samples and frames per token, each as soon as it is there, computed together.
+
+        The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
+        out. On the CPU, and for products on a GPU, a row's last bits depend on what it is computed with.
+        """
+        stages, timed = self._stages, Timed(rows, profile=self._profile)
+        filled = self._filled(rows)
+        lengths = [len(row.ids) for row in filled]
+        size = max(lengths)
+        if self._padded:
+            size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
+        ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
+        count = counted(lengths, size, padded=self._padded)
+        styles = _styles(filled)
+        hidden = timed.profiled(Stage.BERT, lambda: stages.bert(ids, count))
+        text = timed.profiled(Stage.TEXT_ENCODER, lambda: stages.text(ids, count))
+        with timed.measure(Stage.PREDICTOR):
+            encoded, expected = stages.durations(hidden, styles, count)
             mx.async_eval(expected, text)
             # The one host synchronisation: the number of frames decides every later shape.
-            frames = round_durations(np.array(expected)[0, :tokens], speed)
-        _check(cancelled)
-        total = int(frames.sum())
-        length = bucket(total, FRAME_BUCKETS) if self._padded else total
-        rows = mx.array(np.pad(np.repeat(np.arange(tokens), frames), (0, length - total), mode="edge"))
-        count = mx.array([total]) if self._padded else None
-        with self._profiled(timeline, Stage.PREDICTOR) as done:
-            f0, energy = done(*stages.curves(mx.take(encoded, rows, axis=1), row, count))
-        _check(cancelled)
-        with timeline.measure(Stage.DECODER):
-            drawn = self._noise(seed, total) if noise is None else mx.array(noise)[None]
-            drawn = mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
-            audio = stages.audio(mx.take(text, rows, axis=1), f0, energy, row, drawn, count)
-            pcm = np.array(audio)[0, : total * SAMPLES_PER_FRAME]
-        return pcm, frames
+            found = np.array(expected)
+        frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
+        remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
+        for group in self._groups(remaining, [int(each.sum()) for each in frames]):
+            yield from self._sound(group, rows, frames, encoded, text)
 
-    def _noise(self, seed: int, frames: int) -> mx.array:
-        """The source's noise [1, samples], a whole bucket's worth, from the seed."""
-        size = (bucket(frames, FRAME_BUCKETS) if self._padded else frames) * SAMPLES_PER_FRAME
-        drawn = mx.random.normal((1, size), key=mx.random.key(seed))
+    def _sound(
+        self, group: list[int], rows: Sequence[Row], frames: Sequence[Frames], encoded: mx.array, text: mx.array
+    ) -> Iterator[tuple[int, Pcm, Frames]]:
+        """The rows of one group, from their alignment to samples."""
+        stages, timed = self._stages, Timed([rows[at] for at in group], profile=self._profile)
+        numbers = self._filled(group)
+        if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
+            index = mx.array(numbers)
+            encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
+        chosen, spoken = [rows[at] for at in numbers], [frames[at] for at in numbers]
+        totals = [int(each.sum()) for each in spoken]
+        length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
+        count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
+        f0, energy = timed.profiled(
+            Stage.PREDICTOR, lambda: stages.curves(align(encoded, spoken, length), styles, count)
+        )
+        if all(rows[at].cancelled() for at in group):
+            return
+        with timed.measure(Stage.DECODER):
+            noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
+            audio = np.array(stages.audio(align(text, spoken, length), f0, energy, styles, noise, count))
+        for at, pcm in zip(group, audio, strict=False):
+            yield at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at]
+
+    def _filled(self, rows: Sequence[T]) -> list[T]:
+        """On a GPU as many rows as the bucket has, by repeating the first."""
+        more = bucket(len(rows), BATCH_BUCKETS) - len(rows) if self._padded else 0
+        return [*rows, *[rows[0]] * more]
+
+    def _groups(self, rows: Sequence[int], totals: Sequence[int]) -> list[list[int]]:
+        """Rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
+        groups: dict[int, list[list[int]]] = {}
+        for at in rows:
+            size = bucket(totals[at], FRAME_BUCKETS)
+            of_size = groups.setdefault(size, [[]])
+            if bucket(len(of_size[-1]) + 1, BATCH_BUCKETS) * size > BATCH_FRAMES and of_size[-1]:
+                of_size.append([])
+            of_size[-1].append(at)
+        return [group for of_size in groups.values() for group in of_size]
+
+    def _noise(self, row: Row, frames: int, length: int) -> mx.array:
+        """The source's noise [1, length * 600]: what the row would have alone, from its seed, then zeros."""
+        if row.noise is None:
+            drawn = self._drawn(row.seed, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
+        else:
+            drawn = mx.array(row.noise)[None]
+        return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
+
+    def _drawn(self, seed: int, frames: int) -> mx.array:
+        """Merged noise [1, frames * 600] from a seed; other lengths have other noise."""
+        drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
         return drawn * self.network.decoder.generator.source.noise_gain()
-
-    def _profiled(self, timeline: Timeline, stage: Stage) -> _Profiled:
-        """Time a stage that nothing else evaluates: only when profiling, since each evaluation is a wait."""
-        return _Profiled(timeline, stage, self._profile)
 
     def warm(self, progress: Progress) -> None:
         """Run every bucket that will be served; on the CPU, where shapes cost nothing, a few lengths.
@@ -225,49 +251,39 @@ class KokoroSynthesizer:
         longest = self.max_phonemes + 2
         tokens = (*(n for n in TOKEN_BUCKETS if n < longest), longest) if self._padded else (min(32, longest), longest)
         frames = FRAME_BUCKETS if self._padded else (5, 40, 400)
-        steps = [("tokens", n) for n in tokens] + [("frames", n) for n in frames] + [("utterance", 1)]
-        row = mx.array(style(self.default_voice, self._packs, 1))
-        for done, (kind, size) in enumerate(steps, 1):
+        steps = [("tokens", n, 1) for n in tokens] + [("frames", n, 1) for n in frames]
+        if self._padded:
+            for batch in BATCH_BUCKETS[1:]:
+                if batch < 2 * self.max_batch:
+                    steps += [("tokens", n, batch) for n in tokens if n <= JOINED_TOKENS]
+                    steps += [("frames", n, batch) for n in frames if batch * n <= BATCH_FRAMES]
+        steps += [("utterance", 1, batch) for batch in ((1, 2) if self.max_batch > 1 else (1,))]
+        row = style(self.default_voice, self._packs, 1)
+        for done, (kind, size, batch) in enumerate(steps, 1):
             start = time.perf_counter()
             if kind == "tokens":
-                self._warm_tokens(size, row)
+                self._warm_tokens(size, batch, row)
             elif kind == "frames":
-                self._warm_frames(size, row)
+                self._warm_frames(size, batch, row)
             else:  # what lies between the stages
                 token = next(iter(self.config.vocab.values()))
-                self.synthesise([0, token, 0], np.array(row), 1.0, 0, Timeline(), lambda: False)
-            progress(WarmupStep(f"{kind}={size}", done, len(steps), time.perf_counter() - start))
+                spoken = [[0, *[token] * (n + 1), 0] for n in range(batch)]
+                for _ in self.together([Row(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]):
+                    pass
+            name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
+            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
 
-    def _warm_tokens(self, size: int, row: mx.array) -> None:
-        count = mx.array([size]) if self._padded else None
-        ids = mx.ones((1, size), dtype=mx.int32)
-        mx.eval(self._stages.durations(self._stages.bert(ids, count), row, count), self._stages.text(ids, count))
+    def _warm_tokens(self, size: int, batch: int, row: Pack) -> None:
+        count = counted([size] * batch, size, padded=self._padded)
+        ids, styles = mx.ones((batch, size), dtype=mx.int32), mx.array(np.repeat(row, batch, axis=0))
+        mx.eval(self._stages.durations(self._stages.bert(ids, count), styles, count), self._stages.text(ids, count))
 
-    def _warm_frames(self, size: int, row: mx.array) -> None:
-        count = mx.array([size]) if self._padded else None
-        width = self.config.hidden_dim
-        f0, energy = self._stages.curves(mx.zeros((1, size, width + self.config.style_dim)), row, count)
-        mx.eval(self._stages.audio(mx.zeros((1, size, width)), f0, energy, row, self._noise(0, size), count))
-
-
-class _Profiled:
-    """Context of one stage; the arrays it is called with are evaluated there if profiling, and returned."""
-
-    def __init__(self, timeline: Timeline, stage: Stage, profile: bool) -> None:
-        self._profile = profile
-        self._timer = timeline.measure(stage) if profile else nullcontext()
-
-    def __enter__(self) -> Callable[..., Any]:
-        self._timer.__enter__()
-        return self._evaluate
-
-    def _evaluate(self, *arrays: mx.array) -> Any:
-        if self._profile:
-            mx.eval(*arrays)
-        return arrays if len(arrays) > 1 else arrays[0]
-
-    def __exit__(self, *exception: Any) -> None:
-        self._timer.__exit__(*exception)
+    def _warm_frames(self, size: int, batch: int, row: Pack) -> None:
+        count = counted([size] * batch, size, padded=self._padded)
+        width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
+        f0, energy = self._stages.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
+        noise = mx.repeat(self._drawn(0, size), batch, axis=0)
+        mx.eval(self._stages.audio(mx.zeros((batch, size, width)), f0, energy, styles, noise, count))
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
@@ -277,6 +293,12 @@ def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
     return np.maximum(np.rint(scaled), 1).astype(np.int64)
 
 
-def _check(cancelled: IsCancelled) -> None:
-    if cancelled():
-        raise Cancelled("cancelled between stages")
+def _chunk(pcm: Pcm, frames: Frames, places: Sequence[int]) -> AudioChunk:
+    """An utterance's only chunk; `places` are the tokens of its phonemes."""
+    ends = np.cumsum(frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
+    return AudioChunk(pcm, tuple(float(ends[place]) for place in places))
+
+
+def _styles(rows: Sequence[Row]) -> mx.array:
+    """[B, 2 * style_dim]."""
+    return mx.array(np.concatenate([row.style for row in rows]))

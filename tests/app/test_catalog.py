@@ -82,7 +82,7 @@ def test_chatterbox_is_pinned_whole_and_needs_no_configuration(tmp_path, name):
     assert "config.json" not in states(subject.verify(name))
 
 
-def test_settings_reach_chatterbox_and_no_other_family(tmp_path, monkeypatch):
+def test_settings_reach_the_family_they_are_for(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr("app.catalog._loader", lambda family: seen.append)
     for name in ("chatterbox", "kokoro-82m"):
@@ -92,15 +92,14 @@ def test_settings_reach_chatterbox_and_no_other_family(tmp_path, monkeypatch):
                 target = tmp_path / "models" / name / paths[0]
                 target.parent.mkdir(parents=True, exist_ok=True)
                 (target.mkdir() or (target / "a.pt").touch()) if paths[0] == "voices" else target.touch()
-    subject = catalog(
-        tmp_path, chatterbox_bits=8, chatterbox_cache_bits=4, chatterbox_steps=4, chatterbox_draft="ngram"
-    )
+    of_chatterbox = {"chatterbox_bits": 8, "chatterbox_cache_bits": 4, "chatterbox_steps": 4}
+    subject = catalog(tmp_path, **of_chatterbox, chatterbox_draft="ngram", speech_batch=4)
     subject.load("chatterbox")
     subject.load("kokoro-82m")
     spec, other = seen
-    assert (spec.bits, spec.cache_bits, spec.steps, spec.draft) == (8, 4, 4, "ngram")
+    assert (spec.bits, spec.cache_bits, spec.steps, spec.draft, spec.batch) == (8, 4, 4, "ngram", 1)
     assert set(spec.files) == {"t3", "s3gen", "voice_encoder", "tokenizer", "voice"}
-    assert (other.bits, other.cache_bits, other.steps, other.draft) == (0, 0, 0, "")
+    assert (other.bits, other.cache_bits, other.steps, other.draft, other.batch) == (0, 0, 0, "", 4)
 
 
 def test_default_is_the_house_until_kokoro_is_installed(tmp_path):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.jobs import NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Priority, Queues
+from app.jobs import NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Joint, Priority, Queues
+from models.contract import SpeechRequest
 from models.timeline import Timeline
 
 NOW = 1000.0
@@ -114,3 +115,59 @@ def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
         "text",
         "listening",
     ]
+
+
+class Choir:
+    """Three at most."""
+
+    max_batch = 3
+
+
+CHOIR: Any = Choir()
+
+
+def joint(job: Job[Any], key: int = 16, speaker: Any = CHOIR) -> Job[Any]:
+    """The same job, which may be computed with others of its key."""
+    job.joint = Joint(speaker, key, SpeechRequest(job.name, "", ""))
+    return job
+
+
+def joined(queues: Queues) -> list[str]:
+    """Whose turn it is, and who joins."""
+    job = queues.pop(NOW)
+    assert job is not None
+    return [each.name for each in (job, *queues.join(job))]
+
+
+def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> None:
+    queues = filled(
+        joint(make("a")), joint(make("longer"), 32), joint(make("b")), make("alone"), joint(make("c")), joint(make("d"))
+    )
+    assert joined(queues) == ["a", "b", "c"]
+    assert joined(queues) == ["longer"]
+    assert joined(queues) == ["alone"]
+    assert joined(queues) == ["d"]
+
+
+def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
+    left = {"rich": 9, "poor": 2, "poorest": 1, "middle": 4}
+    assert joined(filled(*(joint(make(name, audio=audio)) for name, audio in left.items()))) == [
+        "poorest",
+        "poor",
+        "middle",
+    ]
+
+
+def test_a_newcomer_is_not_held_up_by_later_sentences(make: Makes) -> None:
+    assert joined(filled(joint(make("listening", audio=3)), joint(make("new")))) == ["new"]
+
+
+def test_who_gave_up_who_began_and_another_model_s_do_not_join(make: Makes) -> None:
+    gone, closed = joint(make("gone")), joint(make("closed"))
+    gone.cancelled.cancel()
+    closed.abandoned = True
+    others = joint(make("began", began=True)), joint(make("other"), speaker=Choir())
+    queues = filled(joint(make("a")), gone, closed, *others, joint(make("b")))
+    assert joined(queues) == ["a", "b"]
+    # They have turns of their own, in which they are ended.
+    assert {job.name for job in queues.first} == {"gone", "closed", "began", "other"}

@@ -1,0 +1,150 @@
+"""Kokoro's sentences together or one after the other: what a batch takes against its sentences alone, same run.
+
+    python -m loadtest.batching --model random --batch 2,4,8 --runs 7 [--dtype bfloat16] [--json FILE]
+
+`house` is the voice in the box, `random` a network of Kokoro-82M's size with random weights, four frames a token.
+Short sentences have 3 to 8 words, middle ones 12 to 16, all of different lengths. Rounds alternate between both ways,
+after one warm round of each. `apart` is how far the batch's samples are from those of the sentences alone. Needs only
+MLX and numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mlx.utils import tree_flatten
+
+from loadtest.official import KOKORO
+from models.backend import device_name, limit_cache, mx, on_cpu
+from models.contract import ModelSpec
+from models.kokoro.config import load_config
+from models.kokoro.network import Kokoro
+from models.kokoro.pipeline import KokoroSynthesizer, load
+from models.kokoro.stages import Row
+from models.kokoro.text import tokenize
+from models.kokoro.weights import load_weights
+from models.timeline import Timeline
+
+HOUSE = Path(__file__).parents[1] / "models/house"
+WORDS = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ ænd ðˈɛn ɪt ɹˈɛsts bIðə wˈɔɾəɹ."
+LENGTHS = {"short": (5, 3, 8, 4, 6, 7, 3, 5), "middle": (14, 12, 16, 13, 15, 12, 14, 16)}
+FRAMES_PER_TOKEN = 4
+
+
+def random_kokoro(dtype: str, seed: int = 0) -> KokoroSynthesizer:
+    """Kokoro-82M's shapes with random weights; each token lasts FRAMES_PER_TOKEN frames."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(KOKORO), encoding="utf-8")
+        config = load_config(path)
+    network, draw = Kokoro(config), np.random.default_rng(seed)
+    shapes: dict[str, mx.array] = dict(tree_flatten(network.parameters()))
+    arrays = {}
+    for name, array in shapes.items():
+        values = draw.standard_normal(array.shape, dtype=np.float32)
+        values *= np.float32(0.05 if array.ndim == 1 else 1 / math.sqrt(math.prod(array.shape[1:])))
+        arrays[name] = mx.array(values) + float(name.endswith(("norm.weight", "alpha")))
+    share = FRAMES_PER_TOKEN / config.max_dur
+    arrays["predictor.duration_proj.weight"] *= 0
+    arrays["predictor.duration_proj.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
+    arrays["predictor.F0_proj.bias"] += 120
+    load_weights(network, arrays, "random")
+    if dtype == "bfloat16" and not on_cpu():
+        network.decoder.to_bfloat16()
+    packs = {"random": draw.standard_normal((1, 2 * config.style_dim), dtype=np.float32) * np.float32(0.5)}
+    return KokoroSynthesizer(config, network, packs)
+
+
+def house(dtype: str) -> KokoroSynthesizer:
+    """The voice in the box."""
+    names = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
+    files = {role: str(HOUSE / name) for role, name in names.items()}
+    return load(ModelSpec("house", "kokoro", files, dtype=dtype))
+
+
+MODELS: dict[str, Callable[[str], KokoroSynthesizer]] = {"house": house, "random": random_kokoro}
+
+
+def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[Row]:
+    """`count` sentences of that kind, all voices taking turns."""
+    words, vocab, packs = WORDS.split(), model.config.vocab, list(model._packs.values())
+    rows = []
+    for at in range(count):
+        phonemes = " ".join((words * 2)[at : at + LENGTHS[kind][at % len(LENGTHS[kind])]])
+        if len(packs) == 1:  # the random network's symbols are its own
+            ids = [0, *(1 + ord(character) % (len(vocab) - 1) for character in phonemes), 0]
+        else:
+            ids, _ = tokenize(phonemes, vocab, model.max_phonemes)
+        rows.append(Row(ids, packs[at % len(packs)][:1], 1.0, at, Timeline(), lambda: False))
+    return rows
+
+
+def measure(model: KokoroSynthesizer, rows: Sequence[Row], runs: int) -> dict[str, Any]:
+    """Median milliseconds of both ways over alternating rounds, and how far their samples are apart."""
+    alone: list[float] = []
+    together: list[float] = []
+    single: list[npt.NDArray[np.float32]] = []
+    batch: dict[int, npt.NDArray[np.float32]] = {}
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        single = [pcm for row in rows for _, pcm, _ in model.together([row])]
+        middle = time.perf_counter()
+        batch = {at: pcm for at, pcm, _ in model.together(rows)}
+        alone.append((middle - start) * 1e3)
+        together.append((time.perf_counter() - middle) * 1e3)
+    apart = [
+        float(np.linalg.norm(batch[at] - pcm) / np.linalg.norm(pcm)) if batch[at].shape == pcm.shape else math.inf
+        for at, pcm in enumerate(single)
+    ]
+    one, many = statistics.median(alone[1:]), statistics.median(together[1:])
+    audio = sum(pcm.size for pcm in single) / model.sample_rate
+    return {"alone_ms": one, "together_ms": many, "gain": one / many, "audio_s": audio, "apart": max(apart)}
+
+
+def main() -> None:
+    """Parse the command line, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="house")
+    parser.add_argument("--batch", default="2,4,8", help="sizes, each at least 1 (default 2,4,8)")
+    parser.add_argument("--kind", choices=LENGTHS, action="append", help="default: both")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of a GPU's decoder")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    limit_cache(1 << 30)
+    model = MODELS[given.model](given.dtype)
+    sizes = [int(size) for size in given.batch.split(",")]
+    model.max_batch = max(sizes)  # warm these, too
+    start = time.perf_counter()
+    model.warm(lambda _: None)
+    report: dict[str, Any] = {"device": device_name(), "model": given.model, "dtype": given.dtype, "rows": []}
+    report["warm_s"] = time.perf_counter() - start
+    print(
+        f"{report['device']}; {given.model}, {given.dtype}; warm in {report['warm_s']:.1f} s, medians of {given.runs}"
+    )
+    print("  kind    batch   audio s   alone ms   together ms    gain     apart")
+    for kind in given.kind or LENGTHS:
+        for size in sizes:
+            found = measure(model, sentences(model, kind, size), given.runs)
+            report["rows"].append({"kind": kind, "batch": size, **found})
+            print(
+                f"  {kind:7s} {size:5d} {found['audio_s']:9.2f} {found['alone_ms']:10.1f} {found['together_ms']:13.1f}"
+                f" {found['gain']:7.2f} {found['apart']:9.1e}",
+                flush=True,
+            )
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

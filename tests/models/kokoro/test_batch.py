@@ -1,0 +1,238 @@
+"""Several utterances computed together: each is what it is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.contract import Asked, AudioChunk, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
+from models.kokoro.network import Kokoro
+from models.kokoro.pipeline import KokoroSynthesizer
+from models.kokoro.stages import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, Row, bucket
+from models.layers.valid import Valid
+from models.timeline import Stage, Timeline
+from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
+from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens
+
+SENTENCE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ."
+# Of one token bucket and of several, in one frame bucket and in several.
+BATCHES = {
+    "two": [UTTERANCES["hello"], UTTERANCES["numbers"]],
+    "three": [UTTERANCES["morning"], SENTENCE, UTTERANCES["hello"]],
+    "equal": [UTTERANCES["numbers"]] * 2,
+    "five": [SENTENCE, UTTERANCES["hello"], SENTENCE[:30], UTTERANCES["morning"], SENTENCE * 3],
+}
+
+
+def never() -> bool:
+    return False
+
+
+def singer(*, padded: bool, batch: int = 8, profile: bool = False) -> KokoroSynthesizer:
+    """The house voice, which may speak `batch` requests at once."""
+    model = house()
+    return KokoroSynthesizer(model.config, model.network, model._packs, padded=padded, batch=batch, profile=profile)
+
+
+def rows_of(phonemes: Sequence[str], cancelled: Callable[[], bool] = never) -> list[Row]:
+    """Voices take turns; speeds and seeds differ."""
+    return [
+        Row(tokens(text), style_row(("rms", "slt")[at % 2]), 1 + at / 8, at, Timeline(), cancelled)
+        for at, text in enumerate(phonemes)
+    ]
+
+
+class Curves:
+    """F0 and energy that the predictor was asked for, row by row, without what pads them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[list[np.ndarray]] = []
+        kind = type(house().network.predictor)
+        original = kind.curves
+
+        def curves(predictor: object, aligned: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+            found = original(predictor, aligned, style, valid)
+            rows = found[0].shape[0]
+            counts = [aligned.shape[1]] * rows if valid.count is None else np.array(valid.count)[:, 0, 0].astype(int)
+            for at in range(rows):
+                self.seen.append([np.array(curve)[at, : 2 * counts[at]] for curve in found])
+            return found
+
+        monkeypatch.setattr(kind, "curves", curves)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", BATCHES)
+def test_each_is_what_it_is_alone(monkeypatch: pytest.MonkeyPatch, name: str, padded: bool) -> None:
+    """Durations equal; F0 and energy within 1e-4; samples within what rounding of F0 makes of their phase."""
+    model, rows = singer(padded=padded), rows_of(BATCHES[name])
+    curves = Curves(monkeypatch)
+    alone = [next(iter(model.together([row]))) for row in rows]
+    single, curves.seen = curves.seen, []
+    together = {at: (pcm, frames) for at, pcm, frames in model.together(rows)}
+    assert sorted(together) == list(range(len(rows)))
+    for at, (_, pcm, frames) in enumerate(alone):
+        assert together[at][1].tolist() == frames.tolist()
+        assert together[at][0].dtype == np.float32
+        assert distance(together[at][0], pcm) < 2e-2
+        wanted = single[at]
+        same = [found for found in curves.seen if found[0].shape == wanted[0].shape]
+        assert min(max(distance(a, b) for a, b in zip(found, wanted, strict=True)) for found in same) < 1e-4
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Kokoro:
+    return build(tiny_config(tmp_path_factory.mktemp("config")), to_mx(official_arrays(TINY, seed=5)))
+
+
+@pytest.mark.parametrize("lengths", [(7, 41), (30, 12, 41), (20, 20)])
+def test_the_decoder_given_equal_curves(network: Kokoro, lengths: tuple[int, ...]) -> None:
+    """Within 1e-4, on both sides of where the CPU splits the time axis. Padding holds rubbish."""
+    rng, longest = np.random.RandomState(0), max(lengths)
+    inputs, alone = [], []
+    for at, frames in enumerate(lengths):
+        text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+        f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+        noise, style = rng.standard_normal(600 * frames).astype(np.float32), voice_pack(TINY, at, 1)
+        alone.append(decode(network, text, f0, energy, style, noise))
+        inputs.append((text[0], f0, energy, noise, style[0, : network.style_dim]))
+
+    def stacked(part: int, rubbish: float) -> mx.array:
+        arrays = [mx.array(each[part]) for each in inputs]
+        size = max(array.shape[0] for array in arrays)
+        return mx.stack(
+            [
+                mx.pad(array, [(0, size - array.shape[0])] + [(0, 0)] * (array.ndim - 1), constant_values=rubbish)
+                for array in arrays
+            ]
+        )
+
+    text, f0, energy, noise = (stacked(part, rubbish) for part, rubbish in enumerate((0.0, 90.0, 2.0, 1.0)))
+    styles = mx.array(np.stack([each[4] for each in inputs]))
+    count = mx.array([[[frames]] for frames in lengths])
+    features = network.decoder.features(text, f0, energy, styles, Valid.of(count, longest))
+    samples = np.array(network.decoder.generator(features, styles, f0, noise, 2 * count[:, 0]))
+    for at, frames in enumerate(lengths):
+        assert distance(samples[at, : 600 * frames], alone[at]) < 1e-4
+
+
+def spoken(
+    model: KokoroSynthesizer, requests: Sequence[SpeechRequest], cancelled: Sequence[Callable[[], bool]] | None = None
+) -> tuple[dict[int, AudioChunk | ModelError], list[Timeline]]:
+    timelines = [Timeline() for _ in requests]
+    asked = [
+        Asked(request, timeline, never if cancelled is None else cancelled[at])
+        for at, (request, timeline) in enumerate(zip(requests, timelines, strict=True))
+    ]
+    return dict(model.speak(asked)), timelines
+
+
+HELLO = SpeechRequest("Hello.", UTTERANCES["hello"], "rms")
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_what_one_is_refused_concerns_no_other(padded: bool) -> None:
+    model = singer(padded=padded)
+    morning = replace(HELLO, phonemes=UTTERANCES["morning"], voice="slt")
+    refused = {
+        1: replace(HELLO, voice="nobody"),
+        3: replace(HELLO, speed=9.0),
+        4: replace(HELLO, phonemes=""),
+    }
+    found, _ = spoken(model, [HELLO, refused[1], morning, refused[3], refused[4]])
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    for at, request in refused.items():
+        with pytest.raises(type(found[at]), match=str(found[at])[:20]):
+            list(model.stream(request, Timeline(), never))
+        assert isinstance(found[at], ModelError)
+    for at, request in ((0, HELLO), (2, morning)):
+        (alone,) = model.stream(request, Timeline(), never)
+        chunk = found[at]
+        assert isinstance(chunk, AudioChunk)
+        assert chunk.phoneme_ends == alone.phoneme_ends
+        assert chunk.last
+        assert distance(chunk.pcm, alone.pcm) < 2e-2
+
+
+def test_all_refused() -> None:
+    found, _ = spoken(singer(padded=False), [replace(HELLO, voice="nobody")] * 2)
+    assert all(isinstance(each, ModelError) for each in found.values())
+    assert sorted(found) == [0, 1]
+
+
+def test_who_is_cancelled_is_left_out_and_the_others_go_on() -> None:
+    found, timelines = spoken(singer(padded=False), [HELLO] * 3, [never, lambda: True, never])
+    assert isinstance(found[1], Cancelled)
+    assert Stage.DECODER not in timelines[1].stages
+    assert isinstance(found[0], AudioChunk)
+    assert isinstance(found[2], AudioChunk)
+
+
+def test_each_timeline_has_every_stage_once() -> None:
+    """All waited for the whole batch: the stages' seconds are the same for all."""
+    _, timelines = spoken(singer(padded=True, profile=True), [HELLO, replace(HELLO, voice="slt")])
+    stages = {Stage.VOICE, Stage.BERT, Stage.TEXT_ENCODER, Stage.PREDICTOR, Stage.DECODER}
+    assert all(set(timeline.stages) == stages for timeline in timelines)
+    assert len({timeline.stages[Stage.DECODER] for timeline in timelines}) == 1
+
+
+def test_who_may_join() -> None:
+    model = singer(padded=False, batch=4)
+    assert isinstance(model, BatchSynthesizer)
+    assert model.max_batch == 4
+    assert house().max_batch == 1
+    short, longer = model.joins(HELLO), model.joins(replace(HELLO, phonemes=SENTENCE))
+    assert short == model.joins(replace(HELLO, phonemes=UTTERANCES["numbers"], voice="slt", speed=2.0))
+    assert short is not None
+    assert longer not in (None, short)
+    assert model.joins(replace(HELLO, phonemes=SENTENCE * 3)) is None
+
+
+def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
+    """As their bucket pads them; nobody is left out."""
+    rng, model = np.random.RandomState(0), singer(padded=True)
+    for _ in range(50):
+        totals = rng.randint(1, 1900, rng.randint(1, 9)).tolist()
+        groups = model._groups(range(len(totals)), totals)
+        assert sorted(at for group in groups for at in group) == list(range(len(totals)))
+        for group in groups:
+            (size,) = {bucket(totals[at], FRAME_BUCKETS) for at in group}
+            assert len(group) == 1 or bucket(len(group), BATCH_BUCKETS) * size <= BATCH_FRAMES
+
+
+def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of batches up to the bucket that holds the largest one."""
+    monkeypatch.setattr(KokoroSynthesizer, "_warm_tokens", lambda *_: None)
+    monkeypatch.setattr(KokoroSynthesizer, "_warm_frames", lambda *_: None)
+
+    def steps(batch: int) -> list[str]:
+        seen: list[WarmupStep] = []
+        singer(padded=True, batch=batch).warm(seen.append)
+        assert [step.done for step in seen] == list(range(1, len(seen) + 1))
+        return [step.name for step in seen]
+
+    one, three, eight = (steps(batch) for batch in (1, 3, 8))
+    assert [name for name in one if "x" in name] == []
+    assert {name for name in three if "x" in name} == {
+        *(f"tokens={n}x{batch}" for n in (16, 32, 64, 128) for batch in (2, 4)),
+        *(f"frames={n}x2" for n in (100, 200, 300, 400, 600, 800)),
+        *(f"frames={n}x4" for n in (100, 200, 300, 400)),
+        "utterance=1x2",
+    }
+    assert set(eight) - set(three) == {f"tokens={n}x8" for n in (16, 32, 64, 128)} | {"frames=100x8", "frames=200x8"}
+
+
+def test_warm_up_computes_what_will_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shapes of a warm step are those of a batch that fills its buckets."""
+    seen: list[tuple[int, ...]] = []
+    model = singer(padded=True, batch=2)
+    audio = model._stages.audio
+    monkeypatch.setattr(model._stages, "audio", lambda text, *rest: seen.append(text.shape) or audio(text, *rest))
+    model._warm_tokens(16, 2, style_row("rms"))
+    model._warm_frames(100, 2, style_row("rms"))
+    list(model.together(rows_of(BATCHES["two"])))
+    assert seen[0] == seen[1] == (2, 100, model.config.hidden_dim)
