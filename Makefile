@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults fake-checkpoints wheel clean
+.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults autobahn fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -20,6 +20,12 @@ REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0
 ifeq ($(origin PYTHON),undefined)
 PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
 	$$$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$$$p && break; done))$(PYTHON)
+endif
+# Autobahn's suite is written for 2.7. Not every program of that name runs: some are a version manager's.
+AUTOBAHN := .venv-autobahn
+ifeq ($(origin PYTHON2),undefined)
+PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versions/2.7*/bin/python2.7; do \
+	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -49,7 +55,7 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
 test: dev ## run the tests
-	$(PY) -m pytest -m "not parity and not faults" $(ARGS)
+	$(PY) -m pytest -m "not parity and not faults and not autobahn" $(ARGS)
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -79,6 +85,9 @@ load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
 	$(PY) -m pytest tests/faults $(ARGS)
 
+autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
+	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
+
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
 
@@ -86,7 +95,7 @@ wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
@@ -112,3 +121,12 @@ $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Not an environment, which Python 2.7 has no module for: a folder. A namespace of zope's is declared by a .pth, which is
+# not read there.
+$(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
+	@test -n "$(PYTHON2)" || { echo "error: no Python 2.7 with pip found; pass PYTHON2=/path/to/python2.7" >&2; exit 1; }
+	@rm -rf $(AUTOBAHN)
+	@echo "Installing Autobahn's suite"
+	@$(PYTHON2) -m pip install $(PIP_FLAGS) --no-deps --target $(AUTOBAHN) --quiet -r configs/lock/autobahn.txt
+	@touch $(AUTOBAHN)/zope/__init__.py $@

@@ -34,6 +34,7 @@ from app.api import (
     websocket,
     wyoming,
 )
+from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
 from app.audio import watermark
 from app.config import Settings, SettingsError, is_loopback
@@ -171,6 +172,21 @@ def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Cat
     return catalog, tuple(dict.fromkeys(names))
 
 
+def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How uvicorn serves `app`."""
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        # Without compression: speech does not deflate, and trying costs more than the model does.
+        ws=WebSocketProtocol,
+        ws_max_size=settings.max_frame_bytes * FRAME_MARGIN,
+        timeout_graceful_shutdown=1,
+    )
+
+
 def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
     """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
 
@@ -187,19 +203,8 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
             "'allow_public' to true if that is meant"
         )
     app = create_app(settings, catalog)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
-        ws_max_size=settings.max_frame_bytes * FRAME_MARGIN,
-        # Speech does not deflate; trying costs more than the model does.
-        ws_per_message_deflate=False,
-        timeout_graceful_shutdown=1,
-    )
     logs.configure(settings.log_level, settings.log_format)
-    _DrainingServer(config, app, settings.drain_seconds).run()
+    _DrainingServer(configure(app, settings), app, settings.drain_seconds).run()
 
 
 class _DrainingServer(uvicorn.Server):

@@ -1,0 +1,50 @@
+"""uvicorn's WebSockets where it, or the library below it, falls short of RFC 6455 or of the applications above."""
+
+from __future__ import annotations
+
+import codecs
+import logging
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame, Opcode
+from websockets.server import ServerProtocol
+
+_UTF8 = codecs.getincrementaldecoder("utf-8")
+
+
+class _Connection(ServerProtocol):
+    _text: codecs.IncrementalDecoder | None = None
+
+    def recv_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.CLOSE:
+            # Section 5.4 allows control frames between the fragments of a message. websockets would answer a client
+            # that closes there with 1002, as if it had done wrong.
+            self.current_size = None
+        elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._text = _UTF8() if frame.opcode is Opcode.TEXT else None
+        super().recv_frame(frame)
+        if self._text is not None and frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            # Its error closes with 1007, at the first fragment that is wrong. Later, uvicorn would log a traceback.
+            self._text.decode(bytes(frame.data), frame.fin)
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """For `uvicorn.Config(ws=...)`. Extensions, such as compression, are not offered."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+
+    def handle_parser_exception(self) -> None:
+        """The client broke the protocol: what is sent from now on raises ClientDisconnected, an OSError.
+
+        Without this it raises RuntimeError until the last bytes are through, as if the application had closed.
+        """
+        super().handle_parser_exception()
+        self.disconnected = True
+
+    def keepalive_timeout(self) -> None:
+        """The client does not answer pings; likewise."""
+        super().keepalive_timeout()
+        self.disconnected = self.disconnected or self.close_sent
