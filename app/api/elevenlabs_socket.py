@@ -3,9 +3,9 @@
 A context is what is said in one breath: it has a voice's speed and schedule of its own, speaks the texts between its
 flushes in turn, each a SpeechStream, and ends with `isFinal`. `stream-input` has one context, without a name, which its
 first message opens and `{"text": ""}` ends; with it the socket ends. `multi-stream-input` has up to MAX_CONTEXTS at a
-time: `close_context` drops what was not flushed, `close_socket` flushes all and ends; there `{"text": ""}` only says
-that the client is still there. A message that cannot be understood ends the socket; a text that cannot be spoken ends
-its context.
+time: `close_context` drops what was not flushed, a second one what was, `close_socket` flushes all and ends; there
+`{"text": ""}` only says that the client is still there. A message that cannot be understood ends the socket; a text
+that cannot be spoken ends its context.
 
 One task listens, so that a client's going is noticed whatever is waited for, one carries out what it heard, and each
 context has one that speaks. A client that does not read stops the sending, that stops the speaking, and what comes
@@ -199,6 +199,8 @@ class _Connection:
         if self._multi and message.close_context:
             if context is not None:
                 self._close_context(context)
+            else:
+                self._cut_short(name)
             return
         if not self._multi and message.text == "":
             self._end()
@@ -223,7 +225,8 @@ class _Connection:
             raise ProtocolError(f"{MAX_CONTEXTS} contexts are open already; close one first.")
         if len(self._all()) >= MAX_SPEAKING:
             raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
-        context = Context(name, replace(self._speaker, speed=speed_of(message.voice_settings)), message)
+        speaker = replace(self._speaker, speed=speed_of(message.voice_settings))
+        context = Context(name, speaker, message, phrases=self._options.auto_mode)
         context.speaking = asyncio.create_task(self._speak_all(context))
         self._contexts[name] = context
         return context
@@ -270,12 +273,23 @@ class _Connection:
         if turn is not None:
             turn.dropped = True
             turn.stream.close("cancelled")
-        if turn is not None and turn is context.current and context.speaking is not None:
-            broken_off = context.speaking
-            broken_off.cancel()
-            context.speaking = asyncio.create_task(self._say_final(context, broken_off))
+        if turn is not None and turn is context.current:
+            self._break_off(context)
         else:
             context.turns.put_nowait(None)
+
+    def _cut_short(self, name: str | None) -> None:
+        """An agent closes a context when its text ends, and again when it is interrupted: nobody listens any more."""
+        for context in self._leaving:
+            if context.name == name:
+                self._break_off(context)
+
+    def _break_off(self, context: Context) -> None:
+        if context.speaking is None:
+            raise RuntimeError("a context was opened that does not speak")
+        # It sends nothing once it is cancelled: the end comes last.
+        context.speaking.cancel()
+        context.speaking = asyncio.create_task(self._say_final(context))
 
     def _end(self) -> None:
         """Speak what was said, then close."""
@@ -370,9 +384,7 @@ class _Connection:
                 return await asyncio.to_thread(encoder.finish)
             return await asyncio.to_thread(encoder.encode, chunk.pcm)
 
-    async def _say_final(self, context: Context, before: asyncio.Task[None] | None = None) -> None:
-        if before is not None:
-            await asyncio.wait({before})
+    async def _say_final(self, context: Context) -> None:
         await self._send(SocketOutput(isFinal=True, contextId=context.name))
 
     def _all(self) -> list[Context]:

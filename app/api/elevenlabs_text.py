@@ -3,7 +3,8 @@
 A whole sentence is spoken at once, whatever the `chunk_length_schedule`: these models read sentence by sentence, and
 waiting for more would only cost time. The schedule says how much of an unfinished sentence may pile up: from then on it
 is spoken clause by clause. `try_trigger_generation` does the same from TRIGGER characters on. Neither cuts within a
-clause; `flush` does.
+clause; `flush` does. With `auto_mode` a message is a phrase: one that ends a sentence is spoken without waiting for
+what follows, and a space parts it from that, in the times of its characters, too: agents send sentences without one.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ _CHARACTERS = 25
 
 
 class ScheduledText:
-    """Text in, pieces to be spoken out; joined they are what came in."""
+    """Text in, pieces to be spoken out; joined they are what came in, and between `phrases` a space."""
 
-    def __init__(self, language: str, schedule: Sequence[float] | None = None) -> None:
+    def __init__(self, language: str, schedule: Sequence[float] | None = None, *, phrases: bool = False) -> None:
         self._buffer = SentenceBuffer(language)
         self._cutter = ClauseCutter.between(language, None, words=_WORDS, characters=_CHARACTERS, forced=0)
         self._schedule = tuple(schedule or SCHEDULE)
+        self._phrases = phrases
         self._spoken = 0
 
     @property
@@ -44,6 +46,10 @@ class ScheduledText:
     def feed(self, fragment: str, *, trigger: bool = False) -> list[str]:
         """The pieces that can be spoken now."""
         pieces = self._buffer.feed(fragment)
+        # The "3." of a client that sends tokens all the same may become 3.5.
+        if self._phrases and any(map(str.isalpha, fragment)) and self._buffer.ends_sentence():
+            pieces += [] if self.held[-1].isspace() else self._buffer.feed(" ")
+            pieces += self._buffer.flush()
         self._spoken += len(pieces)
         while self._is_enough(trigger) and (cut := self._cutter.find(self._buffer.held, forced=False)):
             pieces.append(self._buffer.take(cut))
@@ -74,11 +80,12 @@ class Turn:
 class Context:
     """What is said in one breath: its voice, what is written of it, and what speaks it."""
 
-    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput) -> None:
+    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput, *, phrases: bool) -> None:
         self.name = name
         self.speaker = speaker
         config = message.generation_config
-        self.text = ScheduledText(speaker.language, None if config is None else config.chunk_length_schedule)
+        schedule = None if config is None else config.chunk_length_schedule
+        self.text = ScheduledText(speaker.language, schedule, phrases=phrases)
         self.active_at = time.monotonic()
         # Unbounded by type, bounded by MAX_TURNS. None: no more follow.
         self.turns: asyncio.Queue[Turn | None] = asyncio.Queue()

@@ -184,6 +184,7 @@ class SocketOptions(_Lenient):
     model_id: UnicodeText | None = None
     language_code: UnicodeText | None = None
     output_format: OutputName = DEFAULT_OUTPUT
+    auto_mode: bool = False
     inactivity_timeout: Annotated[float, Field(gt=0, le=180, allow_inf_nan=False)] = 20.0
     seed: Annotated[int | None, Field(ge=0, lt=1 << 32)] = None
 

@@ -56,7 +56,7 @@ class FormatInfo:
     usual_rate: int | None = None
 
 
-# kbit/s of MPEG audio layer III: ISO/IEC 11172-3 from 32 kHz on, ISO/IEC 13818-3 from 16 kHz on; LAME's for those below.
+# kbit/s of MPEG audio layer III: ISO/IEC 11172-3 from 32 kHz on, 13818-3 from 16 kHz on, below that LAME's own.
 _MPEG_1_KBITS = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MPEG_2_KBITS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG_25_KBITS = (8, 16, 24, 32, 40, 48, 56, 64)

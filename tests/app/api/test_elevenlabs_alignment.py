@@ -98,3 +98,20 @@ def test_the_schedule_goes_on_with_each_piece() -> None:
     # The second entry holds now: one clause more is not enough, two are.
     assert scheduled.feed(" " + clause + "and") == []
     assert "".join(scheduled.feed(" again " + clause + "so")).count(",") >= 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "spoken"),
+    [
+        (["It is late.", "Good night."], ["It is late. ", "Good night. "]),
+        (["It is late. ", "Good night!\n"], ["It is late. ", "Good night!\n"]),
+        # No sentence ends here: not at a comma, not in a number, not at an abbreviation.
+        (["Well, I think,", " yes."], ["Well, I think, yes. "]),
+        (["It costs ", "3.", "5 percent."], ["It costs 3.5 percent. "]),
+        (["Ask Dr.", " Smith about it."], ["Ask Dr. Smith about it. "]),
+    ],
+)
+def test_phrases_are_parted_where_a_sentence_ends(messages: list[str], spoken: list[str]) -> None:
+    scheduled = ScheduledText("en-us", phrases=True)
+    assert [piece for message in messages for piece in scheduled.feed(message)] == spoken
+    assert scheduled.flush() == []

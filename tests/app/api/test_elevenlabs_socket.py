@@ -144,6 +144,21 @@ def test_long_audio_comes_in_messages_that_clients_accept(server: Any) -> None:
     assert len(audio(messages)) == pytest.approx(2 * len(speech(server, "a" * 150 + ".")), abs=100)
 
 
+def test_an_agent_sends_sentences_without_a_space_between(server: Any) -> None:
+    """As pipecat does, with `auto_mode`: each is spoken at once, and its last word ends before the next one begins."""
+    with session(server, multi=True, query="&auto_mode=true") as socket:
+        send(socket, text=" ", context_id="turn")
+        for sentence in ("Hello there, everybody.", "This is the second sentence."):
+            send(socket, text=sentence, context_id="turn")
+            message = receive(socket)
+            assert characters([message]).lstrip() == sentence + " "
+            lengths = message["alignment"]["charDurationsMs"]
+            assert sum(lengths) == pytest.approx(len(base64.b64decode(message["audio"])) / 48, abs=1.5)
+        send(socket, context_id="turn", flush=True)
+        send(socket, context_id="turn", close_context=True)
+        assert until_final(socket) == []
+
+
 def test_mp3_is_the_usual_output(server: Any) -> None:
     with session(server, output="mp3_44100_128") as socket:
         send(socket, text=TWO)
@@ -213,6 +228,63 @@ def test_closing_speaks_what_was_flushed_before(server: Any, wait_until: Any) ->
         assert characters(until_final(socket)) == "Flushed."
 
 
+def test_closing_again_drops_what_was_flushed_too(server: Any, wait_until: Any) -> None:
+    """As pipecat does: it closes when the language model has ended, and again when it is interrupted."""
+    with session(server, "gated", multi=True, query="&auto_mode=true") as socket:
+        send(socket, text=" ", context_id="a")
+        for text in ("Hello there, everybody.", "This is the second sentence."):
+            send(socket, text=text, context_id="a")
+        send(socket, context_id="a", flush=True)
+        send(socket, context_id="a", close_context=True)
+        assert wait_until(lambda: server.tone.begun)
+        send(socket, context_id="a", close_context=True)
+        send(socket, context_id="a", close_context=True)  # of no consequence
+        final = receive(socket)
+        assert (final["contextId"], final["isFinal"], final["audio"]) == ("a", True, None)
+        # The name is free again.
+        send(socket, text="Hello.", context_id="a", flush=True)
+        server.tone.gate.set()
+        assert characters([receive(socket)]) == "Hello. "
+    # Only what was at the gate may have been computed.
+    assert not [text for text in server.tone.computed if "second" in text]
+
+
+def test_a_cancelled_context_ends_before_others_go_on(server: Any, wait_until: Any) -> None:
+    with session(server, "gated", multi=True) as socket:
+        send(socket, text=TWO + "And", context_id="cancelled")
+        assert wait_until(lambda: server.tone.begun)
+        send(socket, text=TWO, context_id="other", flush=True)
+        send(socket, context_id="other", close_context=True)
+        send(socket, context_id="cancelled", close_context=True)
+        # Nothing but this can come while the gate is shut.
+        final = receive(socket)
+        assert (final["contextId"], final["isFinal"]) == ("cancelled", True)
+        server.tone.gate.set()
+        assert characters(until_final(socket)) == TWO
+
+
+def test_nothing_of_a_cancelled_context_comes_after_its_end(server: Any) -> None:
+    """Cancelled at another message each time, of sentences that take several messages each."""
+    sentence = "a" * 150 + ". "
+    for read in range(1, 8):
+        with session(server, multi=True, output="pcm_48000") as socket:
+            send(socket, text=sentence * 12 + "And", context_id="cancelled")
+            send(socket, text=sentence * 3, context_id="other", flush=True)
+            found = [receive(socket) for _ in range(read)]
+            send(socket, context_id="cancelled", close_context=True)
+            send(socket, context_id="other", close_context=True)
+            while sum(message["isFinal"] for message in found) < 2:
+                found.append(receive(socket))
+            send(socket, close_socket=True)
+            assert closed(socket) == 1000
+        cancelled, other = ([m for m in found if m["contextId"] == name] for name in ("cancelled", "other"))
+        assert [message["isFinal"] for message in cancelled].index(True) == len(cancelled) - 1
+        assert [message["isFinal"] for message in other].index(True) == len(other) - 1
+        # The one lost its end, the other nothing.
+        assert characters(other) == sentence * 3
+        assert len(characters(cancelled)) < len(sentence) * 12
+
+
 def test_an_empty_text_keeps_a_context_and_closes_none(server: Any) -> None:
     with session(server, multi=True, query="&inactivity_timeout=0.6") as socket:
         send(socket, text="Hello", context_id="kept")
@@ -239,6 +311,56 @@ def test_silence_ends_the_socket(server: Any, multi: bool) -> None:
         assert message["error"] == "idle_timeout"
         assert "0.2 seconds" in message["message"]
         assert closed(socket) == 1008
+
+
+def quiet(socket: ClientConnection, seconds: float) -> None:
+    """Nothing comes for so long."""
+    with pytest.raises(TimeoutError):
+        socket.recv(timeout=seconds)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_each_text_starts_the_wait_anew(server: Any, multi: bool) -> None:
+    with session(server, multi=multi, query="&inactivity_timeout=1") as socket:
+        for _ in range(5):
+            send(socket, text="Hello ")
+            quiet(socket, 0.3)
+        send(socket, flush=True)
+        assert characters([receive(socket)]) == "Hello " * 5
+
+
+def test_a_socket_is_kept_without_a_context(server: Any) -> None:
+    with session(server, multi=True, query="&inactivity_timeout=1") as socket:
+        for _ in range(5):
+            send(socket, text="")
+            quiet(socket, 0.3)
+        send(socket, text="Hello.", flush=True)
+        assert characters([receive(socket)]) == "Hello."
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_audio_starts_the_wait_anew(server: Any, multi: bool) -> None:
+    """The gate opens late in the client's time to be silent: what is left of that is not what the client has."""
+    with session(server, "gated", multi=multi, query="&inactivity_timeout=1.5") as socket:
+        send(socket, text="Hello.", flush=True)
+        quiet(socket, 1.2)
+        server.tone.gate.set()
+        assert characters([receive(socket)]) == "Hello."
+        quiet(socket, 0.9)
+        send(socket, text="And on.", flush=True)
+        assert characters([receive(socket)]) == "And on."
+
+
+def test_the_end_of_a_context_starts_the_wait_anew(server: Any) -> None:
+    with session(server, "gated", multi=True, query="&inactivity_timeout=1.5") as socket:
+        send(socket, text="Hello.", flush=True)
+        send(socket, close_context=True)
+        quiet(socket, 1.2)
+        server.tone.gate.set()
+        assert characters(until_final(socket)) == "Hello."
+        quiet(socket, 0.9)
+        send(socket, text="And on.", flush=True)
+        assert characters([receive(socket)]) == "And on."
 
 
 @pytest.mark.parametrize("multi", [False, True])
@@ -324,6 +446,7 @@ def test_bad_frames_are_answered_in_their_shape(
         ("steady", "mp3_44100_100", "", "unsupported_format"),
         ("steady", "wav_16000", "", "unsupported_format"),
         ("steady", "pcm_24000", "&model_id=nothing", "model_not_found"),
+        ("steady", "pcm_24000", "&auto_mode=perhaps", "invalid_request"),
         ("steady", "pcm_24000", "&inactivity_timeout=nan", "invalid_request"),
         ("steady", "pcm_24000", "&inactivity_timeout=181", "invalid_request"),
         ("steady", "pcm_24000", "&seed=-1", "invalid_request"),
