@@ -1,12 +1,14 @@
 """Whose requests are served: API keys, and the origins of pages that open WebSockets.
 
 A key comes as `Authorization: Bearer` (OpenAI) or `Token` (Deepgram), as `xi-api-key` (ElevenLabs), or, from a
-browser's WebSocket, which can send no header, as the subprotocols `token, <key>` (Deepgram). It is looked for before
-anything of the request is read, at the handshake of a WebSocket.
+browser's WebSocket, which can send no header, as the subprotocols `token, <key>` (Deepgram). Where a key has characters
+that a subprotocol may not have, `base64url.` and its base64url stands for it. It is looked for before anything of the
+request is read, at the handshake of a WebSocket.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import logging
@@ -14,6 +16,7 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ LOOK_EVERY = 1.0
 # What is shorter could be guessed.
 MIN_KEY = 16
 _SHA256 = "sha256:"
+_BASE64 = "base64url."
 _NAME = re.compile(r"[\w.-]{1,64}")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -210,6 +214,10 @@ def _given(headers: Headers) -> Iterator[str]:
     protocols = [name.strip() for name in headers.get("sec-websocket-protocol", "").split(",")]
     if len(protocols) == 2 and protocols[0].lower() == "token" and protocols[1]:
         yield protocols[1]
+        if protocols[1].startswith(_BASE64):
+            encoded = protocols[1].removeprefix(_BASE64)
+            with suppress(ValueError):
+                yield base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
 
 
 def check_origin(headers: Mapping[str, str], accepted: tuple[str, ...]) -> None:

@@ -35,6 +35,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.conn = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        # It would log headers, keys among them, and what people say.
+        self.conn.debug = False
 
     def handle_parser_exception(self) -> None:
         """The client broke the protocol: what is sent from now on raises ClientDisconnected, an OSError.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -299,6 +300,23 @@ def test_a_browser_sends_its_key_as_a_subprotocol(guarded: Any) -> None:
     with connect(guarded.websocket_url, subprotocols=["token", ADA]) as socket:  # type: ignore[list-item]
         assert socket.subprotocol == "token"
         assert ready(socket)
+
+
+def test_a_key_that_is_no_subprotocol_is_sent_encoded(start_server: Any, tmp_path: Path) -> None:
+    odd = 'o/d=d+k@e:y,"0123456789'
+    (tmp_path / "keys.toml").write_text(f"odd = '{odd}'")
+    running = start_server(keys_file=str(tmp_path / "keys.toml"))
+    encoded = base64.urlsafe_b64encode(odd.encode()).decode().rstrip("=")
+    with connect(running.websocket_url, subprotocols=["token", f"base64url.{encoded}"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "token"
+        assert ready(socket)
+    # Another's, no base64 (its length), no UTF-8, and nothing.
+    for wrong in (encoded[:-3], "a", "_w", ""):
+        with (
+            pytest.raises(InvalidStatus, match="401"),
+            connect(running.websocket_url, subprotocols=["token", f"base64url.{wrong}"]),  # type: ignore[list-item]
+        ):
+            pass
 
 
 @pytest.mark.parametrize("headers", [{}, bearer("wrong")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import socket
 import struct
 import threading
@@ -58,6 +59,8 @@ def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
     return struct.pack("BB", (0x80 if fin else 0) | opcode, 0x80 | len(payload)) + bytes(4) + payload
 
 
+SECRET = "ada-0123456789"
+HEADERS = f"Authorization: Bearer {SECRET}\r\nSec-WebSocket-Protocol: token, {SECRET}\r\n"
 Talk = Callable[[bytes], list[tuple[int, bytes]]]
 
 
@@ -71,7 +74,7 @@ def talk(address: tuple[str, int]) -> Talk:
         with socket.create_connection(address, timeout=20) as connection, connection.makefile("rb") as stream:
             connection.sendall(
                 f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
             )
             while stream.readline() != b"\r\n":
                 pass
@@ -124,6 +127,14 @@ def test_bad_utf_8_is_refused_where_it_is(talk: Talk, data: bytes, caplog: Any) 
     assert code(answer) == 1007
     # A client must not be able to fill the log.
     assert [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"] == []
+
+
+def test_not_even_the_fullest_log_has_keys_or_texts(talk: Talk, caplog: Any) -> None:
+    with caplog.at_level(logging.DEBUG):
+        talk(frame(b"a private text") + NORMAL)
+    assert "connection open" in caplog.text
+    assert SECRET not in caplog.text
+    assert "private" not in caplog.text
 
 
 def test_bytes_need_not_be_text(talk: Talk) -> None:
