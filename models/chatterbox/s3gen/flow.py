@@ -79,6 +79,7 @@ class Flow(nn.Module):
         self.estimator.lower()
         if bfloat16:
             self.estimator.to_bfloat16()
+            self.estimator.fuse()
         self._shifts.clear()
 
     def encode(self, prompt_tokens: Tokens, tokens: Tokens, *, finalize: bool = True) -> mx.array:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.nllb import kernels
+from models.nllb import cuda, kernels
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 from models.nllb.stages import Stages
 from models.nllb.vocabulary import argmax, logits
+from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import TINY, network
-from tests.models.nllb.emulator import Emulator
 
 FIELDS = {key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
 # Head sizes 32 and 48 (the phrase book's); rows of weights shorter and longer than a warp reads at once.
@@ -26,6 +26,20 @@ def config(name: str) -> NllbConfig:
     changes: dict[str, Any] = dict(SHAPES[name])
     heads = changes.pop("decoder_heads", None)
     return NllbConfig(**{**FIELDS, **changes, **({"decoder_attention_heads": heads} if heads else {})})
+
+
+class Emulator:
+    """Stands in for `kernels._launch`. Notes what was launched."""
+
+    def __init__(self, *, backward: bool = False) -> None:
+        self.backward = backward
+        self.launched: list[str] = []
+
+    def __call__(
+        self, name: str, inputs: dict[str, mx.array], outputs: Outputs, blocks: Launch, template: dict[str, Any]
+    ) -> list[mx.array]:
+        self.launched.append(name)
+        return emulate(cuda.HEADER, cuda.BODIES[name], inputs, outputs, blocks, template, backward=self.backward)
 
 
 @pytest.fixture(params=[False, True], ids=["forward", "backward"])

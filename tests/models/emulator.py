@@ -1,4 +1,4 @@
-"""The kernels' CUDA sources, run by the CPU: the same text, compiled as C++ behind `cuda_emulation.h`."""
+"""CUDA sources run by the CPU: the same text, compiled as C++ behind `cuda_emulation.h`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx
-from models.nllb import cuda
+
+Launch = tuple[int, int, int]
+Outputs = dict[str, tuple[tuple[int, ...], mx.Dtype]]
 
 _TYPES = {
     mx.float32: ("float", np.float32),
@@ -26,7 +28,7 @@ _POISON = 0xA5
 @cache
 def _compiled(source: str) -> ctypes.CDLL:
     here = Path(__file__)
-    headers = (here.parents[1] / "fibers.h", here.with_name("cuda_emulation.h"))
+    headers = (here.with_name("fibers.h"), here.with_name("cuda_emulation.h"))
     source = "".join(header.read_text() for header in headers) + source
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "emulated.so"
@@ -41,8 +43,7 @@ def _constant(name: str, value: Any) -> str:
     return f"constexpr {'bool' if isinstance(value, bool) else 'int'} {name} = {int(value)};"
 
 
-def _source(name: str, inputs: dict[str, mx.array], outputs: dict[str, Any], template: dict[str, Any]) -> str:
-    body = cuda.BODIES[name]
+def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Outputs, template: dict[str, Any]) -> str:
     lines = []
     for key, array in inputs.items():
         lines.append(f"static const {_TYPES[array.dtype][0]} *{key};")
@@ -56,7 +57,7 @@ def _source(name: str, inputs: dict[str, mx.array], outputs: dict[str, Any], tem
     for i, (key, (_, dtype)) in enumerate(outputs.items(), len(inputs)):
         lines.append(f"  {key} = ({_TYPES[dtype][0]} *)arrays[{i}];")
     lines.append("  run(across, down, deep, 256, back, kernel);\n}")
-    return cuda.HEADER + "\n".join(lines) + "\n"
+    return header + "\n".join(lines) + "\n"
 
 
 def _bits(array: mx.array) -> np.ndarray:
@@ -64,35 +65,30 @@ def _bits(array: mx.array) -> np.ndarray:
     return np.ascontiguousarray(np.array(array.view(mx.uint16) if array.dtype == mx.bfloat16 else array))
 
 
-class Emulator:
-    """Stands in for `kernels._launch`. Notes what was launched; outputs hold rubbish before."""
-
-    def __init__(self, *, backward: bool = False) -> None:
-        self.backward = backward
-        self.launched: list[str] = []
-
-    def __call__(
-        self,
-        name: str,
-        inputs: dict[str, mx.array],
-        outputs: dict[str, tuple[tuple[int, ...], mx.Dtype]],
-        blocks: tuple[int, int, int],
-        template: dict[str, Any],
-    ) -> list[mx.array]:
-        self.launched.append(name)
-        library = _compiled(_source(name, inputs, outputs, template))
-        given = [_bits(array) for array in inputs.values()]
-        made = []
-        for shape, dtype in outputs.values():
-            made.append(np.empty(shape, _TYPES[dtype][1]))
-            made[-1].view(np.uint8)[...] = _POISON
-        arrays = (ctypes.c_void_p * (len(given) + len(made)))(*(array.ctypes.data for array in (*given, *made)))
-        shapes = ((ctypes.c_int * 8) * len(given))()
-        for row, array in zip(shapes, inputs.values(), strict=True):
-            row[: array.ndim] = array.shape
-        library.launch(arrays, shapes, *blocks, int(self.backward))
-        results = []
-        for array, (_, dtype) in zip(made, outputs.values(), strict=True):
-            result = mx.array(array)
-            results.append(result.view(mx.bfloat16) if dtype == mx.bfloat16 else result)
-        return results
+def emulate(
+    header: str,
+    body: str,
+    inputs: dict[str, mx.array],
+    outputs: Outputs,
+    blocks: Launch,
+    template: dict[str, Any],
+    *,
+    backward: bool = False,
+) -> list[mx.array]:
+    """Run a kernel with `blocks` of 256 threads, later threads first if `backward`. Outputs hold rubbish before."""
+    library = _compiled(_source(header, body, inputs, outputs, template))
+    given = [_bits(array) for array in inputs.values()]
+    made = []
+    for shape, dtype in outputs.values():
+        made.append(np.empty(shape, _TYPES[dtype][1]))
+        made[-1].view(np.uint8)[...] = _POISON
+    arrays = (ctypes.c_void_p * (len(given) + len(made)))(*(array.ctypes.data for array in (*given, *made)))
+    shapes = ((ctypes.c_int * 8) * len(given))()
+    for row, array in zip(shapes, inputs.values(), strict=True):
+        row[: array.ndim] = array.shape
+    library.launch(arrays, shapes, *blocks, int(backward))
+    results = []
+    for array, (_, dtype) in zip(made, outputs.values(), strict=True):
+        result = mx.array(array)
+        results.append(result.view(mx.bfloat16) if dtype == mx.bfloat16 else result)
+    return results

@@ -1,0 +1,25 @@
+// CUDA: what block.h asks for. The tests put a CPU's version of these words in this file's place.
+
+#define INLINE static __forceinline__ __device__
+#define UNROLL _Pragma("unroll")
+#define SYNC() __syncthreads()
+#define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
+#define BITS_FLOAT(bits) __uint_as_float(bits)
+
+typedef unsigned int uint;
+typedef unsigned short ushort;
+
+// Two floats as bfloat16, the first in the lower half.
+INLINE uint PACKED(float low, float high) {
+  uint both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+// c [16, 8] += a [16, 16] b [16, 8], spread over a warp's registers as PTX's mma.m16n8k16 has them.
+INLINE void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
