@@ -1,11 +1,13 @@
 """A step of T3 at full size: one kernel, MLX's operations, and PyTorch; same weights, same tokens, same run.
 
-    python loadtest/t3_kernels.py [--tokens 102] [--prompt 100] [--rounds 5] [--rows 2] [--without torch] [--json FILE]
+    python loadtest/t3_kernels.py [--model chatterbox] [--tokens 102] [--prompt 100] [--rounds 5] [--rows 2]
+                                  [--without torch] [--json FILE]
 
 Random weights in bfloat16; every peer is made to say the same tokens after a prompt of the same length. Rounds
 alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
 all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
-decoder, prompt and sampling included, per token.
+decoder, prompt and sampling included, per token. `--rows` is otherwise what the model speaks with: 2 in English, which
+is guided, 1 in Turbo.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backend import device_name, mx, on_cpu, release_thread  # before torch: BLAS order
-from models.chatterbox.config import ENGLISH, T3Config
+from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decode import Decoder, Step, Utterance, Voice
 from models.chatterbox.t3.kernels.fused import FusedStep
@@ -46,20 +48,21 @@ def random_arrays(config: T3Config) -> dict[str, mx.array]:
     mx.random.seed(0)
     found: dict[str, mx.array] = {}
     for name, shape in shapes(config).items():
-        if "norm" in name:
+        if "norm" in name or ".ln_" in name:
             array = mx.random.normal(shape) * 0.1 + (1 if name.endswith("weight") else 0)
-        elif "emb" in name or "query" in name:
+        elif "emb" in name or "query" in name or "wpe" in name or name.endswith("bias"):
             array = mx.random.normal(shape) * 0.5
         else:
-            array = mx.random.normal(shape) / math.sqrt(shape[-1])
+            inputs = shape[0] if name.startswith("tfmr.h.") else shape[-1]  # GPT-2 keeps [inputs, outputs]
+            array = mx.random.normal(shape) / math.sqrt(inputs)
         found[name] = array.astype(mx.bfloat16)
         mx.eval(found[name])
     return found
 
 
-def network(arrays: dict[str, mx.array], dtype: mx.Dtype) -> T3:
+def network(config: T3Config, arrays: dict[str, mx.array], dtype: mx.Dtype) -> T3:
     """T3 at full size, on this device."""
-    model = T3(ENGLISH.t3)
+    model = T3(config)
     load_weights(model, arrays, "random", dtype)
     model.lower()
     return model
@@ -98,13 +101,10 @@ def ours(model: T3, step: Step, embeddings: mx.array, tokens: list[int]) -> Run:
     return run
 
 
-def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]) -> Run:
-    """transformers' Llama with its cache, as the reference runs it, on the same weights."""
-    import torch
+def llama(config: T3Config) -> tuple[Any, str]:
+    """transformers' Llama, and the name of its array that nothing reads."""
     from transformers import LlamaConfig, LlamaModel
 
-    config = ENGLISH.t3
-    device = "cpu" if on_cpu() else "cuda"
     rope = {
         "rope_type": "llama3",
         "rope_theta": config.rope_theta,
@@ -128,6 +128,37 @@ def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]
             attn_implementation="sdpa",
         )
     )
+    return model, "embed_tokens.weight"
+
+
+def gpt2(config: T3Config) -> tuple[Any, str]:
+    """transformers' GPT-2, and the name of its array that nothing reads."""
+    from transformers import GPT2Config, GPT2Model
+
+    model = GPT2Model(
+        GPT2Config(
+            vocab_size=8,
+            bos_token_id=0,
+            eos_token_id=0,
+            n_positions=config.positions,
+            n_embd=config.hidden,
+            n_layer=config.layers,
+            n_head=config.heads,
+            n_inner=config.inner,
+            activation_function="gelu_new",
+            layer_norm_epsilon=config.norm_eps,
+            attn_implementation="sdpa",
+        )
+    )
+    return model, "wte.weight"
+
+
+def pytorch(config: T3Config, arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]) -> Run:
+    """transformers' Llama or GPT-2 with its cache, as the reference runs it, on the same weights."""
+    import torch
+
+    device = "cpu" if on_cpu() else "cuda"
+    model, unread = llama(config) if config.backbone == "llama" else gpt2(config)
 
     def tensor(array: mx.array) -> Any:
         return torch.from_numpy(np.array(array.astype(mx.float32))).to(device, torch.bfloat16)
@@ -135,11 +166,14 @@ def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]
     prefix = "tfmr."
     state = {name.removeprefix(prefix): tensor(array) for name, array in arrays.items() if name.startswith(prefix)}
     missing, extra = model.load_state_dict(state, strict=False)
-    assert not extra and missing == ["embed_tokens.weight"], (missing, extra)  # noqa: S101
+    assert not extra and missing == [unread], (missing, extra)  # noqa: S101
     model = model.to(device, torch.bfloat16).eval()
-    speech, learned = tensor(arrays["speech_emb.weight"]), tensor(arrays["speech_pos_emb.emb.weight"])
-    head, read = tensor(arrays["speech_head.weight"]), tensor(embeddings)
     said = torch.tensor(tokens, device=device)
+    spoken = tensor(arrays["speech_emb.weight"])[said]
+    if config.learned_positions:
+        spoken = spoken + tensor(arrays["speech_pos_emb.emb.weight"])[1 : 1 + len(tokens)]
+    head, read = tensor(arrays["speech_head.weight"]), tensor(embeddings)
+    bias = tensor(arrays["speech_head.bias"]) if config.head_bias else None
 
     def wait() -> None:
         if device == "cuda":
@@ -151,10 +185,10 @@ def pytorch(arrays: dict[str, mx.array], embeddings: mx.array, tokens: list[int]
         start = time.perf_counter()
         found = []
         for i in range(len(tokens)):
-            x = (speech[said[i]] + learned[i + 1]).expand(read.shape[0], 1, -1)
+            x = spoken[i].expand(read.shape[0], 1, -1)
             out = model(inputs_embeds=x, past_key_values=past, use_cache=True)
             past = out.past_key_values
-            found.append((out.last_hidden_state @ head.T).float())
+            found.append(torch.nn.functional.linear(out.last_hidden_state, head, bias).float())
         wait()
         return time.perf_counter() - start, found
 
@@ -196,38 +230,42 @@ def report(name: str, times: list[float], more: str = "") -> None:
 def main() -> None:
     """Measure and print; see the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="chatterbox", choices=VARIANTS)
     parser.add_argument("--tokens", type=int, default=102)
     parser.add_argument("--prompt", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--rows", type=int, choices=(1, 2))
     parser.add_argument("--without", default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
 
-    arrays = random_arrays(ENGLISH.t3)
-    exact = network(arrays, mx.float32)
+    config = VARIANTS[options.model].t3
+    spoken_with = 2 if config.guided else 1
+    options.rows = options.rows or spoken_with
+    arrays = random_arrays(config)
+    exact = network(config, arrays, mx.float32)
     embeddings = prompt(exact, options.prompt, options.rows).astype(mx.bfloat16)
-    tokens = np.random.RandomState(0).randint(0, ENGLISH.t3.start_speech, options.tokens).tolist()
+    tokens = np.random.RandomState(0).randint(0, config.start_speech, options.tokens).tolist()
     wanted = np.stack(
         [np.array(each) for each in ours(exact, exact.advance, embeddings.astype(mx.float32), tokens)()[1]]
     )
     del exact
 
-    model = network(arrays, mx.bfloat16)
+    model = network(config, arrays, mx.bfloat16)
     steps: dict[str, Step] = {"plain": model.advance}
     if FusedStep.available(model):
         start = time.perf_counter()
-        steps["fused"] = FusedStep(model, ROOM)
+        steps["fused"] = FusedStep(model)
         print(f"weights joined in {time.perf_counter() - start:.1f} s")
     elif PhasedStep.available(model):
-        steps["phased"] = PhasedStep(model, ROOM)
+        steps["phased"] = PhasedStep(model)
     runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
     if (
         importlib.util.find_spec("torch")
         and importlib.util.find_spec("transformers")
         and "torch" not in options.without
     ):
-        runs["PyTorch"] = pytorch(arrays, embeddings, tokens)
+        runs["PyTorch"] = pytorch(config, arrays, embeddings, tokens)
 
     times: dict[str, list[float]] = {name: [] for name in runs}
     errors: dict[str, float] = {}
@@ -242,10 +280,10 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, run in runs.items():
             times[name].append(run()[0] * 1e3 / options.tokens)
-    print(f"{device_name()}, {options.rows} rows, prompt {options.prompt}, {options.tokens} tokens")
+    print(f"{options.model}, {device_name()}, {options.rows} rows, prompt {options.prompt}, {options.tokens} tokens")
     for name, each in times.items():
         report(f"step, {name}", each)
-    if options.rows == 2:
+    if options.rows == spoken_with:
         for name, step in steps.items():
             times[f"decode, {name}"] = decoded(model, step, options.tokens, options.rounds)
             report(f"decode, {name}", times[f"decode, {name}"])

@@ -1,4 +1,4 @@
-"""A step of T3's Llama as one CUDA kernel: every layer, between them barriers of the whole grid.
+"""A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
 Launches are what bounds a step written in MLX's operations (about twenty a layer). Here one launch reads all weights
 once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between bf16 weights and a bf16 cache
@@ -28,7 +28,7 @@ from models.backend import mx, on_cpu
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
-from models.chatterbox.t3.kernels.weights import Weights, pack
+from models.chatterbox.t3.kernels.weights import FLOATS, Weights, pack
 from models.chatterbox.t3.network import T3
 
 logger = logging.getLogger(__name__)
@@ -65,8 +65,9 @@ class FusedStep:
     """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Only where `available`."""
 
     def __init__(self, network: T3, positions: int = 8192) -> None:
-        """For caches of at most `positions` rows. The network has been lowered."""
-        self.config, self.positions = network.config, positions
+        """For caches of at most `positions` rows, and no more than GPT-2's table has. The network has been lowered."""
+        self.config = network.config
+        self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
         self._weights = pack(network, positions)
         self._blocks = processors()
         self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
@@ -163,7 +164,7 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
 def body(layers: int) -> str:
     """The kernel's body: the arguments of `step`, from the inputs' names."""
     weights = ", ".join(
-        field.name if field.name in ("gains", "rope") else f"(const ushort*){field.name}" for field in fields(Weights)
+        field.name if field.name in FLOATS else f"(const ushort*){field.name}" for field in fields(Weights)
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""

@@ -1,4 +1,4 @@
-"""A step of T3's Llama as five or six Metal kernels a layer, the same phases as the CUDA kernel's.
+"""A step of T3's Llama as five or six Metal kernels a layer, the same phases as the CUDA kernel's. Not of GPT-2.
 
 Metal gives no promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
 each phase is a launch. What is tested is the arithmetic and the order of the launches, on a CPU (the tests run these
@@ -47,8 +47,8 @@ PROJECT = Phase(
     ("query",),
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)qkv + (long)layer * 3 * HIDDEN * HIDDEN;
-  project(at, w, weight, x, gains + layer * 2 * HIDDEN, rope + place[0] * HEAD, place[0], (int)cache_shape[2], query,
-          (GLOBAL ushort *)cache, shared);
+  project(at, w, pairs, weight, NONE, x, gains + layer * 2 * HIDDEN, rope + place[0] * HEAD, place[0],
+          (int)cache_shape[2], query, (GLOBAL ushort *)cache, shared);
 """,
 )
 ATTEND = Phase(
@@ -67,9 +67,9 @@ OUT = Phase(
     ("y",),
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)out + (long)layer * HIDDEN * HIDDEN;
-  mix_load(at, weight, HIDDEN, HIDDEN, 0, w);
+  mix_load(at, weight, NONE, HIDDEN, HIDDEN, 0, w, &bias);
   stash_attended(at, (GLOBAL const ushort *)parts, weights, shared);
-  mix(at, w, weight, HIDDEN, HIDDEN, x, y, shared);
+  mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, shared);
 """,
 )
 GATE = Phase(
@@ -78,7 +78,7 @@ GATE = Phase(
     ("inner",),
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)gate_up + (long)layer * 2 * INNER * HIDDEN;
-  gate(at, w, weight, x, gains + (layer * 2 + 1) * HIDDEN, (GLOBAL ushort *)inner, shared);
+  gate(at, w, pairs, weight, NONE, x, gains + (layer * 2 + 1) * HIDDEN, (GLOBAL ushort *)inner, shared);
 """,
 )
 DOWN = Phase(
@@ -87,9 +87,9 @@ DOWN = Phase(
     ("y",),
     """
   GLOBAL const ushort *weight = (GLOBAL const ushort *)down + (long)layer * HIDDEN * INNER + piece * WIDE;
-  mix_load(at, weight, WIDE, INNER, 0, w);
+  mix_load(at, weight, NONE, WIDE, INNER, 0, w, &bias);
   stash_inner(at, (GLOBAL const ushort *)inner + piece * WIDE, shared);
-  mix(at, w, weight, WIDE, INNER, x, y, shared);
+  mix(at, w, bias, weight, NONE, WIDE, INNER, x, y, shared);
 """,
 )
 LOGITS = Phase(
@@ -97,10 +97,19 @@ LOGITS = Phase(
     ("head", "x", "gains"),
     ("logits",),
     """
-  logits_of(at, w, (GLOBAL const ushort *)head, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
+  logits_of(at, w, pairs, (GLOBAL const ushort *)head, NONE, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
 """,
 )
 PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
+
+# What a phase holds; Llama has no terms.
+LOCALS = """
+  uint4 w[MOST_AHEAD];
+  Terms pairs[PAIRS_AHEAD];
+  float bias;
+  GLOBAL const float *NONE = 0;
+  (void)w, (void)pairs, (void)bias, (void)NONE;
+"""
 
 _BEGIN = """
   threadgroup float4 room[(SHARED_FLOATS + 3) / 4];
@@ -108,8 +117,6 @@ _BEGIN = """
   const int index = (int)thread_index_in_threadgroup;
   const Where at = {index, index % LANES, index / LANES, (int)threadgroup_position_in_grid.x,
                     (int)threadgroups_per_grid.x};
-  uint4 w[MOST_AHEAD];
-  (void)w;
 """
 
 
@@ -135,7 +142,9 @@ class PhasedStep:
     """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Only where `available`."""
 
     def __init__(self, network: T3, positions: int = 8192, launch: Launch | None = None) -> None:
-        """For caches of at most `positions` rows. `launch` replaces Metal's."""
+        """For caches of at most `positions` rows. `launch` replaces Metal's. Raises ValueError for a GPT-2."""
+        if network.config.backbone != "llama":
+            raise ValueError("the phases are Llama's: no biases are passed to them")
         self.config, self.positions = network.config, positions
         self._weights = pack(network, positions)
         self._numbers = [mx.array(number, dtype=mx.int32) for number in range(max(2, network.config.layers))]
@@ -151,6 +160,7 @@ class PhasedStep:
             and bool(mx.metal.is_available())
             and network.dtype == mx.bfloat16
             and network.bits == 0
+            and network.config.backbone == "llama"
             and all(
                 fits(network.config, rows) and network.config.inner % (1024 * pieces(network.config, rows)) == 0
                 for rows in (1, 2)
@@ -165,7 +175,7 @@ class PhasedStep:
                 name=f"nightingale_t3_{phase.name}_{rows}",
                 input_names=list(phase.inputs),
                 output_names=list(phase.outputs),
-                source=_BEGIN + phase.body,
+                source=_BEGIN + LOCALS + phase.body,
                 header=header(self.config, rows),
                 ensure_row_contiguous=False,  # a copy would be written in the cache's place
             )

@@ -15,11 +15,12 @@ _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
 
 
 def fits(config: T3Config, batch: int) -> bool:
-    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or four of them."""
+    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or four of them.
+
+    GPT-2's have biases, the head's too, and its positions are the cache's; Llama's have none, and count what was said.
+    """
     return (
-        config.backbone == "llama"
-        and config.learned_positions
-        and not config.head_bias
+        (config.backbone, config.learned_positions, config.head_bias) in (("llama", True, False), ("gpt2", False, True))
         and config.hidden == config.heads * HEAD
         and config.hidden % 1024 == 0
         and config.inner % 1024 == 0
@@ -43,6 +44,7 @@ def constants(
     ahead: tuple[int, int, int] = (1, 1, 1),
 ) -> str:
     """The definitions that phases.h expects. `ahead`: for queries, keys and values; for the gate; for the logits."""
+    llama, gpt2 = int(config.backbone == "llama"), int(config.backbone == "gpt2")
     values = {
         "HIDDEN": config.hidden,
         "HEADS": config.heads,
@@ -51,6 +53,10 @@ def constants(
         "BATCH": batch,
         "VOCABULARY": config.speech_vocabulary,
         "EPSILON": f"{config.norm_eps!r}f",
+        "BIASED": gpt2,
+        "ROTARY": llama,
+        "GATED": llama,
+        "ABSOLUTE": gpt2,
         "WARPS": warps,
         "SPLITS": splits(config, batch, blocks),
         "PIECES": pieces,

@@ -10,6 +10,7 @@ typedef struct {
   GLOBAL const ushort *qkv, *out, *gate_up, *down;    // products of all layers, [LAYERS, outputs, inputs]
   GLOBAL const ushort *head;                          // [VOCABULARY, HIDDEN]
   GLOBAL const float *gains, *rope;                   // [2 LAYERS + 1, HIDDEN]; [positions, 64], cosines and sines
+  GLOBAL const float *terms;                          // if BIASED, [LAYERS LAYER_TERMS + 2 VOCABULARY]
 } Weights;
 
 // Reads `token`, at row `place` of the caches (`length` rows) and position `position` of speech. `caches` points to one
@@ -20,53 +21,60 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   GLOBAL float *query = x + AT_QUERY, *weights = x + AT_WEIGHTS;
   GLOBAL ushort *parts = (GLOBAL ushort *)(x + AT_PARTS), *inner = (GLOBAL ushort *)(x + AT_INNER);
   uint4 w[MOST_AHEAD], kv[2];
+  Terms pairs[PAIRS_AHEAD];
+  float bias;
   int met = 0, failed = place >= length;
   if (failed) place = position = 0;
-  embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)position * HIDDEN, x);
+  embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)(ABSOLUTE ? place : position) * HIDDEN, x);
   ARRIVE(at, counters, &met, &failed);
   UNROLL
-  for (int round = 0; round < PROJECT_AHEAD; ++round) project_load(at, of.qkv, round, w + round * PAIR);
+  for (int round = 0; round < PROJECT_AHEAD; ++round)
+    project_load(at, of.qkv, of.terms, round, w + round * PAIR, pairs + round);
   WAIT(at, counters, &met, &failed);
   for (int layer = 0; layer < LAYERS; ++layer) {
     const int last = layer + 1 == LAYERS;
     GLOBAL const ushort *qkv = of.qkv + (long)layer * 3 * HIDDEN * HIDDEN;
     GLOBAL const ushort *out = of.out + (long)layer * HIDDEN * HIDDEN;
-    GLOBAL const ushort *gate_up = of.gate_up + (long)layer * 2 * INNER * HIDDEN;
+    GLOBAL const ushort *gate_up = of.gate_up + (long)layer * 2 * GATE_PAIRS * HIDDEN;
     GLOBAL const ushort *down = of.down + (long)layer * HIDDEN * INNER;
-    GLOBAL const float *gain = of.gains + layer * 2 * HIDDEN;
+    GLOBAL const float *gain = of.gains + layer * 2 * HIDDEN, *terms = of.terms + (BIASED ? layer * LAYER_TERMS : 0);
     GLOBAL ushort *cache = caches[layer];
-    project(at, w, qkv, x, gain, of.rope + place * HEAD, place, length, query, cache, shared);
+    project(at, w, pairs, qkv, terms, x, gain, of.rope + (ROTARY ? place * HEAD : 0), place, length, query, cache,
+            shared);
     ARRIVE(at, counters, &met, &failed);
     attend_load(at, cache, place, length, kv);
-    mix_load(at, out, HIDDEN, HIDDEN, 0, w);
+    mix_load(at, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, 0, w, &bias);
     WAIT(at, counters, &met, &failed);
     attend(at, kv, query, cache, place, length, parts, weights, shared);
     ARRIVE(at, counters, &met, &failed);
     WAIT(at, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
-    mix(at, w, out, HIDDEN, HIDDEN, x, x, shared);
+    mix(at, w, bias, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, x, x, shared);
     ARRIVE(at, counters, &met, &failed);
     UNROLL
-    for (int round = 0; round < GATE_AHEAD; ++round) gate_load(at, gate_up, round, w + round * PAIR);
+    for (int round = 0; round < GATE_AHEAD; ++round)
+      gate_load(at, gate_up, terms + AT_GATE_TERMS, round, w + round * PAIR, pairs + round);
     WAIT(at, counters, &met, &failed);
-    gate(at, w, gate_up, x, gain + HIDDEN, inner, shared);
+    gate(at, w, pairs, gate_up, terms + AT_GATE_TERMS, x, gain + HIDDEN, inner, shared);
     ARRIVE(at, counters, &met, &failed);
-    mix_load(at, down, INNER, INNER, 0, w);
+    mix_load(at, down, terms + AT_DOWN_BIAS, INNER, INNER, 0, w, &bias);
     WAIT(at, counters, &met, &failed);
     stash_inner(at, inner, shared);
-    mix(at, w, down, INNER, INNER, x, x, shared);
+    mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, shared);
     ARRIVE(at, counters, &met, &failed);
     if (!last) {
       UNROLL
       for (int round = 0; round < PROJECT_AHEAD; ++round)
-        project_load(at, qkv + 3L * HIDDEN * HIDDEN, round, w + round * PAIR);
+        project_load(at, qkv + 3L * HIDDEN * HIDDEN, terms + LAYER_TERMS, round, w + round * PAIR, pairs + round);
     } else {
       UNROLL
-      for (int round = 0; round < HEAD_AHEAD; ++round) logits_load(at, of.head, round, w + round * PAIR);
+      for (int round = 0; round < HEAD_AHEAD; ++round)
+        logits_load(at, of.head, terms + LAYER_TERMS, round, w + round * PAIR, pairs + round);
     }
     WAIT(at, counters, &met, &failed);
   }
   const float spoilt = ANY(failed) ? BITS_FLOAT(0x7fc00000u) : 0.0f;
-  logits_of(at, w, of.head, x, of.gains + LAYERS * 2 * HIDDEN, spoilt, logits, shared);
+  logits_of(at, w, pairs, of.head, of.terms + (BIASED ? LAYERS * LAYER_TERMS : 0), x, of.gains + LAYERS * 2 * HIDDEN,
+            spoilt, logits, shared);
   PART(at, counters);
 }

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
+from mlx import nn
 
 from models.backend import mx
-from models.chatterbox.t3.backbone import Llama, rope_wavelengths
+from models.chatterbox.t3.backbone import Gpt2, rope_wavelengths
 from models.chatterbox.t3.network import T3
 from models.layers.projection import Projection
+
+FLOATS = ("gains", "rope", "terms")  # the other weights are bfloat16
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a step reads, all layers in one array: products [layers, O, I] bfloat16, norms' gains and rope fp32."""
+    """What a step reads, all layers in one array: products [layers, O, I] bfloat16, what follows the head fp32.
+
+    `gate_up` is GPT-2's one product; what a network does not have is one zero.
+    """
 
     speech: mx.array
     learned: mx.array
@@ -25,6 +31,7 @@ class Weights:
     head: mx.array
     gains: mx.array  # [2 * layers + 1, hidden]
     rope: mx.array  # [positions, 64]: cosines, then sines
+    terms: mx.array  # of GPT-2, each layer's in one row and those of the head, in the order of phases.h
 
     def arrays(self) -> list[mx.array]:
         """In the order of step.h."""
@@ -36,30 +43,66 @@ def pack(network: T3, positions: int) -> Weights:
 
     Where the network computes in bfloat16 its own products become slices of these: nothing is held twice.
     """
-    backbone = network.backbone
-    assert isinstance(backbone, Llama)  # noqa: S101  (what `fits` looked at)
-    kinds: dict[str, mx.array] = {}
-    for kind in ("qkv", "out", "gate_up", "down"):
-        products = [getattr(layer, kind) for layer in backbone.layers]
-        stacked = mx.stack([_whole(product) for product in products])
-        mx.eval(stacked)
-        kinds[kind] = stacked
-        for product, weight in zip(products, stacked, strict=True):
-            if len(product._parts) == 1 and network.dtype == mx.bfloat16:
-                product.weight = weight
-                product._parts = [(weight,)]
+    backbone, none = network.backbone, mx.zeros(1)
+    learned, rope, terms = (
+        (backbone.positions, none, _terms(network, backbone))
+        if isinstance(backbone, Gpt2)
+        else (network.speech_positions, _rope(network, positions), none)
+    )
+    first = "up" if isinstance(backbone, Gpt2) else "gate_up"
+    qkv, out, gate_up, down = (_stacked(network, kind) for kind in ("qkv", "out", first, "down"))
     norms = [norm.weight for layer in backbone.layers for norm in (layer.attention_norm, layer.ffn_norm)]
-    angle = np.arange(positions)[:, None] / rope_wavelengths(network.config).astype(np.float64)
     weights = Weights(
         speech=network.speech.astype(mx.bfloat16),
-        learned=network.speech_positions.astype(mx.bfloat16),
+        learned=learned.astype(mx.bfloat16),
+        qkv=qkv,
+        out=out,
+        gate_up=gate_up,
+        down=down,
         head=_whole(network.head),
         gains=mx.stack([*norms, backbone.norm.weight]).astype(mx.float32),
-        rope=mx.array(np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)),
-        **kinds,
+        rope=rope,
+        terms=terms,
     )
     mx.eval(weights.arrays())
     return weights
+
+
+def _stacked(network: T3, kind: str) -> mx.array:
+    """A product of all layers, [layers, O, I] bfloat16."""
+    products = [getattr(layer, kind) for layer in network.backbone.layers]
+    stacked = mx.stack([_whole(product) for product in products])
+    mx.eval(stacked)
+    for product, weight in zip(products, stacked, strict=True):
+        if len(product._parts) == 1 and network.dtype == mx.bfloat16:
+            product.weight = weight
+            product._parts = [(weight,)]
+    return stacked
+
+
+def _rope(network: T3, positions: int) -> mx.array:
+    angle = np.arange(positions)[:, None] / rope_wavelengths(network.config).astype(np.float64)
+    return mx.array(np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32))
+
+
+def _terms(network: T3, backbone: Gpt2) -> mx.array:
+    """What phases.h calls Terms, of all layers and the head, and the biases that no norm precedes; fp32 [n]."""
+    found = []
+    for layer in backbone.layers:
+        found += [*_moved(layer.attention_norm, layer.qkv), layer.out.bias.astype(mx.float32)]
+        found += [*_moved(layer.ffn_norm, layer.up), layer.down.bias.astype(mx.float32)]
+    found += _moved(backbone.norm, network.head)
+    return mx.concatenate(found)
+
+
+def _moved(norm: nn.LayerNorm, product: Projection) -> tuple[mx.array, mx.array]:
+    """Slopes and offsets [O]: the product of the norm's gains; that of its biases, plus the product's own."""
+    weight = _whole(product).astype(mx.float32)
+    # Not by `@`, which may round its factors on a GPU.
+    slope = mx.sum(weight * norm.weight.astype(mx.float32), axis=1)
+    offset = mx.sum(weight * norm.bias.astype(mx.float32), axis=1) + product.bias.astype(mx.float32)
+    mx.eval(slope, offset)  # a layer's weights in fp32 at a time
+    return slope, offset
 
 
 def _whole(product: Projection) -> mx.array:

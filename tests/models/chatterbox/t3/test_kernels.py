@@ -8,14 +8,24 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.chatterbox.config import ENGLISH, TURBO
+from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import fused, metal, source
 from models.chatterbox.t3.kernels.fused import FusedStep
 from models.chatterbox.t3.kernels.metal import PhasedStep
 from models.chatterbox.t3.kernels.weights import pack
 from tests.models.chatterbox.t3 import emulator
-from tests.models.chatterbox.t3.emulator import SMALL, TOLERANCE, Logits, both, emulated, error, whole_bfloats
+from tests.models.chatterbox.t3.emulator import (
+    GPT2_TOLERANCE,
+    SMALL,
+    SMALL_GPT2,
+    TOLERANCE,
+    Logits,
+    both,
+    emulated,
+    error,
+    whole_bfloats,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,12 +35,22 @@ def round_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # One block; blocks that share rounds unevenly; as many as two parts of the cache need.
-@pytest.mark.parametrize(("batch", "blocks", "warps"), [(1, 1, 4), (2, 3, 8), (1, 33, 4)])
-def test_fused_equals_the_plain_step(batch: int, blocks: int, warps: int) -> None:
-    model = whole_bfloats(SMALL)
+@pytest.mark.parametrize(
+    ("config", "batch", "blocks", "warps", "tolerance"),
+    [
+        (SMALL, 1, 1, 4, TOLERANCE),
+        (SMALL, 2, 3, 8, TOLERANCE),
+        (SMALL, 1, 33, 4, TOLERANCE),
+        (SMALL_GPT2, 1, 1, 4, GPT2_TOLERANCE),
+        (SMALL_GPT2, 1, 3, 8, GPT2_TOLERANCE),
+        (SMALL_GPT2, 1, 33, 4, GPT2_TOLERANCE),
+    ],
+)
+def test_fused_equals_the_plain_step(config: T3Config, batch: int, blocks: int, warps: int, tolerance: float) -> None:
+    model = whole_bfloats(config)
     found, wanted = both(emulated(model, batch, blocks=blocks, warps=warps), model, batch)
     assert wanted.std(axis=0).max() > 0.1
-    assert error(found, wanted) < TOLERANCE
+    assert error(found, wanted) < tolerance
 
 
 def test_threads_in_the_other_order_change_nothing() -> None:
@@ -59,11 +79,36 @@ def test_a_mistake_shows(words: str, instead: str) -> None:
     assert not error(found, wanted) < 2 * TOLERANCE
 
 
-def test_a_layer_at_full_size() -> None:
-    config = replace(ENGLISH.t3, layers=1, text_vocabulary=300, max_text=60, max_speech=220)
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("sum - row.mean * of->slope[which]", "sum"),
+        (" - of.mean * of.mean", ""),
+        (") * row.inverse + of->offset[which]", ") * row.inverse"),
+        ("BIASED ? sum + offset : sum", "sum"),
+        ("terms + AT_DOWN_BIAS, INNER, INNER, 0", "terms + AT_OUT_BIAS, INNER, INNER, 0"),
+        ("layer * LAYER_TERMS", "0"),
+        ("? place : position", "? position : place"),
+        ("if (ROTARY && which < 2)", "if (which < 2)"),
+        ("1.5957691216f", "0.7978845608f"),
+        (" + 0.044715f * x * x * x", ""),
+        ("if (!GATED) POST_HALF", "if (0) POST_HALF"),
+    ],
+)
+def test_a_mistake_with_gpt2_shows(words: str, instead: str) -> None:
+    """The comparison can fail: without a mean, a bias or a term of GELU; with another's bias, rotation or position."""
+    model = whole_bfloats(SMALL_GPT2)
+    step = emulated(model, 1, blocks=3, warps=8, change=(words, instead))
+    found, wanted = both(step, model, 1, said=[4], strict=False)
+    assert not error(found, wanted) < 2 * GPT2_TOLERANCE
+
+
+@pytest.mark.parametrize(("config", "batch"), [(ENGLISH.t3, 2), (TURBO.t3, 1)])
+def test_a_layer_at_full_size(config: T3Config, batch: int) -> None:
+    config = replace(config, layers=1, text_vocabulary=300, max_text=60, max_speech=220, positions=400)
     model = whole_bfloats(config)
-    found, wanted = both(emulated(model, 2, blocks=4, warps=16), model, 2, said=[4000])
-    assert found.shape == (1, 2, 8194)
+    found, wanted = both(emulated(model, batch, blocks=4, warps=16), model, batch, said=[4000])
+    assert found.shape == (1, batch, config.speech_vocabulary)
     assert error(found, wanted) < TOLERANCE
 
 
@@ -96,11 +141,13 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
 
 
 def test_what_fits() -> None:
-    """The English model does; GPT-2, other heads and widths that no run of weights divides do not."""
-    assert source.fits(ENGLISH.t3, 1)
-    assert source.fits(ENGLISH.t3, 2)
+    """Both models do; other mixtures of them, other heads and widths that no run of weights divides do not."""
+    for rows in (1, 2):
+        assert source.fits(ENGLISH.t3, rows)
+        assert source.fits(TURBO.t3, rows)
     for config in (
-        TURBO.t3,
+        replace(ENGLISH.t3, head_bias=True),
+        replace(TURBO.t3, learned_positions=True),
         replace(ENGLISH.t3, heads=8),
         replace(ENGLISH.t3, inner=4096 + 512),
         replace(ENGLISH.t3, inner=8192),
@@ -114,9 +161,10 @@ def test_only_a_gpu_has_these() -> None:
     assert on_cpu() == (not FusedStep.available(model) and not PhasedStep.available(model))
 
 
-def test_weights_are_held_once() -> None:
+@pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
+def test_weights_are_held_once(config: T3Config) -> None:
     """Where the network computes in bfloat16 its products become slices of what the kernel reads."""
-    model = whole_bfloats.__wrapped__(SMALL)
+    model = whole_bfloats.__wrapped__(config)
     model.apply(lambda array: array.astype(mx.bfloat16))
     for layer in model.backbone.layers:
         layer.out._parts = [(layer.out.weight,)]  # as lowered on a GPU
@@ -127,6 +175,17 @@ def test_weights_are_held_once() -> None:
         np.testing.assert_array_equal(np.array(layer.out.weight.astype(mx.float32)), before[i])
         np.testing.assert_array_equal(np.array(packed.out[i].astype(mx.float32)), before[i])
         assert layer.out._parts[0][0] is layer.out.weight
+
+
+def test_positions_end_with_gpt2s_table() -> None:
+    model = whole_bfloats(SMALL_GPT2)
+    assert FusedStep(model, 8192).positions == SMALL_GPT2.positions == 320
+    assert FusedStep(model, 96).positions == 96
+
+
+def test_phases_are_llamas() -> None:
+    with pytest.raises(ValueError, match="Llama"):
+        PhasedStep(whole_bfloats(SMALL_GPT2), 96)
 
 
 def test_step_refuses_other_caches() -> None:
