@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -25,6 +25,8 @@ from hypothesis import settings
 # A first start compiles every shape; a loaded machine of two cores needs its time for that.
 START_SECONDS = 240
 STOP_SECONDS = 30
+# Tests of clients that need packages of their own run in an environment that has no server.
+SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNISER_RATE = 16_000
 
 # The same examples on every machine; `pytest --hypothesis-profile=search` looks for others.
@@ -52,7 +54,7 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
     clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", "--port", "0", *arguments],
+            [SERVER_PYTHON, "-m", "app.cli", "serve", "--port", "0", *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
             env=clean,
@@ -115,6 +117,12 @@ def house_server(tmp_path_factory: pytest.TempPathFactory, wyoming_port: int) ->
     arguments = ("--wyoming-port", str(wyoming_port))
     with serve(tmp_path_factory.mktemp("server"), *arguments, NIGHTINGALE_PRELOAD="phrasebook") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def run_house() -> Callable[..., AbstractContextManager[str]]:
+    """`run_house(folder, *arguments, **environment)`: another such process, for settings of its own."""
+    return serve
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 // A voice from a recording, where a model of this server can make one.
 import { $ } from "./dom.js";
+import { request } from "./key.js";
 
 let changed = () => {};
 let chosen = null;
@@ -19,7 +20,7 @@ export function offerDeletion(voice) {
 }
 
 async function forget() {
-  const reply = await fetch(`/v1/audio/voices/${encodeURIComponent(chosen.id)}`, { method: "DELETE" });
+  const reply = await request(`/v1/audio/voices/${encodeURIComponent(chosen.id)}`, { method: "DELETE" });
   $("clone-state").textContent = reply.ok ? `Deleted: ${chosen.name}.` : `The server answered ${reply.status}.`;
   changed("");
 }
@@ -39,7 +40,7 @@ async function upload() {
   $("clone-error").hidden = true;
   $("clone-state").textContent = "Sending…";
   try {
-    const reply = await fetch("/v1/audio/voices", { method: "POST", body });
+    const reply = await request("/v1/audio/voices", { method: "POST", body });
     const answer = await reply.json().catch(() => ({}));
     if (!reply.ok) throw new Error(answer.error?.message ?? `The server answered ${reply.status}.`);
     $("clone-state").textContent = `Made: ${answer.name ?? answer.id}.`;

@@ -1,5 +1,6 @@
 // The dashboard: /metrics and the last requests, read every second and drawn.
 import { $, bytes, duration, h, svg } from "./dom.js";
+import { request, setUpKey } from "./key.js";
 import { histograms, parse, quantile, share, since, total } from "./metrics.js";
 import { bar, inOrder, stageColor } from "./stages.js";
 import { watchState } from "./state.js";
@@ -175,11 +176,17 @@ function show() {
   showCourses();
 }
 
+async function read(path) {
+  const reply = await request(path);
+  if (reply.ok) return reply;
+  throw new Error(reply.status === 401 ? "The server wants an API key." : `${path} answered ${reply.status}.`);
+}
+
 async function look() {
   try {
     const [text, last] = await Promise.all([
-      fetch("/metrics").then((reply) => reply.text()),
-      fetch("/dashboard/requests").then((reply) => reply.json()),
+      read("/metrics").then((reply) => reply.text()),
+      read("/dashboard/requests").then((reply) => reply.json()),
     ]);
     samples.push({ at: performance.now(), metrics: parse(text) });
     if (samples.length > KEPT) samples.shift();
@@ -189,7 +196,7 @@ async function look() {
     if (!document.hidden) show();
   } catch (error) {
     $("error").hidden = false;
-    $("error").textContent = `The server does not answer: ${error.message}`;
+    $("error").textContent = error instanceof TypeError ? `The server does not answer: ${error.message}` : error.message;
   }
 }
 
@@ -204,5 +211,6 @@ $("pause").addEventListener("click", () => {
   $("pause").setAttribute("aria-pressed", String(paused));
   $("pause").textContent = paused ? "Go on" : "Pause";
 });
+setUpKey(look);
 watchState($("state"));
 run();

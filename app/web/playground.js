@@ -2,6 +2,7 @@
 import { watchState } from "./state.js";
 import { offerDeletion, setUpCloning } from "./cloning.js";
 import { $, duration, h } from "./dom.js";
+import { key, request, setUpKey } from "./key.js";
 import { Picture } from "./picture.js";
 import { Player } from "./player.js";
 import { snippets } from "./snippets.js";
@@ -35,7 +36,7 @@ globalThis.playground = {
 };
 
 async function getJson(path) {
-  const reply = await fetch(path);
+  const reply = await request(path);
   const body = await reply.json().catch(() => null);
   if (!reply.ok) throw body?.error ?? { message: `${path} answered ${reply.status}.` };
   return body;
@@ -246,7 +247,7 @@ let language = "curl";
 
 function showCode() {
   const body = { input: $("text").value, ...chosen(), response_format: "wav" };
-  const found = snippets(body, location.origin);
+  const found = snippets(body, location.origin, Boolean(key()));
   $("code").textContent = found[language];
   $("tabs").replaceChildren(...Object.keys(found).map((name) => h("button", {
     type: "button", role: "tab", "aria-selected": String(name === language), "aria-controls": "code",
@@ -311,4 +312,6 @@ addEventListener("resize", () => picture.draw(player?.position ?? 0));
 picture.draw(0);
 onEdit();
 watchState($("state"));
-loadOptions().catch(showError).finally(onEdit);
+const load = () => loadOptions().catch(showError).finally(onEdit);
+setUpKey(load);
+load();

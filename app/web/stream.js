@@ -1,4 +1,5 @@
 // One request over WS /v1/audio/stream: text goes out, events and samples come in.
+import { protocols, renewed } from "./key.js";
 
 // Well below the server's limit on a frame, even where each character takes four bytes.
 const PIECE = 8000;
@@ -9,11 +10,17 @@ export class SpeechStream {
     this.on = on;
     this.finished = false;
     this.half = null;
+    this.connect(start, text);
+  }
+
+  connect(start, text) {
     const address = new URL("/v1/audio/stream", location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    this.socket = new WebSocket(address);
+    let opened = false;
+    this.socket = new WebSocket(address, protocols());
     this.socket.binaryType = "arraybuffer";
     this.socket.onopen = () => {
+      opened = true;
       this.send({ type: "start", ...start, format: "pcm", timestamps: true });
     };
     this.socket.onmessage = ({ data }) => {
@@ -21,7 +28,11 @@ export class SpeechStream {
       if (data instanceof ArrayBuffer) this.hear(data);
       else this.handle(JSON.parse(data), text);
     };
-    this.socket.onclose = (event) => {
+    this.socket.onclose = async (event) => {
+      if (!opened && !this.finished && await renewed() && !this.finished) {
+        this.connect(start, text);
+        return;
+      }
       this.fail({ message: event.reason || `The connection was closed (${event.code}).`, code: String(event.code) });
     };
   }

@@ -37,14 +37,13 @@ def browser(program: Callable[[str], str]) -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
-    """`open_page(path, width, scheme)`: a page of the server. In the end, its console must have nothing to say but
-    `page.expected`, and nothing may have been asked of another server."""
+    """`open_page(path, width, scheme, server=url)`: a page of the server. In the end, its console must have
+    nothing to say but `page.expected`, and nothing may have been asked of another server."""
     pages: list[tuple[Page, list[str], list[str]]] = []
 
-    def begin(path: str = "/", width: int = 1280, scheme: str = "light", height: int = 900) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, base_url=house_server
-        )
+    def begin(path: str = "/", width: int = 1280, scheme: str = "light", height: int = 900, server: str = "") -> Page:
+        url = server or house_server
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, base_url=url)
         page = context.new_page()
         said: list[str] = []
         elsewhere: list[str] = []
@@ -52,9 +51,7 @@ def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on(
             "request",
-            lambda request: (
-                None if request.url.startswith((house_server, "blob:", "data:")) else elsewhere.append(request.url)
-            ),
+            lambda request: None if request.url.startswith((url, "blob:", "data:")) else elsewhere.append(request.url),
         )
         pages.append((page, said, elsewhere))
         page.expected = []

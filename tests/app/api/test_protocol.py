@@ -59,8 +59,8 @@ def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
     return struct.pack("BB", (0x80 if fin else 0) | opcode, 0x80 | len(payload)) + bytes(4) + payload
 
 
-SECRET = "ada-0123456789"
-HEADERS = f"Authorization: Bearer {SECRET}\r\nSec-WebSocket-Protocol: token, {SECRET}\r\n"
+PRIVATE = "ada-0123456789"
+HEADERS = f"Authorization: Bearer {PRIVATE}\r\nSec-WebSocket-Protocol: token, {PRIVATE}\r\n"
 Talk = Callable[[bytes], list[tuple[int, bytes]]]
 
 
@@ -133,7 +133,7 @@ def test_not_even_the_fullest_log_has_keys_or_texts(talk: Talk, caplog: Any) -> 
     with caplog.at_level(logging.DEBUG):
         talk(frame(b"a private text") + NORMAL)
     assert "connection open" in caplog.text
-    assert SECRET not in caplog.text
+    assert PRIVATE not in caplog.text
     assert "private" not in caplog.text
 
 

@@ -1,0 +1,271 @@
+"""The pages of a server that wants API keys: they ask for one, keep it, send it, and show it to nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import httpx
+import pytest
+
+# With what a subprotocol may not hold.
+KEY = "ada/0123456789+0123=:@"
+OTHER = "bob-0123456789-0123456789"
+READY = "document.querySelectorAll('#voice option').length > 2"
+ASKS = "document.querySelector('#key-dialog[open]')"
+ANSWERED = "!document.querySelector('#key-dialog')"
+DONE = "!document.querySelector('#download').disabled"
+
+
+@pytest.fixture(scope="module")
+def keys_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "keys.toml"
+    path.write_text(f'ada = "{KEY}"')
+    return path
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    run_house: Callable[..., AbstractContextManager[str]], tmp_path_factory: pytest.TempPathFactory, keys_file: Path
+) -> Iterator[str]:
+    """Base URL of a server of its own that wants a key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with run_house(folder, NIGHTINGALE_KEYS_FILE=str(keys_file), NIGHTINGALE_LOG_LEVEL="debug") as url:
+        yield url
+        # What it was asked, and by whom, but not the key.
+        log = (folder / "server.log").read_text()
+        assert "/v1/audio/stream" in log
+        assert KEY not in log
+        assert "base64url" not in log
+
+
+@pytest.fixture
+def open_guarded(open_page, guarded):
+    """`open_page` for the server that wants a key; what browsers say of refusals is expected."""
+
+    def begin(path: str = "/", **more):
+        page = open_page(path, server=guarded, **more)
+        page.expected += ["401", "WebSocket connection to"]
+        return page
+
+    return begin
+
+
+def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
+    until(page, ASKS)
+    page.fill("#key-field", key)
+    page.set_checked("#key-remember", remember)
+    page.keyboard.press("Enter")
+
+
+def stored(page) -> list[str | None]:
+    return page.evaluate("[sessionStorage, localStorage].map((each) => each.getItem('nightingale-key'))")
+
+
+def test_without_keys_nobody_is_asked(open_page, until):
+    page = open_page()
+    until(page, READY)
+    assert page.locator("#key-dialog").count() == 0
+    assert page.is_hidden("#key")
+    assert "Authorization" not in page.inner_text("#code")
+
+
+def test_the_playground_asks_and_speaks(open_guarded, until, guarded):
+    page = open_guarded()
+    give(page, until)
+    until(page, READY)
+    assert page.locator("#key-dialog").count() == 0
+    assert page.is_hidden("#error")
+    assert stored(page) == [KEY, None]
+    page.fill("#text", "Good night.")
+    page.keyboard.press("Control+Enter")
+    until(page, DONE)
+    body = {"input": "Good night.", "response_format": "pcm"}
+    headers = {"authorization": f"Bearer {KEY}"}
+    whole = httpx.post(f"{guarded}/v1/audio/speech", json=body, headers=headers, timeout=60)
+    assert page.evaluate("playground.samples") == len(whole.content) // 2
+    # The key is in no text, no attribute and no address.
+    assert KEY not in page.content()
+    assert page.evaluate("performance.getEntries().filter(({ name }) => name.includes('ada')).length") == 0
+
+
+def test_the_dialog_is_one_for_keyboards_and_readers(open_guarded, until):
+    page = open_guarded()
+    until(page, ASKS)
+    dialog = page.get_by_role("dialog", name="API key")
+    assert dialog.is_visible()
+    assert page.evaluate("document.activeElement.id") == "key-field"
+    assert page.get_by_label("Key", exact=True).get_attribute("type") == "password"
+    # Nothing but the dialog is reached.
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        inside = "document.activeElement === document.body || document.activeElement.closest('#key-dialog') !== null"
+        assert page.evaluate(inside)
+    # An empty key, and one that no header may hold, are not sent.
+    page.focus("#key-field")
+    page.keyboard.press("Enter")
+    assert page.evaluate(ASKS + " !== null")
+    page.fill("#key-field", "ключ")
+    page.keyboard.press("Enter")
+    assert page.evaluate(ASKS + " !== null")
+    assert stored(page) == [None, None]
+    page.keyboard.press("Escape")
+    until(page, ANSWERED)
+    # Declined: the page says what is missing, does not ask by itself again, and can be told.
+    until(page, "!document.querySelector('#error').hidden")
+    assert "API key" in page.inner_text("#error")
+    page.get_by_role("button", name="API key").click()
+    give(page, until)
+    until(page, READY)
+    assert page.is_hidden("#error")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+def test_the_dialog_fits(open_guarded, until, width, scheme):
+    page = open_guarded(width=width, scheme=scheme)
+    until(page, ASKS)
+    box = page.locator("#key-dialog").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_wrong_key_is_said_to_be_one(open_guarded, until):
+    page = open_guarded()
+    give(page, until, "wrong-0123456789")
+    until(page, f"{ASKS}?.textContent.includes('does not know this key')")
+    assert page.is_visible("#key-error")
+    give(page, until)
+    until(page, READY)
+    assert stored(page) == [KEY, None]
+
+
+@pytest.mark.parametrize("remember", [False, True])
+def test_it_is_kept_as_long_as_was_said(open_guarded, until, guarded, remember):
+    page = open_guarded()
+    give(page, until, remember=remember)
+    until(page, READY)
+    assert stored(page) == ([None, KEY] if remember else [KEY, None])
+    page.reload()
+    until(page, READY)
+    assert page.locator("#key-dialog").count() == 0
+    # Another tab of the same browser.
+    other = page.context.new_page()
+    other.goto(guarded)
+    until(other, READY if remember else ASKS)
+    other.close()
+    # And it can be forgotten.
+    page.get_by_role("button", name="API key").click()
+    page.get_by_role("button", name="Forget the key").click()
+    assert stored(page) == [None, None]
+    page.reload()
+    until(page, ASKS)
+
+
+def test_a_browser_that_stores_nothing_asks_once_a_page(open_guarded, until):
+    page = open_guarded("/docs")
+    page.add_init_script(
+        """for (const kind of ["sessionStorage", "localStorage"])
+            Object.defineProperty(window, kind, { get() { throw new DOMException("no", "SecurityError"); } });"""
+    )
+    page.goto("/")
+    give(page, until)
+    until(page, READY)
+    page.fill("#text", "Good night.")
+    page.keyboard.press("Control+Enter")
+    until(page, DONE)
+
+
+def test_a_key_that_is_taken_away_is_asked_for_when_it_is_missed(open_guarded, until, guarded, keys_file):
+    page = open_guarded()
+    give(page, until)
+    until(page, READY)
+    accepted = lambda key: httpx.get(f"{guarded}/v1/models", headers={"xi-api-key": key}).status_code == 200  # noqa: E731
+    try:
+        keys_file.write_text(f'bob = "{OTHER}"')
+        while not accepted(OTHER):
+            page.wait_for_timeout(50)
+        page.fill("#text", "Good night.")
+        page.keyboard.press("Control+Enter")
+        # The handshake is refused without a reason that pages are told.
+        until(page, f"{ASKS}?.textContent.includes('does not know this key')")
+        give(page, until, OTHER)
+        # What was asked for is spoken.
+        until(page, DONE)
+        assert page.is_hidden("#error")
+    finally:
+        keys_file.write_text(f'ada = "{KEY}"')
+        while not accepted(KEY):
+            page.wait_for_timeout(50)
+
+
+def test_the_dashboard_asks_and_shows(open_guarded, until, guarded):
+    page = open_guarded("/dashboard")
+    until(page, ASKS)
+    page.get_by_role("button", name="Cancel").click()
+    until(page, "!document.querySelector('#error').hidden")
+    assert "wants an API key" in page.inner_text("#error")
+    # It reads every second, and does not ask every second.
+    page.wait_for_timeout(2_500)
+    assert page.locator("#key-dialog").count() == 0
+    page.get_by_role("button", name="API key").click()
+    give(page, until)
+    until(page, "document.querySelectorAll('#figures div').length > 4")
+    until(page, "document.querySelector('#error').hidden")
+    body, headers = {"input": "Hello."}, {"authorization": f"Bearer {KEY}", "x-request-id": "seen-with-a-key"}
+    assert httpx.post(f"{guarded}/v1/audio/speech", json=body, headers=headers, timeout=60).status_code == 200
+    until(page, "document.body.textContent.includes('seen-with-a-key')")
+
+
+def test_the_description_of_the_api_is_open(open_guarded, until):
+    page = open_guarded("/docs")
+    until(page, "document.querySelectorAll('details').length > 8")
+    assert page.locator("#key-dialog").count() == 0
+
+
+def test_a_voice_is_sent_with_the_key(open_guarded, until):
+    page = open_guarded()
+    give(page, until)
+    until(page, READY)
+    sent = page.evaluate(
+        """async () => {
+            const { request } = await import("/web/key.js");
+            const body = new FormData();
+            body.set("name", "Ann");
+            const reply = await request("/v1/audio/voices", { method: "POST", body });
+            return [reply.status, (await reply.json()).error.code];
+        }"""
+    )
+    # Not 401: the request was looked at, its body as a form, and found wanting.
+    page.expected.append("400")
+    assert sent[0] == 400
+    assert sent[1] != "invalid_api_key"
+
+
+def test_the_code_has_a_place_for_the_key_and_runs(open_guarded, until, program, tmp_path):
+    page = open_guarded()
+    give(page, until)
+    until(page, READY)
+    page.fill("#text", "Good night.")
+    found = {}
+    for name in ("curl", "Python", "JavaScript"):
+        page.get_by_role("tab", name=name).click()
+        found[name] = page.inner_text("#code")
+        assert "API_KEY" in found[name]
+        assert KEY not in found[name]
+    sizes = {}
+    for name, command in (("curl", [program("bash"), "-ec"]), ("Python", [sys.executable, "-c"])):
+        environment = os.environ | {"API_KEY": KEY}
+        subprocess.run([*command, found[name]], cwd=tmp_path, env=environment, timeout=60, check=True)
+        sizes[name] = (tmp_path / "speech.wav").stat().st_size
+        (tmp_path / "speech.wav").unlink()
+    # The browser has no environment and no files.
+    code = found["JavaScript"].replace("await (await import", "// ")
+    script = f"const process = {{ env: {{ API_KEY: {KEY!r} }} }};\n{code}"
+    sizes["JavaScript"] = page.evaluate(f"async () => {{ {script}\nreturn (await reply.arrayBuffer()).byteLength; }}")
+    assert len(set(sizes.values())) == 1
+    assert sizes["curl"] > 10_000
