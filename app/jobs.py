@@ -17,7 +17,9 @@ from models.contract import (
     Conditioning,
     Model,
     SpeechRequest,
+    Synthesizer,
     Translation,
+    Translator,
     WarmupStep,
 )
 from models.timeline import Timeline
@@ -53,10 +55,23 @@ class ModelState:
     name: str
     status: ModelStatus = ModelStatus.IDLE
     model: Model | None = None
+    # The model again, as what it can do: finding out is dear, and every request would.
+    synthesizer: Synthesizer | None = None
+    translator: Translator | None = None
+    choir: BatchSynthesizer | None = None
     step: WarmupStep | None = None
     seconds: float = 0.0
     error: str | None = None
     memory: int | None = None
+
+    def loaded(self, model: Model) -> None:
+        """Note the model."""
+        self.model = model
+        if isinstance(model, Translator):
+            self.translator = model
+        else:
+            self.synthesizer = model
+        self.choir = model if isinstance(model, BatchSynthesizer) and model.max_batch > 1 else None
 
 
 class Priority(IntEnum):

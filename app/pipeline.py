@@ -47,6 +47,8 @@ from models.timeline import Stage, Timeline
 AHEAD = 2
 # The least sample that counts as sound.
 AUDIBLE = 1e-3
+# Samples that are searched for it at once.
+AUDIBLE_PIECE = 4096
 # Longest single piece of silence, in seconds: a long pause is made as it is sent.
 SILENCE_PIECE = 1.0
 
@@ -369,8 +371,8 @@ class SpeechStream:
     def _place(self, pcm: Pcm, text: str, char_start: int, char_end: int, words: tuple[Word, ...]) -> SpokenChunk:
         start = self._position / self._rate
         self._position += pcm.size
-        loud = np.flatnonzero(np.abs(pcm) > AUDIBLE) if self.timeline.first_audible is None else np.empty(0, np.intp)
-        audible = float(loud[0]) / self._rate if loud.size else None
+        first = _first_audible(pcm) if self.timeline.first_audible is None else None
+        audible = None if first is None else first / self._rate
         return SpokenChunk(pcm, start, pcm.size / self._rate, text, char_start, char_end, words, audible)
 
     def _silence(self, seconds: float) -> Iterator[Pcm]:
@@ -383,6 +385,15 @@ class SpeechStream:
     @property
     def _rate(self) -> int:
         return self.speaker.synthesizer.sample_rate
+
+
+def _first_audible(pcm: Pcm) -> int | None:
+    """Which sample is the first that can be heard; speech begins early, so the rest is not looked at."""
+    for start in range(0, pcm.size, AUDIBLE_PIECE):
+        loud = np.flatnonzero(np.abs(pcm[start : start + AUDIBLE_PIECE]) > AUDIBLE)
+        if loud.size:
+            return start + int(loud[0])
+    return None
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from app.library import Catalogue, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.sentences import TranslationOptions
 from app.text.languages import normalize_language, primary_language
-from app.text.plan import Phonemizer, get_phonemizer
+from app.text.plan import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.reading import Reader
 from app.text.translate import codes
 from app.translation import AUTO, TranslationService
@@ -270,6 +270,9 @@ class SpeechService:
 
     async def _phonemizer(self, language: str) -> Phonemizer:
         with as_service_errors():
+            made = made_phonemizer(language)
+            if made is not None:
+                return made
             return await asyncio.get_running_loop().run_in_executor(self._g2p, get_phonemizer, language)
 
     def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:

@@ -44,7 +44,6 @@ from app.jobs import (
 from models.contract import (
     Asked,
     AudioChunk,
-    BatchSynthesizer,
     Cancelled,
     Conditioning,
     Model,
@@ -154,15 +153,17 @@ class ModelWorker:
 
     def ready_synthesizer(self, name: str) -> Synthesizer:
         """The warm model `name`, which speaks. Raises what `ready_model` raises, and WrongModelKindError."""
-        model = self.ready_model(name)
-        if isinstance(model, Translator):
+        self.ready_model(name)
+        model = self.state(name).synthesizer
+        if model is None:
             raise WrongModelKindError(f"Model '{name}' translates; it does not speak.")
         return model
 
     def ready_translator(self, name: str) -> Translator:
         """The warm model `name`, which translates. Raises what `ready_model` raises, and WrongModelKindError."""
-        model = self.ready_model(name)
-        if not isinstance(model, Translator):
+        self.ready_model(name)
+        model = self.state(name).translator
+        if model is None:
             raise WrongModelKindError(f"Model '{name}' speaks; it does not translate.")
         return model
 
@@ -192,9 +193,9 @@ class ModelWorker:
             timeline.computed(chunk.pcm.size / model.sample_rate)
 
         joint = None
-        if isinstance(model, BatchSynthesizer) and model.max_batch > 1:
-            key = model.joins(request)
-            joint = None if key is None else Joint(model, key, request)
+        if (choir := self.state(name).choir) is not None:
+            key = choir.joins(request)
+            joint = None if key is None else Joint(choir, key, request)
         return self._queue(name, begin, wasted, UNREAD, timeline, cancelled, priority, note, joint)
 
     def submit_batch(
@@ -357,9 +358,8 @@ class ModelWorker:
         try:
             before = _mlx_memory() or 0
             model = self._load(state.name)
-            state.model = model
-            after = _mlx_memory()
-            if after is not None:
+            state.loaded(model)
+            if (after := _mlx_memory()) is not None:
                 state.memory = max(0, after - before)
                 metrics.model_memory.labels(state.name).set(state.memory)
             self.on_loaded(model)
@@ -463,9 +463,8 @@ class ModelWorker:
             self._note_turn(job.name, seconds)
 
     def _note_turn(self, name: str, seconds: float) -> None:
-        if seconds > self._longest_turns.get(name, 0.0):
-            self._longest_turns[name] = seconds
-            metrics.longest_turn.labels(name).set(seconds)
+        self._longest_turns[name] = longest = max(seconds, self._longest_turns.get(name, 0.0))
+        metrics.longest_turn.labels(name).set(longest)
 
     def _deliver(self, job: Job[Any], item: AudioChunk | Translation | Conditioning) -> None:
         last = isinstance(item, AudioChunk) and item.last

@@ -129,9 +129,8 @@ def main() -> None:
     model.warm(lambda _: None)
     report: dict[str, Any] = {"device": device_name(), "model": given.model, "dtype": given.dtype, "rows": []}
     report["warm_s"] = time.perf_counter() - start
-    print(
-        f"{report['device']}; {given.model}, {given.dtype}; warm in {report['warm_s']:.1f} s, medians of {given.runs}"
-    )
+    heading = f"{report['device']}; {given.model}, {given.dtype}; warm in {report['warm_s']:.1f} s"
+    print(f"{heading}; medians of {given.runs}")
     print("  kind    batch   audio s   alone ms   together ms    gain     apart")
     for kind in given.kind or LENGTHS:
         for size in sizes:

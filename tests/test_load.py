@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadtest import load, plot, report
+from loadtest import load, own_time, plot, report
 from loadtest.arrivals import LONG_TEXTS, TEXTS, Knee, arrivals, find_knee, mix
 from loadtest.clients import server_timing
 from loadtest.playback import Piece, Trace, play
@@ -54,6 +54,27 @@ def test_all_surfaces_are_measured(server, tmp_path):
     assert all(group["outside"]["50"] >= 0 for group in step["surfaces"] if group["outside"])
     assert "p99" in (tmp_path / "report.txt").read_text()
     parse((tmp_path / "report.svg").read_text())
+
+
+def test_the_server_s_own_time_is_told_apart(server, capsys):
+    assert own_time.main(["--url", server, "--requests", "3"]) == 0
+    heads, *lines = capsys.readouterr().out.splitlines()[1:]
+    assert heads.split("  ")[-1].strip() == "p95"
+    for name, row, stages in zip(("http", "websocket"), lines[::2], lines[1::2], strict=True):
+        label, *figures = row.split()
+        client, told, model, on_top, low, high = map(float, figures)
+        assert label == name
+        assert 0 < model < told < client
+        assert low <= on_top <= high < client
+        own = dict(part.split() for part in stages.strip().split(", "))
+        assert set(own) == {"queue", "g2p", "audio_encode", "elsewhere"}
+        assert all(float(milliseconds) > 0 for milliseconds in own.values())
+
+
+def test_own_time_says_what_was_refused(server, capsys):
+    assert own_time.main(["--url", server, "--requests", "2", "--voice", "nobody"]) == 1
+    assert "400" in capsys.readouterr().err
+    assert own_time.main(["--url", "http://127.0.0.1:9", "--requests", "2"]) == 1
 
 
 def test_an_open_loop_does_not_wait_for_answers(server, tmp_path):

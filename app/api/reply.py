@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Send
 
 from app.api.respond import sse_error
+from app.audio.beside import encode
 from app.audio.encoders import INFO, Container, Encoder, Format, make_encoder
 from app.errors import ServiceError
 from app.pipeline import SpeechStream, SpokenChunk
@@ -75,7 +76,7 @@ class Reply:
                 await self._body(sse_error(error), more=True)
             raise
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
-            tail = await asyncio.to_thread(encoder.finish)
+            tail = await encode(encoder, None)
         await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
 
     def _encoder(self, samples: int | None) -> Encoder:
@@ -84,11 +85,8 @@ class Reply:
         return make_encoder(shape.format, own, shape.rate, samples, shape.container, shape.bit_rate)
 
     async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
-        def work() -> bytes:
-            return encoder.encode(chunk.pcm) + (encoder.finish() if last else b"")
-
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
-            return await asyncio.to_thread(work)
+            return await encode(encoder, chunk.pcm, last=last)
 
     async def _audio(self, chunk: SpokenChunk, data: bytes) -> None:
         self._stream.delivered(chunk, sent=bool(data))

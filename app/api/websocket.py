@@ -21,6 +21,7 @@ from app import logs, messages, metrics
 from app.api.life import Inbox, SocketClosedError
 from app.api.respond import note_error
 from app.api.services import Services, services
+from app.audio.beside import encode
 from app.audio.encoders import Encoder, Format, check_format, choose_rate, make_encoder
 from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
@@ -298,9 +299,7 @@ class Connection:
 
     async def _encode(self, encoder: Encoder, timeline: Timeline, chunk: SpokenChunk | None) -> bytes:
         with timeline.measure(Stage.AUDIO_ENCODE):
-            if chunk is None:
-                return await asyncio.to_thread(encoder.finish)
-            return await asyncio.to_thread(encoder.encode, chunk.pcm)
+            return await encode(encoder, None if chunk is None else chunk.pcm)
 
     async def _drop(self) -> None:
         """Stop speaking; when this returns nothing of any set is sent any more."""

@@ -33,7 +33,13 @@ Float32 = npt.NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """`encode` returns what is ready, maybe nothing; `finish` the rest, after which neither may be called."""
+    """`encode` returns what is ready, maybe nothing; `finish` the rest, after which neither may be called.
+
+    `quick`: both only round and copy.
+    """
+
+    @property
+    def quick(self) -> bool: ...
 
     def encode(self, pcm: Float32) -> bytes: ...
 
@@ -159,6 +165,8 @@ def make_encoder(
 class _Raw:
     """16-bit little-endian samples."""
 
+    quick = True
+
     def encode(self, pcm: Float32) -> bytes:
         return to_int16(pcm).tobytes()
 
@@ -170,6 +178,7 @@ class _Headed:
     """A header before the first bytes, or before none."""
 
     def __init__(self, header: bytes, inner: Encoder) -> None:
+        self.quick = inner.quick
         self._header = header
         self._inner = inner
 
@@ -186,6 +195,8 @@ class _Headed:
 
 class _Resampled:
     """Resample, then encode."""
+
+    quick = False
 
     def __init__(self, inner: Encoder, resampler: Resampler) -> None:
         self._inner = inner
@@ -219,6 +230,8 @@ class _Sink(io.RawIOBase):
 
 class _Compressed:
     """Any FFmpeg codec in any streamable container."""
+
+    quick = False
 
     def __init__(self, info: FormatInfo, rate: int, bit_rate: int | None) -> None:
         self._sink = _Sink()

@@ -28,6 +28,7 @@ __all__ = [
     "Utterance",
     "WordSpan",
     "get_phonemizer",
+    "made_phonemizer",
     "normalize_language",
     "split_stream",
 ]
@@ -133,6 +134,11 @@ def get_phonemizer(language: str) -> Phonemizer:
         if tag not in _made:
             _made[tag] = Phonemizer(tag)
         return _made[tag]
+
+
+def made_phonemizer(language: str) -> Phonemizer | None:
+    """The phonemizer of a language if it was made already; takes no time. Raises UnsupportedLanguageError."""
+    return _made.get(normalize_language(language))
 
 
 def _make_pronouncer(language: Language) -> Pronouncer:

@@ -169,14 +169,14 @@ class KokoroSynthesizer:
         out. On the CPU, and for products on a GPU, a row's last bits depend on what it is computed with.
         """
         stages, timed = self._stages, Timed(rows, profile=self._profile)
-        filled = self._filled(rows)
-        lengths = [len(row.ids) for row in filled]
-        size = max(lengths)
-        if self._padded:
-            size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
-        ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
-        count = counted(lengths, size, padded=self._padded)
-        styles = _styles(filled)
+        with timed.measure(Stage.VOICE):
+            filled = self._filled(rows)
+            lengths = [len(row.ids) for row in filled]
+            size = max(lengths)
+            if self._padded:
+                size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
+            ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
+            count, styles = counted(lengths, size, padded=self._padded), _styles(filled)
         hidden = timed.profiled(Stage.BERT, lambda: stages.bert(ids, count))
         text = timed.profiled(Stage.TEXT_ENCODER, lambda: stages.text(ids, count))
         with timed.measure(Stage.PREDICTOR):
@@ -184,9 +184,10 @@ class KokoroSynthesizer:
             mx.async_eval(expected, text)
             # The one host synchronisation: the number of frames decides every later shape.
             found = np.array(expected)
-        frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
-        remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
-        for group in self._groups(remaining, [int(each.sum()) for each in frames]):
+            frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
+            remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
+            groups = self._groups(remaining, [int(each.sum()) for each in frames])
+        for group in groups:
             yield from self._sound(group, rows, frames, encoded, text)
 
     def _sound(
@@ -194,17 +195,18 @@ class KokoroSynthesizer:
     ) -> Iterator[tuple[int, Pcm, Frames]]:
         """The rows of one group, from their alignment to samples."""
         stages, timed = self._stages, Timed([rows[at] for at in group], profile=self._profile)
-        numbers = self._filled(group)
-        if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
-            index = mx.array(numbers)
-            encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
-        chosen, spoken = [rows[at] for at in numbers], [frames[at] for at in numbers]
-        totals = [int(each.sum()) for each in spoken]
-        length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
-        count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
-        f0, energy = timed.profiled(
-            Stage.PREDICTOR, lambda: stages.curves(align(encoded, spoken, length), styles, count)
-        )
+        with timed.measure(Stage.PREDICTOR):
+            numbers = self._filled(group)
+            if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
+                index = mx.array(numbers)
+                encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
+            chosen, spoken = [rows[at] for at in numbers], [frames[at] for at in numbers]
+            totals = [int(each.sum()) for each in spoken]
+            length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
+            count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
+            f0, energy = stages.curves(align(encoded, spoken, length), styles, count)
+            if self._profile:
+                mx.eval(f0, energy)
         if all(rows[at].cancelled() for at in group):
             return
         with timed.measure(Stage.DECODER):

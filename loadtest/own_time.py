@@ -1,0 +1,206 @@
+"""The server's own time: what one client waits for one sentence besides the model's computing.
+
+    python -m loadtest.own_time --requests 60 [--url http://127.0.0.1:8000] [--text "Hello world."] [--model NAME]
+
+One request after the other on one connection, each to its last byte, over HTTP (`Server-Timing`) and over a WebSocket
+(`done`). `client` is what the client saw from sending the text, `server` what the server says it took, `model` the sum
+of the stages inside the model, `on top` client less model, request by request. Below them the server's own stages and
+`elsewhere`, what no stage has: reading and writing, the event loop, threads. Needs `profile = true`, the default. The
+client is this program's own, as it is part of what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.protocol import Event
+from websockets.uri import parse_uri
+
+from loadtest.clients import server_timing
+from loadtest.playback import SERVER_STAGES
+
+WARM = 5
+# Seconds between two requests: what a server does after its last byte is nobody's wait.
+PAUSE = 0.02
+
+
+@dataclass(slots=True)
+class Waits:
+    """Seconds of each request over one surface."""
+
+    client: list[float] = field(default_factory=list)
+    server: list[float] = field(default_factory=list)
+    model: list[float] = field(default_factory=list)
+    own: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, client: float, server: float, stages: dict[str, float]) -> None:
+        """One request: what its client waited, what the server says, and its stages."""
+        own = {name: seconds for name, seconds in stages.items() if name in SERVER_STAGES and name != "total"}
+        model = sum(seconds for name, seconds in stages.items() if name not in SERVER_STAGES)
+        self.client.append(client)
+        self.server.append(server)
+        self.model.append(model)
+        own["elsewhere"] = client - model - sum(own.values())
+        for name, seconds in own.items():
+            self.own.setdefault(name, []).append(seconds)
+
+    @property
+    def on_top(self) -> list[float]:
+        """What the client waited besides the model's computing."""
+        return [client - model for client, model in zip(self.client, self.model, strict=True)]
+
+
+class Line:
+    """A connection read with nothing between: client libraries take up to a millisecond of their own."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.host = parts.netloc
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        """All of it."""
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """What there is. Raises ConnectionError at the end."""
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+
+def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
+    """`requests` on one connection, each to its last byte. Raises RuntimeError for an answer that is not 200."""
+    waits = Waits()
+    payload = json.dumps(body).encode()
+    with Line(url) as line:
+        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {line.host}\r\nContent-Type: application/json\r\n"
+        request = f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload
+        for number in range(WARM + requests):
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            line.send(request)
+            reply = line.receive()
+            while b"\r\n\r\n" not in reply:
+                reply += line.receive()
+            top, _, sound = reply.partition(b"\r\n\r\n")
+            headers = dict(field.lower().split(": ", 1) for field in top.decode("latin-1").split("\r\n")[1:])
+            received, length = len(sound), int(headers.get("content-length", "0"))
+            while received < length:
+                received += len(line.receive())
+            seconds = time.perf_counter() - start
+            if not top.startswith(b"HTTP/1.1 200") or not length:
+                raise RuntimeError(f"{top.splitlines()[0].decode('latin-1')}, {sound[:200].decode(errors='replace')}")
+            stages = server_timing(headers["server-timing"])
+            if number >= WARM:
+                waits.add(seconds, stages["total"], stages)
+    return waits
+
+
+def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
+    """`requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
+    waits = Waits()
+    options = {name: value for name, value in body.items() if name != "input"}
+    said: list[dict[str, object]] = [{"type": "text", "text": body["input"]}, {"type": "flush"}]
+    with Line(url) as line:
+        protocol = ClientProtocol(parse_uri(url.replace("http", "ws", 1) + "/v1/audio/stream"), max_size=None)
+        protocol.send_request(protocol.connect())
+
+        def send(*messages: dict[str, object]) -> None:
+            for message in messages:
+                protocol.send_text(json.dumps(message).encode())
+            line.send(b"".join(protocol.data_to_send()))
+
+        def events() -> Iterator[Event]:
+            while True:
+                protocol.receive_data(line.receive())
+                line.send(b"".join(protocol.data_to_send()))
+                yield from protocol.events_received()
+
+        line.send(b"".join(protocol.data_to_send()))
+        coming = events()
+        next(coming)  # the handshake's answer
+        if protocol.handshake_exc is not None:
+            raise RuntimeError(str(protocol.handshake_exc))
+        send({"type": "start", "format": "pcm", **options})
+        next(coming)
+        for number in range(WARM + requests):
+            time.sleep(PAUSE)
+            start, seconds = time.perf_counter(), 0.0
+            send(*said)
+            done: dict[str, Any] = {}
+            while done.get("type") != "done":
+                event = next(coming)
+                if not isinstance(event, Frame):
+                    continue
+                if event.opcode is Opcode.BINARY:
+                    seconds = seconds or time.perf_counter() - start
+                    continue
+                done = json.loads(bytes(event.data))
+                if done["type"] == "error":
+                    raise RuntimeError(str(done["error"]))
+            if number >= WARM:
+                waits.add(seconds, done["first_audio"], done["stages"])
+    return waits
+
+
+def table(found: dict[str, Waits]) -> str:
+    """Milliseconds: medians, and the spread of what is on top: a machine that is busy besides shows in it."""
+    lines = [
+        f"{'':12s}{'client p50':>12s}{'server p50':>12s}{'model p50':>12s}{'on top p50':>12s}{'p10':>8s}{'p95':>8s}"
+    ]
+    for name, waits in found.items():
+        figures = [statistics.median(part) for part in (waits.client, waits.server, waits.model, waits.on_top)]
+        tenths = statistics.quantiles(waits.on_top, n=20)
+        spread = "".join(f"{figure * 1e3:8.2f}" for figure in (tenths[1], tenths[-1]))
+        lines.append(f"{name:12s}" + "".join(f"{figure * 1e3:12.2f}" for figure in figures) + spread)
+        own = {stage: statistics.median(seconds) for stage, seconds in waits.own.items()}
+        lines.append("    " + ", ".join(f"{stage} {seconds * 1e3:.2f}" for stage, seconds in own.items()))
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run and print; 1 when the server refuses or cannot be reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--requests", type=int, default=60, help="of each surface (default 60, at least 2)")
+    parser.add_argument("--text", default="Hello world.", help="one sentence")
+    parser.add_argument("--model")
+    parser.add_argument("--voice")
+    given = parser.parse_args(arguments)
+    if given.requests < 2:
+        parser.error("--requests is at least 2")
+    body: dict[str, object] = {"input": given.text, "seed": 0}
+    body |= {name: value for name, value in (("model", given.model), ("voice", given.voice)) if value is not None}
+    ways: dict[str, Callable[[str, dict[str, object], int], Waits]] = {"http": over_http, "websocket": over_websocket}
+    try:
+        found = {name: way(given.url.rstrip("/"), body, given.requests) for name, way in ways.items()}
+    except (OSError, RuntimeError) as error:
+        print(f"own_time: {error}", file=sys.stderr)
+        return 1
+    print(f"{given.requests} requests each, one at a time; milliseconds")
+    print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
