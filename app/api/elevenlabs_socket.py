@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from pydantic import BaseModel
 from starlette.websockets import WebSocketDisconnect
 
 from app import metrics
-from app.api.alignment import Aligner, Alignment
+from app.api.alignment import Alignment
 from app.api.elevenlabs import as_eleven
 from app.api.elevenlabs_text import Context, Turn
 from app.api.elevenlabs_wire import (
@@ -57,7 +58,7 @@ from app.errors import (
     TextTooLongError,
     UnsupportedFormatError,
 )
-from app.pipeline import Speaker, SpokenChunk
+from app.pipeline import Speaker, SpeechStream, SpokenChunk
 from app.speech import SpeechOptions
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -72,8 +73,6 @@ PIECE = 98_304
 MAX_CONTEXTS = 5
 # Contexts that still speak after they were closed count, too: nobody may pile them up.
 MAX_SPEAKING = 16
-# Flushed texts of one context that may wait to be spoken.
-MAX_TURNS = 16
 # The context of clients that name none.
 DEFAULT_CONTEXT = "default"
 
@@ -232,11 +231,10 @@ class _Connection:
         return context
 
     def _hear(self, context: Context, text: str, *, trigger: bool) -> None:
-        held = len(context.text.held) + (context.open.characters if context.open is not None else 0)
         limit = self._app.settings.max_input_characters
-        if held + len(text) > limit:
+        if len(context.text.held) + context.characters + len(text) > limit:
             raise TextTooLongError(
-                f"More than {limit} characters without a 'flush'; send less, or flush in between.", param="text"
+                f"More than {limit} characters wait; send less, or 'flush' and wait for the audio.", param="text"
             )
         self._feed(context, context.text.feed(text, trigger=trigger))
 
@@ -246,23 +244,19 @@ class _Connection:
             if turn is None:
                 if not piece.strip():
                     continue
-                if context.unfinished >= MAX_TURNS:
-                    raise ProtocolError(f"{MAX_TURNS} flushes wait for their audio already; wait for it.")
-                speaker = context.speaker
-                labels = metrics.Labels(speaker.model, "elevenlabs", True)
-                stream = self._app.speech.stream(speaker, Timeline(), labels)
-                turn = context.open = Turn(stream, Aligner(timed=speaker.synthesizer.reads == "phonemes"))
-                context.unfinished += 1
-                context.turns.put_nowait(turn)
-            turn.aligner.feed(piece)
-            if piece.strip():
-                turn.stream.feed(piece, turn.characters)
-            turn.characters += len(piece)
+                timed = context.speaker.synthesizer.reads == "phonemes"
+                turn = Turn(partial(self._make_stream, context.speaker), timed=timed)
+                context.begin(turn)
+            turn.feed(piece)
+            context.characters += len(piece)
+
+    def _make_stream(self, speaker: Speaker) -> SpeechStream:
+        return self._app.speech.stream(speaker, Timeline(), metrics.Labels(speaker.model, "elevenlabs", True))
 
     def _flush(self, context: Context) -> None:
         self._feed(context, context.text.flush())
         if context.open is not None:
-            context.open.stream.finish()
+            context.open.finish()
             context.open = None
 
     def _close_context(self, context: Context) -> None:
@@ -271,8 +265,7 @@ class _Connection:
         self._leaving.append(context)
         turn, context.open = context.open, None
         if turn is not None:
-            turn.dropped = True
-            turn.stream.close("cancelled")
+            turn.drop()
         if turn is not None and turn is context.current:
             self._break_off(context)
         else:
@@ -337,7 +330,7 @@ class _Connection:
                 if not turn.dropped:
                     await self._speak(context, turn)
                 context.current = None
-                context.unfinished -= 1
+                context.end(turn)
         except ServiceError as error:
             if not self._multi:
                 raise
@@ -345,7 +338,7 @@ class _Connection:
         await self._say_final(context)
 
     async def _speak(self, context: Context, turn: Turn) -> None:
-        stream = turn.stream
+        stream = turn.start()
         own = stream.speaker.synthesizer.sample_rate
         encoder = make_encoder(self._output.format, own, self._output.rate, bit_rate=self._output.bit_rate)
         outcome: metrics.Outcome = "cancelled"
@@ -395,7 +388,7 @@ class _Connection:
         for context in self._all():
             if context.speaking is None or not context.speaking.done():
                 continue
-            self._release(context)
+            context.release()
             if self._contexts.get(context.name) is context:
                 del self._contexts[context.name]
             else:
@@ -408,16 +401,7 @@ class _Connection:
         if context.speaking is not None:
             context.speaking.cancel()
             await asyncio.wait({context.speaking})
-        self._release(context)
-
-    @staticmethod
-    def _release(context: Context) -> None:
-        for turn in (context.current, context.open):
-            if turn is not None:
-                turn.stream.close("cancelled")
-        while not context.turns.empty():
-            if (turn := context.turns.get_nowait()) is not None:
-                turn.stream.close("cancelled")
+        context.release()
 
     # What is sent.
 

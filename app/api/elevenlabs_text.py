@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
 
 from app.api.alignment import Aligner
 from app.api.elevenlabs_wire import SocketInput
@@ -26,6 +27,8 @@ SCHEDULE = (120.0, 160.0, 250.0, 290.0)
 # A clause is worth speaking alone from so many words, or characters, on.
 _WORDS = 4
 _CHARACTERS = 25
+# Turns of a context that are computed at a time: the one that is spoken, and the next.
+AHEAD = 2
 
 
 class ScheduledText:
@@ -67,14 +70,51 @@ class ScheduledText:
         return len(self._buffer.held) >= (min(enough, TRIGGER) if trigger else enough)
 
 
-@dataclass(slots=True)
 class Turn:
-    """The text between two flushes."""
+    """The text between two flushes. Until `start` nothing of it is computed."""
 
-    stream: SpeechStream
-    aligner: Aligner
-    characters: int = 0
-    dropped: bool = False
+    def __init__(self, begin: Callable[[], SpeechStream], *, timed: bool) -> None:
+        self.aligner = Aligner(timed=timed)
+        self.characters = 0
+        self.dropped = False
+        self._begin = begin
+        self._stream: SpeechStream | None = None
+        # What is fed to the stream when it begins: pieces, and at which character each stands.
+        self._held: list[tuple[str, int]] = []
+        self._finished = False
+
+    def start(self) -> SpeechStream:
+        """What speaks it."""
+        if self._stream is None:
+            self._stream = self._begin()
+            for piece, offset in self._held:
+                self._stream.feed(piece, offset)
+            self._held.clear()
+            if self._finished:
+                self._stream.finish()
+        return self._stream
+
+    def feed(self, piece: str) -> None:
+        """The text goes on."""
+        self.aligner.feed(piece)
+        if piece.strip():
+            if self._stream is None:
+                self._held.append((piece, self.characters))
+            else:
+                self._stream.feed(piece, self.characters)
+        self.characters += len(piece)
+
+    def finish(self) -> None:
+        """The text is whole."""
+        self._finished = True
+        if self._stream is not None:
+            self._stream.finish()
+
+    def drop(self) -> None:
+        """Nobody listens any more."""
+        self.dropped = True
+        if self._stream is not None:
+            self._stream.close("cancelled")
 
 
 class Context:
@@ -87,15 +127,41 @@ class Context:
         schedule = None if config is None else config.chunk_length_schedule
         self.text = ScheduledText(speaker.language, schedule, phrases=phrases)
         self.active_at = time.monotonic()
-        # Unbounded by type, bounded by MAX_TURNS. None: no more follow.
+        # What is to be spoken, in order; None: no more follow. Bounded by its characters.
         self.turns: asyncio.Queue[Turn | None] = asyncio.Queue()
+        # What of it is not spoken to its end yet, and how many characters that has.
+        self.unfinished: deque[Turn] = deque()
+        self.characters = 0
         # What is being written, and what is being spoken; they may be the same.
         self.open: Turn | None = None
         self.current: Turn | None = None
-        self.unfinished = 0
         self.speaking: asyncio.Task[None] | None = None
+
+    def begin(self, turn: Turn) -> None:
+        """Something more is to be spoken."""
+        self.open = turn
+        self.unfinished.append(turn)
+        self.turns.put_nowait(turn)
+        self._look_ahead()
+
+    def end(self, turn: Turn) -> None:
+        """`turn`, the first, is spoken to its end."""
+        self.unfinished.popleft()
+        self.characters -= turn.characters
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """What is next is computed while the present is spoken; the rest waits as text, which costs nothing."""
+        for turn in islice(self.unfinished, AHEAD):
+            if not turn.dropped:
+                turn.start()
+
+    def release(self) -> None:
+        """Nothing of it is computed any more."""
+        while self.unfinished:
+            self.unfinished.pop().drop()
 
     @property
     def busy(self) -> bool:
         """Whether the client waits for what it flushed."""
-        return self.unfinished > (self.open is not None)
+        return len(self.unfinished) > (self.open is not None)
