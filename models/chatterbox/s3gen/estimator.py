@@ -25,7 +25,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import FlowConfig
-from models.chatterbox.s3gen.kernels import blocks as kernels
+from models.chatterbox.s3gen.kernels import stage as kernels
 from models.layers.activation import gelu, mish, silu
 from models.layers.attention import attend
 from models.layers.conv import Conv1d
@@ -164,7 +164,7 @@ class ResnetBlock(nn.Module):
 
 
 class Stage(nn.Module):
-    """One resnet block and its transformer blocks; `fused`: these as `kernels.blocks` where the sequence fits."""
+    """One resnet block and its transformer blocks; `fused`: computed by `kernels` where the sequence fits."""
 
     def __init__(self, inputs: int, config: FlowConfig) -> None:
         super().__init__()
@@ -180,13 +180,12 @@ class Stage(nn.Module):
         streams: Sequence[mx.Stream],
         starts: Sequence[tuple[mx.array, mx.array]] | None = None,
     ) -> Pieces:
+        fused = self.fused and bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1])
+        if fused and bias is not None and starts is None:
+            return [kernels.run(self.resnet, self.blocks, xs[0], shift, bias)]
         xs = self.resnet(xs, shift, streams, starts)
-        if self.fused and bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1]):
-            return [kernels.run(self.blocks, xs[0], bias)]
-        return self.attend(xs, bias, streams)
-
-    def attend(self, xs: Pieces, bias: mx.array | None, streams: Sequence[mx.Stream]) -> Pieces:
-        """The transformer blocks in MLX's operations."""
+        if fused and bias is not None:
+            return [kernels.attend(self.blocks, xs[0], bias)]
         for block in self.blocks:
             xs = block(xs, bias, streams)
         return xs
@@ -241,18 +240,18 @@ class Estimator(nn.Module):
                 module.relower()
 
     def fuse(self) -> None:
-        """Compute the transformer blocks by one kernel each, where that can be and agrees with the plain ones."""
-        block = self.down.blocks[0]
-        size = block.out.shape[1] // block.heads
-        if not kernels.available(self.width, block.heads, size, self.dtype):
+        """Have every stage computed by its kernels, where that can be and agrees with the plain one."""
+        stage = self.middle[0]
+        block = stage.blocks[0]
+        if not kernels.available(kernels.sizes_of(block), block.out.shape[1] // block.heads, self.dtype):
             return
 
-        def plain(x: mx.array, mask: mx.array) -> mx.array:
-            return self.down.attend([x], mask, [mx.default_stream(mx.default_device())])[0]
+        def plain(x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+            return stage([x], shift, mask, [mx.default_stream(mx.default_device())])[0]
 
-        fused = kernels.checked(self.down.blocks, plain)
-        for stage in (self.down, *self.middle, self.up):
-            stage.fused = fused
+        fused = kernels.checked(stage.resnet, stage.blocks, plain)
+        for each in (self.down, *self.middle, self.up):
+            each.fused = fused
 
     def times(self, starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32] | None = None) -> mx.array:
         """What each step's time adds to each block: [S, blocks, width], from times [S] in [0, 1].

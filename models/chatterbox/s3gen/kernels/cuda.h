@@ -1,6 +1,7 @@
-// CUDA: what block.h asks for. The tests put a CPU's version of these words in this file's place.
+// CUDA: what tiles.h asks for. The tests put a CPU's version of these words in this file's place.
 
 #define INLINE static __forceinline__ __device__
+#define INLINE_MEMBER __forceinline__ __device__
 #define UNROLL _Pragma("unroll")
 #define SYNC() __syncthreads()
 #define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)

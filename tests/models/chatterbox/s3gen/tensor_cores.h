@@ -1,5 +1,6 @@
 // What models/chatterbox/s3gen/kernels/cuda.h says, on the emulated GPU of tests/models/cuda_emulation.h.
 #define INLINE static inline
+#define INLINE_MEMBER inline
 #define UNROLL
 #define SYNC() __syncthreads()
 #define LANE_XOR(v, mask) lane_xor(v, mask)

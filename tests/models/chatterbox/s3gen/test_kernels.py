@@ -1,4 +1,4 @@
-"""The kernel of the estimator's transformer blocks, its own source run by an emulated GPU, against the plain blocks."""
+"""The kernels of the estimator's stages, their own source run by an emulated GPU, against the plain stages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mlx import nn
+from mlx.utils import tree_map_with_path
 
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, FlowConfig
-from models.chatterbox.s3gen.estimator import Estimator, TransformerBlock
-from models.chatterbox.s3gen.kernels import blocks as kernels
+from models.chatterbox.s3gen.estimator import Estimator, Stage
+from models.chatterbox.s3gen.kernels import stage as kernels
 from tests.models.emulator import emulate
 
 CONFIG = replace(ENGLISH.flow, width=64, heads=2)
@@ -29,21 +31,22 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
         launched = []
 
         def launch(
+            name: str,
             inputs: Mapping[str, mx.array],
             outputs: Mapping[str, tuple[int, ...]],
             blocks: int,
-            sizes: tuple[int, int, int],
+            sizes: kernels.Sizes,
             tiles: int,
         ) -> list[mx.array]:
             launched.append(blocks)
-            header = Path(__file__).with_name("tensor_cores.h").read_text()
-            source = header + kernels.header(*sizes)
-            assert words in source
-            made = {name: (shape, mx.bfloat16) for name, shape in outputs.items()}
-            body = kernels.body().replace("extern __shared__ __align__(16) unsigned char room[];", "")
-            shared = kernels.shared_bytes(tiles, sizes[0], sizes[1] * kernels.HEAD, sizes[2])
-            source = source.replace(words, instead) + f"alignas(16) static unsigned char room[{shared}];\n"
-            return emulate(source, body, dict(inputs), made, (blocks, 1, 1), {"TILES": tiles}, backward=request.param)
+            source = Path(__file__).with_name("tensor_cores.h").read_text() + kernels.header(name, sizes)
+            room = f"alignas(16) static unsigned char room[{kernels.shared_bytes(name, tiles, sizes)}];\n"
+            body = kernels.body(name).replace(kernels.ROOM, "")
+            made = {key: (shape, mx.bfloat16) for key, shape in outputs.items()}
+            return emulate(
+                source.replace(words or "\0", instead) + room, body, dict(inputs), made, (blocks, 1, 1),
+                {"TILES": tiles}, backward=request.param,
+            )  # fmt: skip
 
         monkeypatch.setattr(kernels, "_launch", launch)
         return launched
@@ -51,54 +54,75 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
     return start
 
 
-def blocks(count: int = 2, config: FlowConfig = CONFIG) -> list[TransformerBlock]:
-    """Random ones whose layers all matter, in bfloat16."""
+def randomised(module: nn.Module) -> nn.Module:
+    """Every array of `module` such that it matters, in bfloat16."""
     draw = np.random.default_rng(0)
-    made = []
-    for _ in range(count):
-        block = TransformerBlock(config)
-        for part in (block, block.norm1, block.norm2):
-            for name, array in list(part.items()):
-                if isinstance(array, mx.array):
-                    values = draw.standard_normal(array.shape, dtype=np.float32)
-                    scale = 2 / np.sqrt(array.shape[-1]) if array.ndim == 2 else 0.5
-                    part[name] = mx.array(values * scale + (1 if name == "weight" else 0)).astype(mx.bfloat16)
-        made.append(block)
+
+    def random(name: str, array: mx.array) -> mx.array:
+        values = draw.standard_normal(array.shape, dtype=np.float32)
+        if array.ndim > 1:
+            return mx.array(values * 2 / np.sqrt(np.prod(array.shape[1:])))
+        return mx.array(values * 0.5 + ("norm" in name and name.endswith("weight")))
+
+    module.update(tree_map_with_path(random, module.parameters()))
+    module.set_dtype(mx.bfloat16)
+    return module
+
+
+def stage(inputs: int = 128, count: int = 2, config: FlowConfig = CONFIG) -> Stage:
+    """A stage whose input is as wide as its stream, or twice so, with `count` blocks."""
+    made = randomised(Stage(inputs, replace(config, blocks=count)))
+    assert isinstance(made, Stage)
     return made
 
 
-def plain(given: list[TransformerBlock], config: FlowConfig = CONFIG) -> Callable[[mx.array, mx.array], mx.array]:
-    """The same blocks in float32."""
+def plain(given: Stage, config: FlowConfig = CONFIG) -> kernels.Plain:
+    """The same in float32, in MLX's operations."""
+    copy = Stage(given.resnet.res.shape[1], replace(config, blocks=len(given.blocks)))
+    copy.update(given.parameters())
+    copy.set_dtype(mx.float32)
+    streams = [mx.default_stream(mx.default_device())]
 
-    def run(x: mx.array, mask: mx.array) -> mx.array:
-        streams = [mx.default_stream(mx.default_device())]
-        x, mask = x.astype(mx.float32), mask.astype(mx.float32)
-        for block in given:
-            copy = TransformerBlock(config)
-            copy.update(block.parameters())
-            copy.set_dtype(mx.float32)
-            (x,) = copy([x], mask, streams)
-        return x
+    def run(x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+        x, shift, mask = (array.astype(mx.float32) for array in (x, shift, mask))
+        return copy([x], shift, mask, streams)[0]
 
     return run
 
 
-# A tile of 16 rows, tiles of 32, and keys in more than one run of 64.
-@pytest.mark.parametrize(("frames", "few"), [(64, 10_000), (64, 0), (128, 0)])
-def test_blocks_equal_the_plain_ones(
-    gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, frames: int, few: int
+def difference(given: Stage, frames: int, config: FlowConfig = CONFIG) -> float:
+    return kernels.difference(given.resnet, given.blocks, plain(given, config), frames)
+
+
+# Tiles of 16 rows, of 32, keys in more than one run of 64, and an input as wide as the stream.
+@pytest.mark.parametrize(("frames", "few", "inputs"), [(64, 10_000, 128), (64, 0, 128), (128, 0, 64)])
+def test_a_stage_equals_the_plain_one(
+    gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, frames: int, few: int, inputs: int
 ) -> None:
     monkeypatch.setattr(kernels, "_FEW_ROWS", few)
     launched = gpu()
-    given = blocks()
-    assert kernels.difference(given, plain(given), frames) < TOLERANCE
-    assert launched == [2 * frames // (16 if few else 32)] * 3
+    assert difference(stage(inputs), frames) < TOLERANCE
+    assert launched == [2 * frames // (16 if few else 32)] * 4
 
 
-def test_a_block_at_full_size(gpu: Callable[..., list[int]]) -> None:
+def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
+    """As in the first stage, whose resnet block is computed otherwise."""
     gpu()
-    given = blocks(1, ENGLISH.flow)
-    assert kernels.difference(given, plain(given, ENGLISH.flow), 64) < TOLERANCE
+    given = stage()
+    x = mx.random.normal((1, 64, 64), key=mx.random.key(0)).astype(mx.bfloat16)
+    mask = mx.zeros((1, 1, 1, 64), dtype=mx.bfloat16)
+    found = kernels.attend(given.blocks, x, mask)
+    xs = [x.astype(mx.float32)]
+    for block in given.blocks:
+        block.set_dtype(mx.float32)
+        xs = block(xs, None, [mx.default_stream(mx.default_device())])
+    apart = np.linalg.norm(np.array(found.astype(mx.float32) - xs[0]))
+    assert apart < TOLERANCE * np.linalg.norm(np.array(xs[0]))
+
+
+def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
+    gpu()
+    assert difference(stage(512, 1, ENGLISH.flow), 64, ENGLISH.flow) < TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -106,38 +130,40 @@ def test_a_block_at_full_size(gpu: Callable[..., list[int]]) -> None:
     [
         ("highest = fmaxf(highest, LANE_XOR(highest, 2));", ""),
         ("batch = row / frames", "batch = 0 * frames"),
+        ("first + r < 0 ? none :", ""),
+        ("mish(b) + high(both)", "mish(b)"),
+        ("const int tap = chunk / each;", "const int tap = 0;"),
         ("here[frames] = (ushort)(both >> 16);", "here[frames] = (ushort)both;"),
         ("b = b * 0.125f + high(both);", "b = b * 0.125f;"),
         ("here[1] += b + high(both);", "here[1] += b;"),
-        ("of.gain1, of.shift1", "of.gain2, of.shift1"),
+        ("of.shift1, of.qkv", "of.gain1, of.qkv"),
     ],
 )
 def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str) -> None:
+    assert any(words in kernels.header(name, (64, 2, 256)) for name in ("block", "resnet"))
     gpu(words, instead)
-    given = blocks()
-    assert not kernels.difference(given, plain(given), 64) < 2 * TOLERANCE
+    assert not difference(stage(), 64) < 2 * TOLERANCE
 
 
 def test_a_kernel_that_differs_is_not_used(
     gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = blocks(1)
+    given = stage(count=1)
     monkeypatch.setattr(kernels, "_CHECKED", (64,))
     gpu()
-    assert kernels.checked(given, plain(given))
+    assert kernels.checked(given.resnet, given.blocks, plain(given))
     gpu("here[1] += b + high(both);", "")
-    assert not kernels.checked(given, plain(given))
-    assert "differ from plain ones" in caplog.text
+    assert not kernels.checked(given.resnet, given.blocks, plain(given))
+    assert "differ from plain operations" in caplog.text
 
 
 def test_the_estimator_uses_them(gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A whole estimator, three stages of two blocks: nine launches, and the same result."""
+    """A whole estimator, three stages of two blocks: eleven launches, and the same result."""
     monkeypatch.setattr(kernels, "available", lambda *_: True)
     monkeypatch.setattr(kernels, "_CHECKED", (64,))
     mx.random.seed(3)
     estimator = Estimator(replace(CONFIG, blocks=2, middle=1), 80)
     estimator.apply(lambda array: mx.random.normal(array.shape) * (1 / max(1, array.shape[-1]) ** 0.5))
-    estimator.lower()
     estimator.to_bfloat16()
     x = mx.random.normal((2, 64, 80))
     given = estimator.condition(x, x[:, 0], x)
@@ -148,20 +174,21 @@ def test_the_estimator_uses_them(gpu: Callable[..., list[int]], monkeypatch: pyt
     estimator.fuse()
     launched.clear()
     found = np.array(estimator(x, given, shifts, bias).astype(mx.float32))[:, :50]
-    assert len(launched) == 9
+    assert len(launched) == 3 + 4 + 4
     assert np.linalg.norm(found - wanted) < 0.05 * np.linalg.norm(wanted)
 
 
 def test_what_fits() -> None:
     flow = ENGLISH.flow
-    assert kernels.fits(flow.width, flow.heads, flow.head_size, mx.bfloat16)
-    for width, heads, size, dtype in (
-        (256, 8, 64, mx.float32),
-        (256, 8, 32, mx.bfloat16),
-        (96, 8, 64, mx.bfloat16),
-        (1024, 8, 64, mx.bfloat16),
+    sizes = (flow.width, flow.heads, 4 * flow.width)
+    assert kernels.fits(sizes, flow.head_size, mx.bfloat16)
+    for other, size, dtype in (
+        (sizes, 64, mx.float32),
+        (sizes, 32, mx.bfloat16),
+        ((96, 8, 384), 64, mx.bfloat16),
+        ((1024, 16, 4096), 64, mx.bfloat16),
     ):
-        assert not kernels.fits(width, heads, size, dtype)
-    assert not kernels.available(flow.width, flow.heads, flow.head_size, mx.bfloat16)
+        assert not kernels.fits(other, size, dtype)
+    assert not kernels.available(sizes, flow.head_size, mx.bfloat16)
     assert kernels.fits_rows(128)
     assert not kernels.fits_rows(96)

@@ -1,0 +1,69 @@
+// Half of a resnet block of the flow's estimator for 16 * TILES rows: a causal convolution of three taps, layer norm,
+// Mish, and then the time's vector, or the map of the block's input and the first transformer block's queries, keys and
+// values.
+
+struct Half {
+  const ushort *x, *conv, *conv_bias, *gain, *shift;
+  const ushort *time;                     // of the first half
+  const ushort *before, *res, *res_bias;  // of the second: the block's input and its map
+  const ushort *gain1, *shift1, *qkv;     // of what comes after
+};
+
+// Rows first ... of a sequence x [frames, width] to shared memory; zeros before its start.
+INLINE void fetch(const int thread, const ushort *x, const int first, const int count, const Rows &rows) {
+  const int pieces = rows.width / 8;
+  const uint4 none = {0, 0, 0, 0};
+  for (int i = thread; i < count * pieces; i += THREADS) {
+    const int r = i / pieces, c = i % pieces * 8;
+    *(uint4 *)(rows.data + (r * rows.stride + c)) =
+        first + r < 0 ? none : *(const uint4 *)(x + ((first + r) * rows.width + c));
+  }
+}
+
+INLINE float mish(const float v) {
+  const float e = expf(fminf(v, 20.0f)), n = e * (e + 2);
+  return v * (n / (n + 2));
+}
+
+// Of x [.., frames, width]; `second`: the second half, of a block whose input has before_width channels.
+template <int TILES>
+INLINE void resnet(
+    const int thread, const int block, const int frames, const int width, const int before_width, const bool second,
+    const Half &of, const Made &to, unsigned char *room
+) {
+  constexpr int ROWS = 16 * TILES;
+  const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
+  const Stream<TILES> stream = {(float *)room};
+  const Rows normal = rows_at(room + 4 * ROWS * (CHANNELS + 4), CHANNELS, 1);
+  unsigned char *wide = (unsigned char *)(normal.data + ROWS * normal.stride);
+  const Rows heard = rows_at(wide, width, 3), input = rows_at(wide, before_width, 1);
+  const int row = block * ROWS, frame = row % frames;
+  fetch(thread, of.x + (row - frame) * width, frame - 2, ROWS + 2, heard);
+  SYNC();
+  product<TILES>(at, heard, of.conv, CHANNELS, [&](const int r, const int c, const float a, const float b) {
+    const uint both = *(const uint *)(of.conv_bias + c);
+    float *here = stream.at(r, c);
+    here[0] = a + low(both);
+    here[1] = b + high(both);
+  });
+  SYNC();
+  if (second) fetch(thread, of.before + row * before_width, 0, ROWS, input);
+  normalise<TILES>(at, stream.data, of.gain, of.shift, [&](const int r, const int c, const float a, const float b) {
+    const uint both = second ? 0 : *(const uint *)(of.time + c);
+    float *here = stream.at(r, c);
+    here[0] = mish(a) + low(both);
+    here[1] = mish(b) + high(both);
+  });
+  SYNC();
+  if (second) {
+    product<TILES>(at, input, of.res, CHANNELS, [&](const int r, const int c, const float a, const float b) {
+      const uint both = *(const uint *)(of.res_bias + c);
+      float *here = stream.at(r, c);
+      here[0] += a + low(both);
+      here[1] += b + high(both);
+    });
+    SYNC();
+  }
+  stream.store(thread, to.x + row * CHANNELS);
+  if (second) project<TILES>(at, stream.data, normal, row, frames, of.gain1, of.shift1, of.qkv, to);
+}

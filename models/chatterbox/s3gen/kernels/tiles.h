@@ -1,0 +1,174 @@
+// Tiles of 16 * TILES rows: products, layer norm, and a block's queries, keys and values.
+//
+// A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
+// factors agree: here a lane's share of 64 terms is 16 neighbours in memory, which it reads in two pieces of 16 bytes.
+// So weights and keys are read where they lie, in whole lines, and go straight into registers.
+//
+// Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and the words of cuda.h.
+
+#define HEAD 64
+#define INNER (HEADS * HEAD)
+#define THREADS 256
+#define WARPS 8
+#define COLUMNS 4  // groups of eight columns that a warp computes at once
+#define FAR (-1e30f)
+
+struct At {
+  int warp, lane, quad, group;  // quad: lane % 4, its share of a sum; group: lane / 4, its row or column
+};
+
+INLINE uint word(const uint4 &v, const int index) {
+  return index == 0 ? v.x : index == 1 ? v.y : index == 2 ? v.z : v.w;
+}
+INLINE float low(const uint both) { return BITS_FLOAT(both << 16); }
+INLINE float high(const uint both) { return BITS_FLOAT(both & 0xffff0000u); }
+
+// bfloat16s in shared memory: `width` a row, of `stride` places. Of `taps` rows one after the other a product makes one.
+struct Rows {
+  ushort *data;
+  int width, stride, taps;
+};
+INLINE Rows rows_at(unsigned char *room, const int width, const int taps) {
+  return {(ushort *)room, width, width + 8, taps};  // so that eight rows' pieces of 16 bytes lie in different banks
+}
+
+// Calls done(row, column, first, second) with two neighbouring columns of rows x weights^T, for 16 * TILES rows.
+// `weights` is [columns, taps * width].
+template <int TILES, typename Done>
+INLINE void product(const At &at, const Rows &rows, const ushort *weights, const int columns, const Done &done) {
+  const int length = rows.taps * rows.width, chunks = length / 64, each = rows.width / 64;
+  const int groups = columns / (8 * COLUMNS);
+  if (at.warp >= groups) return;
+  uint4 next[COLUMNS][2], now[COLUMNS][2];
+  const ushort *own = weights + (at.group * length + 16 * at.quad);
+  const auto load = [&](const int group, const int chunk) {
+    UNROLL
+    for (int n = 0; n < COLUMNS; ++n) {
+      const uint4 *from = (const uint4 *)(own + ((group * COLUMNS + n) * 8 * length + chunk * 64));
+      next[n][0] = from[0];
+      next[n][1] = from[1];
+    }
+  };
+  load(at.warp, 0);
+  for (int group = at.warp; group < groups; group += WARPS) {
+    float sums[TILES][COLUMNS][4] = {};
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      UNROLL
+      for (int n = 0; n < COLUMNS; ++n) {
+        now[n][0] = next[n][0];
+        now[n][1] = next[n][1];
+      }
+      if (chunk + 1 < chunks) load(group, chunk + 1);
+      else if (group + WARPS < groups) load(group + WARPS, 0);
+      const int tap = chunk / each;
+      UNROLL
+      for (int m = 0; m < TILES; ++m) {
+        const ushort *here =
+            rows.data + ((16 * m + at.group + tap) * rows.stride + (chunk - tap * each) * 64 + 16 * at.quad);
+        UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
+          UNROLL
+          for (int s = 0; s < 4; s += 2)
+            UNROLL
+            for (int n = 0; n < COLUMNS; ++n)
+              MULTIPLY(
+                  sums[m][n], word(upper, s), word(lower, s), word(upper, s + 1), word(lower, s + 1),
+                  word(now[n][half], s), word(now[n][half], s + 1)
+              );
+        }
+      }
+    }
+    UNROLL
+    for (int m = 0; m < TILES; ++m)
+      UNROLL
+      for (int n = 0; n < COLUMNS; ++n) {
+        const int row = 16 * m + at.group, column = (group * COLUMNS + n) * 8 + 2 * at.quad;
+        done(row, column, sums[m][n][0], sums[m][n][1]);
+        done(row + 8, column, sums[m][n][2], sums[m][n][3]);
+      }
+  }
+}
+
+// Calls done(row, channel, first, second) with two neighbouring channels of each row's layer norm, of `stream`
+// [16 * TILES, CHANNELS + 4].
+template <int TILES, typename Done>
+INLINE void normalise(const At &at, const float *stream, const ushort *gain, const ushort *shift, const Done &done) {
+  constexpr int EACH = CHANNELS / 32;
+  for (int row = at.warp; row < 16 * TILES; row += WARPS) {
+    const float *from = stream + (row * (CHANNELS + 4) + at.lane * EACH);
+    float v[EACH], sum = 0, spread = 0;
+    UNROLL
+    for (int i = 0; i < EACH; ++i) sum += v[i] = from[i];
+    UNROLL
+    for (int d = 16; d; d >>= 1) sum += LANE_XOR(sum, d);
+    UNROLL
+    for (int i = 0; i < EACH; ++i) {
+      v[i] -= sum / CHANNELS;
+      spread += v[i] * v[i];
+    }
+    UNROLL
+    for (int d = 16; d; d >>= 1) spread += LANE_XOR(spread, d);
+    const float scale = 1 / sqrtf(spread / CHANNELS + 1e-5f);
+    UNROLL
+    for (int i = 0; i < EACH; i += 2) {
+      const int c = at.lane * EACH + i;
+      const uint g = *(const uint *)(gain + c), s = *(const uint *)(shift + c);
+      done(row, c, v[i] * scale * low(g) + low(s), v[i + 1] * scale * high(g) + high(s));
+    }
+  }
+}
+
+// The residual stream [ROWS, CHANNELS + 4], float32, and what is added to it.
+template <int TILES>
+struct Stream {
+  static constexpr int ROWS = 16 * TILES;
+  float *data;
+
+  INLINE_MEMBER void load(const int thread, const ushort *x) const {
+    for (int i = thread; i < ROWS * CHANNELS / 2; i += THREADS) {
+      const uint both = ((const uint *)x)[i];
+      float *here = at(2 * i / CHANNELS, 2 * i % CHANNELS);
+      here[0] = low(both);
+      here[1] = high(both);
+    }
+  }
+  INLINE_MEMBER void store(const int thread, ushort *x) const {
+    for (int i = thread; i < ROWS * CHANNELS / 2; i += THREADS) {
+      const float *here = at(2 * i / CHANNELS, 2 * i % CHANNELS);
+      ((uint *)x)[i] = PACKED(here[0], here[1]);
+    }
+  }
+  INLINE_MEMBER float *at(const int row, const int channel) const { return data + (row * (CHANNELS + 4) + channel); }
+};
+
+struct Made {
+  ushort *x, *queries, *keys, *values;
+};
+
+// What a transformer block needs before its attention, of 16 * TILES rows from `row` on: queries [.., INNER], keys
+// [heads, frames, HEAD] and values [heads, HEAD, frames] of each sequence.
+template <int TILES>
+INLINE void project(
+    const At &at, const float *stream, const Rows &normal, const int row, const int frames, const ushort *gain,
+    const ushort *shift, const ushort *weights, const Made &to
+) {
+  const int batch = row / frames, frame = row % frames;
+  normalise<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
+    *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
+  });
+  SYNC();
+  product<TILES>(at, normal, weights, 3 * INNER, [&](const int r, const int c, const float a, const float b) {
+    const int part = c / INNER, head = c % INNER / HEAD, d = c % HEAD;
+    const uint both = PACKED(a, b);
+    if (part == 0) {
+      *(uint *)(to.queries + ((row + r) * INNER + c)) = both;
+    } else if (part == 1) {
+      *(uint *)(to.keys + (((batch * HEADS + head) * frames + frame + r) * HEAD + d)) = both;
+    } else {
+      ushort *here = to.values + (((batch * HEADS + head) * HEAD + d) * frames + frame + r);
+      here[0] = (ushort)both;
+      here[frames] = (ushort)(both >> 16);
+    }
+  });
+}
