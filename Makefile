@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults autobahn fake-checkpoints wheel clean
+.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults cluster autobahn fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -8,6 +8,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PARITY := .venv-parity
 PARITY_PY := $(PARITY)/bin/python
+CLUSTER := .venv-cluster
+CLUSTER_PY := $(CLUSTER)/bin/python
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
 # torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
@@ -55,7 +57,7 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
 test: dev ## run the tests
-	$(PY) -m pytest -m "not parity and not faults and not autobahn" $(ARGS)
+	$(PY) -m pytest -m "not parity and not faults and not cluster and not autobahn" $(ARGS)
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -87,6 +89,9 @@ faults: dev ## the long form of the faults: thousands of bad clients, kills, req
 
 autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
 	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
+
+cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of them killed (own environment)
+	$(CLUSTER_PY) -m pytest -m cluster tests/cluster $(ARGS)
 
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
@@ -130,3 +135,11 @@ $(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
 	@echo "Installing Autobahn's suite"
 	@$(PYTHON2) -m pip install $(PIP_FLAGS) --no-deps --target $(AUTOBAHN) --quiet -r configs/lock/autobahn.txt
 	@touch $(AUTOBAHN)/zope/__init__.py $@
+
+$(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/cluster.txt pyproject.toml
+	$(call create_venv,$(CLUSTER))
+	@echo "Installing Ray"
+	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
+	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) -r configs/lock/cluster.txt
+	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@

@@ -100,6 +100,14 @@ def _parser() -> _Parser:
         type=_integer(0, 65_535),
         help="listen for Wyoming's clients, too (usually 10200; default: not)",
     )
+    serve.add_argument(
+        "--replicas",
+        type=_integer(0, 1_000),
+        help="serve from so many processes, under Ray (needs the extra 'cluster'; default: from this one)",
+    )
+    serve.add_argument(
+        "--max-replicas", type=_integer(0, 1_000), help="how many they may become under load (default: no more)"
+    )
     serve.set_defaults(run=_serve)
 
     say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
@@ -202,7 +210,8 @@ def _number(low: float, high: float) -> Any:
 
 
 def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
-    given = {"host": arguments.host, "port": arguments.port, "wyoming_port": arguments.wyoming_port}
+    names = ("host", "port", "wyoming_port", "replicas", "max_replicas")
+    given = {name: getattr(arguments, name) for name in names}
     settings = settings.model_copy(update={key: value for key, value in given.items() if value is not None})
     _check_address(settings.host, settings.port)
     if settings.wyoming_port is not None:
@@ -215,7 +224,12 @@ def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
         # A misspelt model must end here, not in the middle of the start.
         catalog.resolve(name)
 
-    serve(settings, catalog)
+    if settings.replicas:
+        from app.cluster import serve as serve_replicas
+
+        serve_replicas(settings)
+    else:
+        serve(settings, catalog)
     return 0
 
 

@@ -141,6 +141,31 @@ class Settings(BaseModel):
         120.0, description="age of the model thread's heartbeat at which /livez fails"
     )
 
+    replicas: int = Field(
+        0, ge=0, le=1_000, description="processes that serve, under Ray (extra cluster); 0: this one alone, without Ray"
+    )
+    max_replicas: int = Field(
+        0, ge=0, le=1_000, description="how many they may become, as requests need them; 0: their number is fixed"
+    )
+    target_streams: Annotated[float, Field(gt=0, le=10_000)] = Field(
+        4.0, description="requests under way for each replica at which their number is right"
+    )
+    max_waiting: int = Field(
+        64, ge=0, le=100_000, description="requests that wait for a replica before more are answered with 429"
+    )
+    replica_cpus: Annotated[float, Field(gt=0, le=1_024)] = Field(
+        1.0, description="CPUs that Ray sets aside for a replica, which computes with as many threads"
+    )
+    replica_gpus: Annotated[float, Field(ge=0, le=64)] = Field(
+        0.0, description="GPUs that Ray sets aside for a replica; with 0 it sees none"
+    )
+    replica_port: int = Field(
+        8100, ge=1, le=64_000, description="TCP port of the first replica's own /metrics; the others' follow it"
+    )
+    ray_address: str | None = Field(
+        None, min_length=1, description="running Ray to serve on; unset: one of its own, on this machine"
+    )
+
     @field_validator("translation_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod
     def _check_bits(cls, value: int) -> int:

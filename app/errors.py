@@ -27,6 +27,7 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── MethodNotAllowedError   405
     │   └── BodyTooLargeError       413, 1009
     ├── QuotaExceededError          429 rate_limit_error, 1013, Retry-After
+    ├── SaturatedError              429 rate_limit_error, 1013, Retry-After: every process is busy
     ├── UnavailableError            503 service_unavailable, 1013
     │   ├── ModelAbsentError        weights not on this machine; says how to install them
     │   ├── ModelLoadingError       Retry-After
@@ -247,6 +248,16 @@ class QuotaExceededError(ServiceError):
     type = "rate_limit_error"
     code = "rate_limit_exceeded"
     close_code = 1013
+
+
+class SaturatedError(ServiceError):
+    """Every one of several processes is busy, and enough requests wait for one already."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "saturated"
+    close_code = 1013
+    retry_after = 1
 
 
 class UnavailableError(ServiceError):

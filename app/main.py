@@ -187,11 +187,8 @@ def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
-    """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
-
-    Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
-    """
+def check_public(settings: Settings) -> None:
+    """Raises SettingsError where anybody could use the server who was not meant to."""
     if not (is_loopback(settings.host) or settings.keys_file or settings.allow_public):
         raise SettingsError(
             f"others reach a server on {settings.host}, and it would ask them for no key: set 'keys_file', or "
@@ -202,6 +199,26 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
             f"others reach a Wyoming server on {settings.wyoming_host}, and its protocol has no keys: set "
             "'allow_public' to true if that is meant"
         )
+
+
+async def drain(speech: SpeechService, seconds: float) -> None:
+    """Refuse new work; return when the last stream has ended, at the latest after `seconds` and ABORT_SECONDS."""
+    speech.drain()
+    try:
+        await asyncio.wait_for(speech.idle(), seconds)
+    except TimeoutError:
+        log.warning("%d streams did not end in time and are broken off", speech.active)
+        speech.abort()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(speech.idle(), ABORT_SECONDS)
+
+
+def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
+    """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
+
+    Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
+    """
+    check_public(settings)
     app = create_app(settings, catalog)
     logs.configure(settings.log_level, settings.log_format)
     _DrainingServer(configure(app, settings), app, settings.drain_seconds).run()
@@ -237,12 +254,5 @@ class _DrainingServer(uvicorn.Server):
     async def _drain_and_exit(self) -> None:
         services = getattr(self._app.state, "services", None)
         if isinstance(services, Services):
-            services.speech.drain()
-            try:
-                await asyncio.wait_for(services.speech.idle(), self._drain_seconds)
-            except TimeoutError:
-                log.warning("%d streams did not end in time and are broken off", services.speech.active)
-                services.speech.abort()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(services.speech.idle(), ABORT_SECONDS)
+            await drain(services.speech, self._drain_seconds)
         self.should_exit = True

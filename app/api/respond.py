@@ -167,6 +167,12 @@ QUIET_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/dashboard/requests"}
 _ANSWERS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
 
+def request_id_of(headers: Headers) -> str:
+    """The client's own id of its request, when it is one, or a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
 class RequestId:
     """Answer every request, and every handshake, with `x-request-id`: the client's own, when it is one, or a new one.
 
@@ -181,8 +187,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         sent = Headers(scope=scope)
-        given = sent.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = request_id_of(sent)
         # Never taken back: each request runs in a task of its own, and what the server logs of it later is of it, too.
         logs.request_id.set(request_id)
         logs.traceparent.set(sent.get("traceparent"))

@@ -1,0 +1,208 @@
+"""Two replicas: each has its own streams, and loses only those; what is too much is told so, and nothing hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import queue
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
+from websockets.sync.client import connect
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+SENTENCES = (
+    "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
+    "The office closes at six. She counted the boats, and then the lamps on the bridge. "
+)
+# Each client its own text and seed: whoever is given another's audio is found out.
+CLIENTS = [("websocket", 1), ("http", 2), ("websocket", 3), ("http", 4), ("websocket", 5), ("http", 6)]
+TIMEOUT = 60
+
+
+def text_of(seed: int) -> str:
+    return f"Number {seed} begins. " + SENTENCES * 3
+
+
+def speak_all(stream, cluster):
+    """Every client, each begun when the one before was given a replica."""
+    streams = []
+    for surface, seed in CLIENTS:
+        streams.append(stream(cluster, surface, seed, text_of(seed)))
+        streams[-1].wait_for_replica()
+    return streams
+
+
+def requests_served(port: int) -> float:
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "tts_requests_total"
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster, stream) -> dict[int, bytes]:
+    """What each client hears when nothing is wrong."""
+    done = [each.wait() for each in speak_all(stream, cluster)]
+    assert [each.ended for each in done] == ["whole"] * len(CLIENTS)
+    assert {each.replica for each in done} == set(cluster.replicas())
+    assert min(len(each.audio) for each in done) > 20 * 24_000 * 2
+    return {each.seed: bytes(each.audio) for each in done}
+
+
+def test_each_replica_has_metrics_of_its_own(cluster, undisturbed):
+    ports = cluster.replicas().values()
+    assert len(ports) == 2
+    assert all(requests_served(port) >= 2 for port in ports)
+    for port in ports:
+        own = f"http://127.0.0.1:{port}"
+        assert httpx.get(f"{own}/livez", timeout=TIMEOUT).status_code == 200
+        assert httpx.get(f"{own}/dashboard", timeout=TIMEOUT).status_code == 200
+        # Requests go to the address of all, where they are shared out and refused in time.
+        assert httpx.post(f"{own}/v1/audio/speech", json={"input": "No."}, timeout=TIMEOUT).status_code == 404
+    refused = httpx.get(f"{cluster.url}/metrics", timeout=TIMEOUT)
+    assert refused.status_code == 404
+    assert "replica_port" in refused.json()["error"]["message"]
+
+
+def test_an_answer_has_one_request_id(cluster):
+    answer = httpx.get(f"{cluster.url}/v1/models", headers={"x-request-id": "mine-1"}, timeout=TIMEOUT)
+    assert answer.headers.get_list("x-request-id") == ["mine-1"]
+    assert answer.headers["x-replica"] in cluster.replicas()
+
+
+def test_nothing_listens_but_on_loopback(cluster):
+    import psutil
+
+    addresses = {
+        connection.laddr.ip
+        for process in cluster.processes()
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert addresses
+    for address in addresses:
+        found = ipaddress.ip_address(address)
+        mapped = getattr(found, "ipv4_mapped", None)
+        assert (mapped or found).is_loopback, addresses
+
+
+def test_nothing_is_left_in_the_home_of_the_user(cluster):
+    # What mlx, or a library, keeps there is not of Ray.
+    assert not (cluster.log.parent / ".ray").exists()
+
+
+def test_a_replica_that_dies_takes_only_its_own_streams_with_it(cluster, stream, until, undisturbed):
+    before = cluster.replicas()
+    streams = speak_all(stream, cluster)
+    until(lambda: all(each.audio for each in streams), lambda: str([each.ended for each in streams]))
+    victim = streams[0].replica
+    doomed = [each for each in streams if each.replica == victim]
+    others = [each for each in streams if each.replica != victim]
+    assert {each.surface for each in doomed} | {each.surface for each in others} == {"http", "websocket"}
+    assert doomed and others
+    assert not any(each.ended for each in streams)
+
+    os.kill(cluster.pid(before[victim]), signal.SIGKILL)
+
+    for each in streams:
+        each.wait()
+    for each in others:
+        assert each.ended == "whole"
+        assert bytes(each.audio) == undisturbed[each.seed]
+    for each in doomed:
+        # Told, and not left with a part that looks whole.
+        how = "ConnectionClosedError: received 1012" if each.surface == "websocket" else "RemoteProtocolError: "
+        assert each.ended.startswith(how), each.ended
+        assert undisturbed[each.seed].startswith(bytes(each.audio))
+        assert len(each.audio) < len(undisturbed[each.seed])
+
+    until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
+    after = cluster.replicas()
+    assert victim not in after
+    # Both serve, the new one too, and say what they said before.
+    again = [each.wait() for each in speak_all(stream, cluster)]
+    assert {each.replica for each in again} == set(after)
+    assert {each.seed: bytes(each.audio) for each in again} == undisturbed
+
+
+def test_what_is_too_much_gets_429_in_the_shape_of_each_surface(cluster, until):
+    answers: queue.Queue[httpx.Response] = queue.Queue()
+
+    def ask(path: str, body: dict[str, object]) -> None:
+        answers.put(httpx.post(f"{cluster.url}{path}", json=body, timeout=2 * TIMEOUT))
+
+    def refused(path: str, body: dict[str, object]) -> httpx.Response:
+        threading.Thread(target=ask, args=(path, body), daemon=True).start()
+        answer = answers.get(timeout=TIMEOUT)
+        assert answer.status_code == 429, answer.text
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["retry-after-ms"] == "1000"
+        assert answer.headers["x-request-id"]
+        return answer
+
+    speech = {"input": "One more.", "response_format": "pcm"}
+    with contextlib.ExitStack() as sockets:
+        # A socket has its replica for as long as it is open.
+        for _ in range(8):
+            socket = sockets.enter_context(connect(cluster.socket_url, open_timeout=TIMEOUT))
+            socket.send(json.dumps({"type": "start"}))
+            assert json.loads(socket.recv(TIMEOUT))["type"] == "ready"
+        waiting = 0
+        while answers.empty():
+            threading.Thread(target=ask, args=("/v1/audio/speech", speech), daemon=True).start()
+            waiting += 1
+            with contextlib.suppress(AssertionError):
+                until(lambda: not answers.empty(), lambda: "", 2)
+        first = answers.get()
+        assert first.status_code == 429
+        assert waiting - 1 - answers.qsize() == 2
+
+        error = refused("/v1/audio/speech", speech).json()["error"]
+        assert (error["code"], error["type"]) == ("saturated", "rate_limit_error")
+        assert refused("/v1/text-to-speech/slt", {"text": "No."}).json()["detail"]["status"] == "saturated"
+        assert refused("/v1/speak", {"text": "No."}).json()["err_code"] == "SATURATED"
+        assert isinstance(refused("/translate", {"q": "No.", "target": "fr"}).json()["error"], str)
+        with pytest.raises(InvalidStatus) as handshake, connect(cluster.socket_url, open_timeout=TIMEOUT):
+            pass
+        assert handshake.value.response.status_code == 429
+        assert json.loads(handshake.value.response.body)["error"]["code"] == "saturated"
+    # There is room again: who waited is served.
+    for _ in range(2):
+        served = answers.get(timeout=TIMEOUT)
+        assert served.status_code == 200
+        assert len(served.content) > 24_000
+
+
+def test_one_replica_becomes_two_under_load_and_a_stream_outlasts_the_stop(start, stream, until, tmp_path: Path):
+    arguments = ("--replicas", "1", "--max-replicas", "2")
+    with start(tmp_path, *arguments, NIGHTINGALE_TARGET_STREAMS="1") as cluster:
+        assert len(cluster.replicas()) == 1
+        with contextlib.ExitStack() as sockets:
+            for _ in range(3):
+                socket = sockets.enter_context(connect(cluster.socket_url, open_timeout=TIMEOUT))
+                socket.send(json.dumps({"type": "start"}))
+                assert json.loads(socket.recv(TIMEOUT))["type"] == "ready"
+            until(lambda: len(cluster.replicas()) == 2, cluster.log.read_text, 2 * TIMEOUT)
+            last = stream(cluster, "http", 1, text_of(1))
+            last.wait_for_replica()
+            cluster.stop()
+            # It waits for a socket's next text no longer; for a stream that speaks it does.
+            with pytest.raises(ConnectionClosedError) as closed:
+                while True:
+                    socket.recv(TIMEOUT)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1012
+            assert not last.ended
+            assert last.wait().ended == "whole"
