@@ -17,7 +17,7 @@ import uvicorn
 
 from app.config import Settings, load_settings
 from app.errors import UnknownModelError
-from app.main import create_app, serve
+from app.main import configure, create_app, serve
 from models.contract import (
     AudioChunk,
     Cancelled,
@@ -359,14 +359,7 @@ class Running:
 
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
     """Serve until `stop`; with `ready`, wait until every model is warm."""
-    config = uvicorn.Config(
-        create_app(settings, catalog),
-        port=0,
-        log_level="warning",
-        ws_max_size=settings.max_frame_bytes * 16,
-        timeout_graceful_shutdown=1,
-        loop="uvloop",
-    )
+    config = configure(create_app(settings, catalog), settings.model_copy(update={"port": 0}))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

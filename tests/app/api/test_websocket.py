@@ -299,11 +299,13 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         assert until_answer(socket)[2]["type"] == "done"
 
 
-def test_sockets_are_bounded(start_server: Any) -> None:
+def test_sockets_are_bounded(start_server: Any, wait_until: Any) -> None:
     running = start_server(max_streams=1)
     with session(running), connect(running.websocket_url) as second:
         assert receive(second)["error"]["code"] == "overloaded"
         assert close_code(second) == 1013
+    # The place is free when the server has noticed.
+    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
     with session(running):
         pass
 
