@@ -29,7 +29,7 @@ from app import edge, logs
 from app.api.ops import FAILED
 from app.api.services import Services
 from app.config import Settings, SettingsError
-from app.errors import SaturatedError
+from app.errors import SaturatedError, UnavailableError
 from app.main import ABORT_SECONDS, check_public, create_app, drain
 
 log = logging.getLogger(__name__)
@@ -214,7 +214,8 @@ def check(settings: Settings) -> None:
 def serve(settings: Settings) -> None:
     """Run `settings.replicas` processes until SIGINT or SIGTERM; then drain them. A second signal ends it at once.
 
-    Raises SettingsError for settings that cannot be used, and without the extra; RuntimeError when no replica starts.
+    Raises SettingsError for settings that cannot be used, and without the extra; UnavailableError when no
+    replica starts.
     """
     check(settings)
     _prepare_environment(settings)
@@ -238,7 +239,11 @@ def serve(settings: Settings) -> None:
         try:
             deployment = ray_serve.deployment(ray_serve.ingress()(Replica), **options(settings))
             ending = ray.remote(num_cpus=0, max_concurrency=2 * most + 2)(Ending).remote()
-            ray_serve.run(deployment.bind(settings, ending), name=NAME, route_prefix="/")
+            try:
+                ray_serve.run(deployment.bind(settings, ending), name=NAME, route_prefix="/")
+            except RuntimeError:
+                # Ray keeps the reason from its caller.
+                raise UnavailableError("no replica could be started; the lines above say why") from None
             log.info("running on http://%s:%d, replicas: %d", settings.host, port, settings.replicas)
             # Not sooner: Ray has handlers of its own, which end the program while it starts.
             _Stop().wait()

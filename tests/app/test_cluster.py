@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from app import cluster
 from app.config import Settings, SettingsError
@@ -39,6 +43,17 @@ def test_ray_is_told_what_the_settings_say() -> None:
     grown = cluster.options(settings.model_copy(update={"max_replicas": 6}))
     assert "num_replicas" not in grown
     assert (grown["autoscaling_config"]["min_replicas"], grown["autoscaling_config"]["max_replicas"]) == (2, 6)
+
+
+@pytest.mark.parametrize(("alive", "age", "healthy"), [(True, 119.0, True), (True, 121.0, False), (False, 0.0, False)])
+def test_a_replica_is_unhealthy_when_only_a_new_process_helps(alive: bool, age: float, healthy: bool) -> None:
+    replica = cluster.Replica(Settings(liveness_seconds=120), None)
+    # Nothing is there yet: it is starting, and may take its time.
+    asyncio.run(replica.check_health())
+    replica._app = FastAPI()
+    replica._app.state.services = SimpleNamespace(worker=SimpleNamespace(alive=alive, heartbeat_age=age))
+    with contextlib.nullcontext() if healthy else pytest.raises(RuntimeError, match="progress"):
+        asyncio.run(replica.check_health())
 
 
 def test_without_the_extra_the_command_says_how_to_get_it() -> None:

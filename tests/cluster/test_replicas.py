@@ -41,13 +41,13 @@ def speak_all(stream, cluster):
     return streams
 
 
-def requests_served(port: int) -> float:
+def requests_served(port: int, **labels: str) -> float:
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
     return sum(
         sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == "tts_requests_total"
+        if sample.name == "tts_requests_total" and labels.items() <= sample.labels.items()
     )
 
 
@@ -80,6 +80,23 @@ def test_an_answer_has_one_request_id(cluster):
     answer = httpx.get(f"{cluster.url}/v1/models", headers={"x-request-id": "mine-1"}, timeout=TIMEOUT)
     assert answer.headers.get_list("x-request-id") == ["mine-1"]
     assert answer.headers["x-replica"] in cluster.replicas()
+
+
+def test_a_replica_stops_for_a_client_that_goes(cluster, until):
+    def given_up() -> float:
+        return sum(requests_served(port, outcome="cancelled") for port in cluster.replicas().values())
+
+    before = given_up()
+    body = {"input": text_of(9), "response_format": "pcm"}
+    with httpx.stream("POST", f"{cluster.url}/v1/audio/speech", json=body, timeout=TIMEOUT) as answer:
+        assert next(answer.iter_bytes())
+    until(lambda: given_up() == before + 1, lambda: "a reply goes on for a client that is gone")
+    with connect(cluster.socket_url, open_timeout=TIMEOUT) as socket:
+        socket.send(json.dumps({"type": "start", "format": "pcm"}))
+        socket.send(json.dumps({"type": "text", "text": text_of(9)}))
+        while isinstance(socket.recv(TIMEOUT), str):
+            pass
+    until(lambda: given_up() == before + 2, lambda: "a socket goes on for a client that is gone")
 
 
 def test_nothing_listens_but_on_loopback(cluster):
