@@ -1,13 +1,13 @@
 """A step of T3 at full size: one kernel, MLX's operations, and PyTorch; same weights, same tokens, same run.
 
     python loadtest/t3_kernels.py [--model chatterbox] [--tokens 102] [--prompt 100] [--rounds 5] [--rows 2]
-                                  [--without torch] [--json FILE]
+                                  [--bits 8] [--without torch] [--json FILE]
 
 Random weights in bfloat16; every peer is made to say the same tokens after a prompt of the same length. Rounds
 alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
 all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
 decoder, prompt and sampling included, per token. `--rows` is otherwise what the model speaks with: 2 in English, which
-is guided, 1 in Turbo.
+is guided, 1 in Turbo. `--bits 8` quantises the weights, but not PyTorch's: agreement is then of what was rounded, too.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def random_arrays(config: T3Config) -> dict[str, mx.array]:
     return found
 
 
-def network(config: T3Config, arrays: dict[str, mx.array], dtype: mx.Dtype) -> T3:
+def network(config: T3Config, arrays: dict[str, mx.array], dtype: mx.Dtype, bits: int = 0) -> T3:
     """T3 at full size, on this device."""
     model = T3(config)
     load_weights(model, arrays, "random", dtype)
-    model.lower()
+    model.lower(bits)
     return model
 
 
@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, choices=(1, 2))
+    parser.add_argument("--bits", type=int, default=0, choices=(0, 8))
     parser.add_argument("--without", default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -251,7 +252,7 @@ def main() -> None:
     )
     del exact
 
-    model = network(config, arrays, mx.bfloat16)
+    model = network(config, arrays, mx.bfloat16, options.bits)
     steps: dict[str, Step] = {"plain": model.advance}
     if FusedStep.available(model):
         start = time.perf_counter()
@@ -280,7 +281,8 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, run in runs.items():
             times[name].append(run()[0] * 1e3 / options.tokens)
-    print(f"{options.model}, {device_name()}, {options.rows} rows, prompt {options.prompt}, {options.tokens} tokens")
+    print(f"{options.model}, {device_name()}, {options.bits or 16} bits, {options.rows} rows")
+    print(f"prompt {options.prompt}, {options.tokens} tokens")
     for name, each in times.items():
         report(f"step, {name}", each)
     if options.rows == spoken_with:

@@ -1,4 +1,4 @@
-// CUDA: what phases.h and step.h ask for. Blocks exchange through L2 (.cg), which all of them see.
+// CUDA: what rows.h and step.h ask for. Blocks exchange through L2 (.cg), which all of them see.
 
 #define INLINE static __forceinline__ __device__
 #define GLOBAL
@@ -16,6 +16,7 @@ typedef unsigned int uint;
 typedef unsigned short ushort;
 
 // Volatile: these stay where they are written, before the barrier that they are to be ahead of.
+#if BITS == 16
 INLINE uint4 WEIGHTS(const ushort *from) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -23,6 +24,19 @@ INLINE uint4 WEIGHTS(const ushort *from) {
                : "l"(from));
   return v;
 }
+#else
+INLINE uint4 WEIGHTS_OF_8(const uint *from) {
+  uint4 v = {0, 0, 0, 0};
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+  return v;
+}
+
+INLINE uint SCALE(const uint *from) {
+  uint v;
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+}
+#endif
 
 INLINE float FETCH(const float *from) {
   float v;

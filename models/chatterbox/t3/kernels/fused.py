@@ -1,8 +1,8 @@
 """A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
 Launches are what bounds a step written in MLX's operations (about twenty a layer). Here one launch reads all weights
-once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between bf16 weights and a bf16 cache
-the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
+once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between weights of bf16 or 8 bits and
+a bf16 cache the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
 
 The cache is written in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update` copies a
 whole array while an earlier reader of it is still queued, as it always is when steps are sent ahead. So the kernel
@@ -28,7 +28,7 @@ from models.backend import mx, on_cpu
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
-from models.chatterbox.t3.kernels.weights import FLOATS, Weights, pack
+from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class FusedStep:
         """For caches of at most `positions` rows, and no more than GPT-2's table has. The network has been lowered."""
         self.config = network.config
         self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
-        self._weights = pack(network, positions)
+        self._bits, self._weights = network.bits, pack(network, positions)
         self._blocks = processors()
         self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
         mx.eval(self._counters)
@@ -76,7 +76,7 @@ class FusedStep:
 
     @staticmethod
     def available(network: T3) -> bool:
-        """Whether this step can stand in for `network.advance`.
+        """Whether this step can stand in for `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
 
         MLX must launch directly (`models.backend` has it so): within a graph two utterances' steps might run side by
         side, each holding processors that the other waits for.
@@ -85,7 +85,7 @@ class FusedStep:
             processors() > 0
             and os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
             and network.dtype == mx.bfloat16
-            and network.bits == 0
+            and network.bits in (0, 8)
             and all(fits(network.config, batch) for batch in (1, 2))
         )
 
@@ -98,7 +98,9 @@ class FusedStep:
                 input_names=[*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)],
                 output_names=["logits", "exchange"],
                 source=body(self.config.layers),
-                header=constants(self.config, batch, self._blocks) + joined("cuda.h", *PHASES, "step.h") + _BOUNDS,
+                header=constants(self.config, batch, self._blocks, bits=self._bits)
+                + joined("cuda.h", *PHASES, "step.h")
+                + _BOUNDS,
                 ensure_row_contiguous=False,  # a copy would be written in the cache's place
             )
         return self._kernels[batch]
@@ -164,7 +166,8 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
 def body(layers: int) -> str:
     """The kernel's body: the arguments of `step`, from the inputs' names."""
     weights = ", ".join(
-        field.name if field.name in FLOATS else f"(const ushort*){field.name}" for field in fields(Weights)
+        field.name if field.name in FLOATS else f"(const {'ushort' if field.name in TABLES else 'Chunk'}*){field.name}"
+        for field in fields(Weights)
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""

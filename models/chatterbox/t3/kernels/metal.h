@@ -1,4 +1,4 @@
-// Metal: what phases.h asks for. Each phase is a kernel of its own, so that blocks exchange by the barriers between
+// Metal: what rows.h asks for. Each phase is a kernel of its own, so that blocks exchange by the barriers between
 // kernels, which MLX puts there.
 
 #define INLINE static inline __attribute__((always_inline))

@@ -46,7 +46,7 @@ PROJECT = Phase(
     ("qkv", "x", "gains", "rope", "place", "layer", "cache"),
     ("query",),
     """
-  GLOBAL const ushort *weight = (GLOBAL const ushort *)qkv + (long)layer * 3 * HIDDEN * HIDDEN;
+  GLOBAL const Chunk *weight = (GLOBAL const Chunk *)qkv + (long)layer * 3 * HIDDEN * ROW;
   project(at, w, pairs, weight, NONE, x, gains + layer * 2 * HIDDEN, rope + place[0] * HEAD, place[0],
           (int)cache_shape[2], query, (GLOBAL ushort *)cache, shared);
 """,
@@ -66,7 +66,7 @@ OUT = Phase(
     ("out", "parts", "weights", "x", "layer"),
     ("y",),
     """
-  GLOBAL const ushort *weight = (GLOBAL const ushort *)out + (long)layer * HIDDEN * HIDDEN;
+  GLOBAL const Chunk *weight = (GLOBAL const Chunk *)out + (long)layer * HIDDEN * ROW;
   mix_load(at, weight, NONE, HIDDEN, HIDDEN, 0, w, &bias);
   stash_attended(at, (GLOBAL const ushort *)parts, weights, shared);
   mix(at, w, bias, weight, NONE, HIDDEN, HIDDEN, x, y, shared);
@@ -77,7 +77,7 @@ GATE = Phase(
     ("gate_up", "x", "gains", "layer"),
     ("inner",),
     """
-  GLOBAL const ushort *weight = (GLOBAL const ushort *)gate_up + (long)layer * 2 * INNER * HIDDEN;
+  GLOBAL const Chunk *weight = (GLOBAL const Chunk *)gate_up + (long)layer * 2 * INNER * ROW;
   gate(at, w, pairs, weight, NONE, x, gains + (layer * 2 + 1) * HIDDEN, (GLOBAL ushort *)inner, shared);
 """,
 )
@@ -86,7 +86,7 @@ DOWN = Phase(
     ("down", "inner", "x", "layer", "piece"),
     ("y",),
     """
-  GLOBAL const ushort *weight = (GLOBAL const ushort *)down + (long)layer * HIDDEN * INNER + piece * WIDE;
+  GLOBAL const Chunk *weight = (GLOBAL const Chunk *)down + ((long)layer * HIDDEN * INNER + piece * WIDE) / CHUNK;
   mix_load(at, weight, NONE, WIDE, INNER, 0, w, &bias);
   stash_inner(at, (GLOBAL const ushort *)inner + piece * WIDE, shared);
   mix(at, w, bias, weight, NONE, WIDE, INNER, x, y, shared);
@@ -97,7 +97,7 @@ LOGITS = Phase(
     ("head", "x", "gains"),
     ("logits",),
     """
-  logits_of(at, w, pairs, (GLOBAL const ushort *)head, NONE, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
+  logits_of(at, w, pairs, (GLOBAL const Chunk *)head, NONE, x, gains + LAYERS * 2 * HIDDEN, 0.0f, logits, shared);
 """,
 )
 PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
@@ -121,12 +121,12 @@ _BEGIN = """
 
 
 def header(config: T3Config, rows: int) -> str:
-    """The definitions of phases.h for Metal, and phases.h."""
+    """The definitions of rows.h for Metal, and the phases."""
     return phase_constants(config, rows) + joined("metal.h", *SOURCES)
 
 
 def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
-    """What phases.h expects where each phase is a kernel: nothing is loaded ahead."""
+    """What rows.h expects where each phase is a kernel: nothing is loaded ahead."""
     return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0))
 
 

@@ -1,4 +1,4 @@
-"""The kernels' source: phases.h and step.h behind the constants of one network and the words of one device."""
+"""The kernels' source: the headers behind the constants of one network and the words of one device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from models.chatterbox.config import T3Config
 
 HEAD = 64
-PHASES = ("phases.h", "attention.h")
+PHASES = ("rows.h", "phases.h", "attention.h")
 LANES = 32
 WARPS = 16  # a block
 _MOST_SPLITS = 8
@@ -39,11 +39,15 @@ def constants(
     batch: int,
     blocks: int,
     *,
+    bits: int = 0,
     warps: int = WARPS,
     pieces: int = 1,
     ahead: tuple[int, int, int] = (1, 1, 1),
 ) -> str:
-    """The definitions that phases.h expects. `ahead`: for queries, keys and values; for the gate; for the logits."""
+    """The definitions that rows.h expects. `bits` of weights, 8 or 0 for bfloat16.
+
+    `ahead`: for queries, keys and values; for the gate; for the logits.
+    """
     llama, gpt2 = int(config.backbone == "llama"), int(config.backbone == "gpt2")
     values = {
         "HIDDEN": config.hidden,
@@ -53,6 +57,7 @@ def constants(
         "BATCH": batch,
         "VOCABULARY": config.speech_vocabulary,
         "EPSILON": f"{config.norm_eps!r}f",
+        "BITS": bits or 16,
         "BIASED": gpt2,
         "ROTARY": llama,
         "GATED": llama,
@@ -69,7 +74,7 @@ def constants(
 
 
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
-    """What phases.h calls EXCHANGE_FLOATS: stream, queries, attention's parts and their weights, the wide row."""
+    """What rows.h calls EXCHANGE_FLOATS: stream, queries, attention's parts and their weights, the wide row."""
     parts = batch * config.heads * splits(config, batch, blocks)
     return batch * (2 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
 

@@ -7,8 +7,8 @@
 
 typedef struct {
   GLOBAL const ushort *speech, *learned;              // tables [VOCABULARY, HIDDEN], [positions, HIDDEN]
-  GLOBAL const ushort *qkv, *out, *gate_up, *down;    // products of all layers, [LAYERS, outputs, inputs]
-  GLOBAL const ushort *head;                          // [VOCABULARY, HIDDEN]
+  GLOBAL const Chunk *qkv, *out, *gate_up, *down;     // products of all layers, [LAYERS, outputs, inputs]
+  GLOBAL const Chunk *head;                           // [VOCABULARY, HIDDEN]
   GLOBAL const float *gains, *rope;                   // [2 LAYERS + 1, HIDDEN]; [positions, 64], cosines and sines
   GLOBAL const float *terms;                          // if BIASED, [LAYERS LAYER_TERMS + 2 VOCABULARY]
 } Weights;
@@ -33,10 +33,10 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   WAIT(at, counters, &met, &failed);
   for (int layer = 0; layer < LAYERS; ++layer) {
     const int last = layer + 1 == LAYERS;
-    GLOBAL const ushort *qkv = of.qkv + (long)layer * 3 * HIDDEN * HIDDEN;
-    GLOBAL const ushort *out = of.out + (long)layer * HIDDEN * HIDDEN;
-    GLOBAL const ushort *gate_up = of.gate_up + (long)layer * 2 * GATE_PAIRS * HIDDEN;
-    GLOBAL const ushort *down = of.down + (long)layer * HIDDEN * INNER;
+    GLOBAL const Chunk *qkv = of.qkv + (long)layer * 3 * HIDDEN * ROW;
+    GLOBAL const Chunk *out = of.out + (long)layer * HIDDEN * ROW;
+    GLOBAL const Chunk *gate_up = of.gate_up + (long)layer * 2 * GATE_PAIRS * ROW;
+    GLOBAL const Chunk *down = of.down + (long)layer * HIDDEN * (INNER / CHUNK);
     GLOBAL const float *gain = of.gains + layer * 2 * HIDDEN, *terms = of.terms + (BIASED ? layer * LAYER_TERMS : 0);
     GLOBAL ushort *cache = caches[layer];
     project(at, w, pairs, qkv, terms, x, gain, of.rope + (ROTARY ? place * HEAD : 0), place, length, query, cache,
@@ -65,7 +65,7 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     if (!last) {
       UNROLL
       for (int round = 0; round < PROJECT_AHEAD; ++round)
-        project_load(at, qkv + 3L * HIDDEN * HIDDEN, terms + LAYER_TERMS, round, w + round * PAIR, pairs + round);
+        project_load(at, qkv + 3L * HIDDEN * ROW, terms + LAYER_TERMS, round, w + round * PAIR, pairs + round);
     } else {
       UNROLL
       for (int round = 0; round < HEAD_AHEAD; ++round)

@@ -10,15 +10,19 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.t3.backbone import Gpt2, rope_wavelengths
 from models.chatterbox.t3.network import T3
-from models.layers.projection import Projection
+from models.layers.projection import GROUP, Projection
 
-FLOATS = ("gains", "rope", "terms")  # the other weights are bfloat16
+_CHUNK = 256  # weights that a warp reads at once
+
+FLOATS = ("gains", "rope", "terms")  # fp32
+TABLES = ("speech", "learned")  # bfloat16, whatever the products are
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What a step reads, all layers in one array: products [layers, O, I] bfloat16, what follows the head fp32.
 
+    Products of 8 bits are uint8 [layers, O, I / 256, 272]: 256 bytes, then the scales and offsets of their four groups.
     `gate_up` is GPT-2's one product; what a network does not have is one zero.
     """
 
@@ -31,7 +35,7 @@ class Weights:
     head: mx.array
     gains: mx.array  # [2 * layers + 1, hidden]
     rope: mx.array  # [positions, 64]: cosines, then sines
-    terms: mx.array  # of GPT-2, each layer's in one row and those of the head, in the order of phases.h
+    terms: mx.array  # of GPT-2, each layer's in one row and those of the head, in the order of rows.h
 
     def arrays(self) -> list[mx.array]:
         """In the order of step.h."""
@@ -41,7 +45,8 @@ class Weights:
 def pack(network: T3, positions: int) -> Weights:
     """The network's weights in one array a kind, and rope for `positions`.
 
-    Where the network computes in bfloat16 its own products become slices of these: nothing is held twice.
+    Where the network computes in bfloat16 its own products become slices of these: nothing is held twice. Products of
+    8 bits are: the network's prefill reads them as MLX has them.
     """
     backbone, none = network.backbone, mx.zeros(1)
     learned, rope, terms = (
@@ -59,7 +64,7 @@ def pack(network: T3, positions: int) -> Weights:
         out=out,
         gate_up=gate_up,
         down=down,
-        head=_whole(network.head),
+        head=_ready(network.head),
         gains=mx.stack([*norms, backbone.norm.weight]).astype(mx.float32),
         rope=rope,
         terms=terms,
@@ -71,8 +76,10 @@ def pack(network: T3, positions: int) -> Weights:
 def _stacked(network: T3, kind: str) -> mx.array:
     """A product of all layers, [layers, O, I] bfloat16."""
     products = [getattr(layer, kind) for layer in network.backbone.layers]
-    stacked = mx.stack([_whole(product) for product in products])
+    stacked = mx.stack([_ready(product) for product in products])
     mx.eval(stacked)
+    if network.bits:
+        return stacked
     for product, weight in zip(products, stacked, strict=True):
         if len(product._parts) == 1 and network.dtype == mx.bfloat16:
             product.weight = weight
@@ -86,7 +93,7 @@ def _rope(network: T3, positions: int) -> mx.array:
 
 
 def _terms(network: T3, backbone: Gpt2) -> mx.array:
-    """What phases.h calls Terms, of all layers and the head, and the biases that no norm precedes; fp32 [n]."""
+    """What rows.h calls Terms, of all layers and the head, and the biases that no norm precedes; fp32 [n]."""
     found = []
     for layer in backbone.layers:
         found += [*_moved(layer.attention_norm, layer.qkv), layer.out.bias.astype(mx.float32)]
@@ -105,7 +112,26 @@ def _moved(norm: nn.LayerNorm, product: Projection) -> tuple[mx.array, mx.array]
     return slope, offset
 
 
+def _ready(product: Projection) -> mx.array:
+    """As the kernels read it."""
+    if not product.bits:
+        return _whole(product)
+    packed, scales, offsets = _joined(product)
+    bytes_ = mx.view(packed, mx.uint8).reshape(packed.shape[0], -1, _CHUNK)
+    shared = mx.view(mx.stack([scales, offsets], axis=-1).astype(mx.bfloat16), mx.uint8)
+    return mx.concatenate([bytes_, shared.reshape(packed.shape[0], -1, _CHUNK // GROUP * 4)], axis=-1)
+
+
 def _whole(product: Projection) -> mx.array:
-    """[O, I] bfloat16, whether the lanes share it or not."""
-    parts = [part[0] for part in product._parts] or [product.weight]
-    return mx.concatenate(parts).astype(mx.bfloat16)
+    """[O, I] bfloat16; what 8 bits stand for, in fp32."""
+    weight, *shared = _joined(product)
+    if not product.bits:
+        return weight.astype(mx.bfloat16)
+    scales, offsets = (each.astype(mx.float32) for each in shared)
+    return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=product.bits)
+
+
+def _joined(product: Projection) -> list[mx.array]:
+    """Weight, or weight, scales and offsets, whether the lanes share them or not."""
+    parts = product._parts or [(product.weight,)]
+    return [mx.concatenate(list(kind)) for kind in zip(*parts, strict=True)]

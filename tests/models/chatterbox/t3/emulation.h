@@ -1,4 +1,4 @@
-// A GPU for the tests: what phases.h and step.h ask for, in C, on the fibers of tests/models/fibers.h.
+// A GPU for the tests: what rows.h and step.h ask for, in C, on the fibers of tests/models/fibers.h.
 
 #include <math.h>
 #include <stdint.h>
@@ -45,5 +45,7 @@ static uint float_bits(float value) {
 #define FETCH4(from) (*(const float4 *)(from))
 #define FETCH8(from) (*(const uint4 *)(from))
 #define WEIGHTS(from) (*(const uint4 *)(from))
+#define WEIGHTS_OF_8(from) ((uint4){(from)[0], (from)[1], 0, 0})
+#define SCALE(from) (*(from))
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from models.backend import mx
 from models.chatterbox.config import T3Config
@@ -19,6 +20,8 @@ from models.chatterbox.t3.kernels.metal import Launch, Phase
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
+from models.layers import octet
+from models.layers.projection import Projection
 from models.native import compile_c
 from tests.models.chatterbox.t3.builder import GPT2, LLAMA, conditioned, official_arrays
 
@@ -81,7 +84,7 @@ def emulated(
 
     `backward` runs the threads in the other order; `change` puts words in the place of others.
     """
-    text = source.constants(model.config, batch, blocks, warps=warps)
+    text = source.constants(model.config, batch, blocks, bits=model.bits, warps=warps)
     text += _MACHINE
     text += source.joined(*source.PHASES, "step.h") + _ENTRY
     assert change[0] in text
@@ -126,6 +129,21 @@ def whole_bfloats(config: T3Config) -> T3:
         if name.endswith(".mlp.c_proj.weight"):
             arrays[name] *= 5
     load_weights(model, {name: array.astype(mx.bfloat16) for name, array in arrays.items()}, "arrays")
+    return model
+
+
+def eight_bits(config: T3Config) -> T3:
+    """`whole_bfloats` with products of 8 bits, by MLX's quantisation; scales and offsets are bfloat16's, as a GPU's."""
+    model = whole_bfloats.__wrapped__(config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(octet, "library", lambda: None)  # the CPU's own form
+        model.lower(8)
+    for _, module in model.named_modules():
+        if isinstance(module, Projection) and module.bits:
+            module._parts = [
+                (packed, *(each.astype(mx.bfloat16).astype(mx.float32) for each in rest))
+                for packed, *rest in module._parts
+            ]
     return model
 
 

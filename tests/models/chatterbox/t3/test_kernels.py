@@ -14,6 +14,7 @@ from models.chatterbox.t3.kernels import fused, metal, source
 from models.chatterbox.t3.kernels.fused import FusedStep
 from models.chatterbox.t3.kernels.metal import PhasedStep
 from models.chatterbox.t3.kernels.weights import pack
+from models.chatterbox.t3.network import T3
 from tests.models.chatterbox.t3 import emulator
 from tests.models.chatterbox.t3.emulator import (
     GPT2_TOLERANCE,
@@ -22,6 +23,7 @@ from tests.models.chatterbox.t3.emulator import (
     TOLERANCE,
     Logits,
     both,
+    eight_bits,
     emulated,
     error,
     whole_bfloats,
@@ -51,6 +53,32 @@ def test_fused_equals_the_plain_step(config: T3Config, batch: int, blocks: int, 
     found, wanted = both(emulated(model, batch, blocks=blocks, warps=warps), model, batch)
     assert wanted.std(axis=0).max() > 0.1
     assert error(found, wanted) < tolerance
+
+
+@pytest.mark.parametrize(("config", "batch", "tolerance"), [(SMALL, 2, TOLERANCE), (SMALL_GPT2, 1, GPT2_TOLERANCE)])
+def test_fused_with_8_bits(config: T3Config, batch: int, tolerance: float) -> None:
+    """The plain step on the same weights of 8 bits is what the kernel's has to be; on those of 16 it is not."""
+    model = eight_bits(config)
+    assert pack(model, 96).out.shape == (2, 1024, 4, 272)
+    found, wanted = both(emulated(model, batch, blocks=3, warps=8), model, batch)
+    assert error(found, wanted) < tolerance
+    _, others = both(lambda *_: found[0], whole_bfloats(config), batch, strict=False)
+    assert error(others, wanted) > 2 * tolerance
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("high_half(v.z) * total", "0.0f * total"),
+        ("from->scales + lane / 8", "from->scales"),
+        ("- 8388608.0f", "- 8388607.0f"),
+    ],
+)
+def test_a_mistake_with_8_bits_shows(words: str, instead: str) -> None:
+    """The comparison can fail: without offsets, with another group's scale, one beside the byte."""
+    model = eight_bits(replace(SMALL, layers=1))
+    found, wanted = both(emulated(model, 2, blocks=3, warps=8, change=(words, instead)), model, 2, [4], strict=False)
+    assert not error(found, wanted) < 2 * TOLERANCE
 
 
 def test_threads_in_the_other_order_change_nothing() -> None:
@@ -159,6 +187,23 @@ def test_what_fits() -> None:
 def test_only_a_gpu_has_these() -> None:
     model = whole_bfloats(SMALL)
     assert on_cpu() == (not FusedStep.available(model) and not PhasedStep.available(model))
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
+def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of bfloat16 whose weights have 16 bits or 8, where MLX launches directly."""
+    monkeypatch.setattr(fused, "processors", lambda: 132)
+    monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
+    model = T3(config)
+    assert not FusedStep.available(model)
+    model.speech = model.speech.astype(mx.bfloat16)
+    found = []
+    for model.bits in (0, 8, 4):
+        found.append(FusedStep.available(model))
+    assert found == [True, True, False]
+    monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
+    model.bits = 0
+    assert not FusedStep.available(model)
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
