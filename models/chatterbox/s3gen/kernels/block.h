@@ -4,7 +4,7 @@
 // [16 * TILES, stride]. `mask` [frames] is added to the logits. Of 64 keys a lane meets its 16 neighbours.
 template <int TILES>
 INLINE void attend(
-    const At &at, const ushort *queries, const ushort *keys, const ushort *values, const ushort *mask, const int frames,
+    const At &at, const Ring &ring, const ushort *queries, const ushort *keys, const ushort *values, const ushort *mask, const int frames,
     ushort *out, const int stride
 ) {
   uint4 q[TILES][2][2];
@@ -18,13 +18,34 @@ INLINE void attend(
       q[m][k][1] = from[1];
       most[m][k] = FAR;
     }
-  for (int first = 0; first < frames; first += 64) {
-    float logits[TILES][8][4] = {};
+  // Keys take two of the ring's four stages, values the others: either are fetched while the others are multiplied.
+  const auto send_keys = [&](const int first) {
     UNROLL
     for (int j = 0; j < 8; ++j) {
       const int key = first + 16 * (at.group / 2) + 2 * j + at.group % 2;
-      const uint4 *from = (const uint4 *)(keys + (key * HEAD + 16 * at.quad));
-      const uint4 k[2] = {from[0], from[1]};
+      UNROLL
+      for (int half = 0; half < 2; ++half)
+        if (first < frames) COPY(ring.at(at, half, j), keys + (key * HEAD + 16 * at.quad + 8 * half));
+    }
+    COMMIT();
+  };
+  const auto send_values = [&](const int first) {
+    UNROLL
+    for (int n = 0; n < 8; ++n)
+      UNROLL
+      for (int half = 0; half < 2; ++half)
+        if (first < frames)
+          COPY(ring.at(at, 2 + half, n), values + ((8 * n + at.group) * frames + first + 16 * at.quad + 8 * half));
+    COMMIT();
+  };
+  send_keys(0);
+  send_values(0);
+  for (int first = 0; first < frames; first += 64) {
+    float logits[TILES][8][4] = {};
+    WAIT(1);
+    UNROLL
+    for (int j = 0; j < 8; ++j) {
+      const uint4 k[2] = {*ring.at(at, 0, j), *ring.at(at, 1, j)};
       UNROLL
       for (int m = 0; m < TILES; ++m)
         UNROLL
@@ -36,6 +57,7 @@ INLINE void attend(
                 word(q[m][1][half], s + 1), word(k[half], s), word(k[half], s + 1)
             );
     }
+    send_keys(first + 64);
     const uint4 *masks = (const uint4 *)(mask + (first + 16 * at.quad));
     const uint4 hidden[2] = {masks[0], masks[1]};
     uint weights[TILES][8][2];
@@ -69,10 +91,10 @@ INLINE void attend(
           weights[m][j][k] = PACKED(a, b);
         }
       }
+    WAIT(1);
     UNROLL
     for (int n = 0; n < 8; ++n) {
-      const uint4 *from = (const uint4 *)(values + ((8 * n + at.group) * frames + first + 16 * at.quad));
-      const uint4 v[2] = {from[0], from[1]};
+      const uint4 v[2] = {*ring.at(at, 2, n), *ring.at(at, 3, n)};
       UNROLL
       for (int m = 0; m < TILES; ++m)
         UNROLL
@@ -82,6 +104,7 @@ INLINE void attend(
               word(v[j / 4], j % 4), word(v[j / 4], j % 4 + 1)
           );
     }
+    send_values(first + 64);
   }
   UNROLL
   for (int m = 0; m < TILES; ++m)
@@ -111,11 +134,15 @@ INLINE void block(
     const Made &to, unsigned char *room
 ) {
   const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
+  constexpr int ROWS = 16 * TILES;
   const Stream<TILES> stream = {(float *)room};
-  const Rows normal = rows_at(room + 64 * TILES * (CHANNELS + 4), CHANNELS, 1);
-  unsigned char *wide = (unsigned char *)(normal.data + 16 * TILES * normal.stride);
-  const Rows mixed = rows_at(wide, INNER, 1), inner = rows_at(wide, WIDE, 1);
-  const int row = block * 16 * TILES;
+  unsigned char *rest_of_room = (unsigned char *)stream.at(ROWS, 0);
+  const Ring ring = {(uint4 *)rest_of_room, STAGES}, wide_ring = {(uint4 *)rest_of_room, 4};
+  const Rows normal = rows_at(rest_of_room + RING_BYTES, CHANNELS, 1);
+  const Rows inner = rows_at((unsigned char *)(normal.data + ROWS * normal.stride), WIDE, 1);
+  // Attention's ring and its output lie where the feed-forward's rows will.
+  const Rows mixed = rows_at(rest_of_room + 4 * RING_BYTES / STAGES, INNER, 1);
+  const int row = block * ROWS;
   stream.load(thread, of.x + row * CHANNELS);
   const auto add = [&](const ushort *bias) {
     return [=](const int r, const int c, const float a, const float b) {
@@ -129,12 +156,14 @@ INLINE void block(
     for (int head = at.warp; head < HEADS; head += WARPS) {
       const int own = (row / frames * HEADS + head) * frames * HEAD;
       attend<TILES>(
-          at, of.queries + (row * INNER + head * HEAD), of.keys + own, of.values + own, of.mask, frames,
+          at, wide_ring, of.queries + (row * INNER + head * HEAD), of.keys + own, of.values + own, of.mask, frames,
           mixed.data + head * HEAD, mixed.stride
       );
     }
     SYNC();
-    product<TILES>(at, mixed, of.out, CHANNELS, add(of.out_bias));
+    Feed feed = start(at, ring, of.out, CHANNELS, INNER);
+    product<TILES>(at, mixed, feed, add(of.out_bias));
+    feed = start(at, ring, of.fc1, WIDE, CHANNELS);
     SYNC();
     normalise<TILES>(
         at, stream.data, of.gain2, of.shift2, [&](const int r, const int c, const float a, const float b) {
@@ -142,16 +171,17 @@ INLINE void block(
         }
     );
     SYNC();
-    product<TILES>(at, normal, of.fc1, WIDE, [&](const int r, const int c, const float a, const float b) {
+    product<TILES>(at, normal, feed, [&](const int r, const int c, const float a, const float b) {
       const uint both = *(const uint *)(of.fc1_bias + c);
       const float x = a + low(both), y = b + high(both);
       *(uint *)(inner.data + (r * inner.stride + c)) =
           PACKED(0.5f * x * (1 + erff(x * 0.70710678f)), 0.5f * y * (1 + erff(y * 0.70710678f)));
     });
+    feed = start(at, ring, of.fc2, CHANNELS, WIDE);
     SYNC();
-    product<TILES>(at, inner, of.fc2, CHANNELS, add(of.fc2_bias));
+    product<TILES>(at, inner, feed, add(of.fc2_bias));
   }
   SYNC();
   if (rest) stream.store(thread, to.x + row * CHANNELS);
-  if (ahead) project<TILES>(at, stream.data, normal, row, frames, of.gain1, of.shift1, of.qkv, to);
+  if (ahead) project<TILES>(at, stream.data, normal, ring, row, frames, of.gain1, of.shift1, of.qkv, to);
 }

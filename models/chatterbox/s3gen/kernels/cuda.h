@@ -7,6 +7,15 @@
 #define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
 #define BITS_FLOAT(bits) __uint_as_float(bits)
 
+
+// Sixteen bytes from global to shared memory, on their way until WAIT: all but the last `count` COMMITs' are there then.
+#define COPY(to, from)                                                                                   \
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint)__cvta_generic_to_shared(to)), \
+               "l"(from)                                                                                 \
+               : "memory")
+#define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
+#define WAIT(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
+
 typedef unsigned int uint;
 typedef unsigned short ushort;
 

@@ -34,18 +34,21 @@ INLINE void resnet(
   constexpr int ROWS = 16 * TILES;
   const At at = {thread / 32, thread % 32, thread % 4, thread % 32 / 4};
   const Stream<TILES> stream = {(float *)room};
-  const Rows normal = rows_at(room + 4 * ROWS * (CHANNELS + 4), CHANNELS, 1);
+  const Ring ring = {(uint4 *)stream.at(ROWS, 0), STAGES};
+  const Rows normal = rows_at((unsigned char *)ring.pieces + RING_BYTES, CHANNELS, 1);
   unsigned char *wide = (unsigned char *)(normal.data + ROWS * normal.stride);
   const Rows heard = rows_at(wide, width, 3), input = rows_at(wide, before_width, 1);
   const int row = block * ROWS, frame = row % frames;
+  Feed feed = start(at, ring, of.conv, CHANNELS, 3 * width);
   fetch(thread, of.x + (row - frame) * width, frame - 2, ROWS + 2, heard);
   SYNC();
-  product<TILES>(at, heard, of.conv, CHANNELS, [&](const int r, const int c, const float a, const float b) {
+  product<TILES>(at, heard, feed, [&](const int r, const int c, const float a, const float b) {
     const uint both = *(const uint *)(of.conv_bias + c);
     float *here = stream.at(r, c);
     here[0] = a + low(both);
     here[1] = b + high(both);
   });
+  if (second) feed = start(at, ring, of.res, CHANNELS, before_width);
   SYNC();
   if (second) fetch(thread, of.before + row * before_width, 0, ROWS, input);
   normalise<TILES>(at, stream.data, of.gain, of.shift, [&](const int r, const int c, const float a, const float b) {
@@ -56,7 +59,7 @@ INLINE void resnet(
   });
   SYNC();
   if (second) {
-    product<TILES>(at, input, of.res, CHANNELS, [&](const int r, const int c, const float a, const float b) {
+    product<TILES>(at, input, feed, [&](const int r, const int c, const float a, const float b) {
       const uint both = *(const uint *)(of.res_bias + c);
       float *here = stream.at(r, c);
       here[0] += a + low(both);
@@ -65,5 +68,5 @@ INLINE void resnet(
     SYNC();
   }
   stream.store(thread, to.x + row * CHANNELS);
-  if (second) project<TILES>(at, stream.data, normal, row, frames, of.gain1, of.shift1, of.qkv, to);
+  if (second) project<TILES>(at, stream.data, normal, ring, row, frames, of.gain1, of.shift1, of.qkv, to);
 }

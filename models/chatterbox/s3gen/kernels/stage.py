@@ -28,6 +28,8 @@ THREADS = 256
 KEYS = 64  # that attention takes at a time: sequences are multiples of it
 TAPS = 3
 _FEW_ROWS = 132 * 16  # beyond which tiles of 32 rows keep an H100's multiprocessors busy, and halve what they read
+_STAGE_BYTES = 8 * 8 * 32 * 16  # of weights underway: three in a product, of keys and values four in attention
+_MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
 _MOST_APART = 0.1  # bfloat16's own error is a tenth of it, a mistake's ten times it
@@ -77,13 +79,16 @@ def body(name: str) -> str:
 
 
 def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
-    """Of shared memory: the stream, what is normalised of it, and the widest rows that the kernel reads."""
+    """Of shared memory: weights underway, the stream, what is normalised of it, and the widest rows that are read."""
     channels, heads, wide = sizes
     rows = 16 * tiles
-    widest = rows * (max(heads * HEAD, wide) + 8)
+    fixed = rows * 4 * (channels + 4)
+    normal = rows * 2 * (channels + 8)
     if name == "resnet":
-        widest = (rows + TAPS - 1) * (2 * channels + 8)
-    return rows * (4 * (channels + 4) + 2 * (channels + 8)) + 2 * widest
+        return fixed + 3 * _STAGE_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
+    inner = heads * HEAD
+    widest = rows * 2 * (max(inner, wide) + 8)
+    return fixed + max(3 * _STAGE_BYTES + normal + widest, 4 * _STAGE_BYTES + rows * 2 * (inner + 8))
 
 
 def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
@@ -94,7 +99,7 @@ def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """Whether the kernels are written for stages so wide; `size` of a head."""
     whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
-    return whole and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= 160 << 10
+    return whole and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
 
 
 def fits_rows(frames: int) -> bool:

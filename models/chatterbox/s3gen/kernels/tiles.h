@@ -32,34 +32,70 @@ INLINE Rows rows_at(unsigned char *room, const int width, const int taps) {
   return {(ushort *)room, width, width + 8, taps};  // so that eight rows' pieces of 16 bytes lie in different banks
 }
 
-// Calls done(row, column, first, second) with two neighbouring columns of rows x weights^T, for 16 * TILES rows.
-// `weights` is [columns, taps * width].
-template <int TILES, typename Done>
-INLINE void product(const At &at, const Rows &rows, const ushort *weights, const int columns, const Done &done) {
-  const int length = rows.taps * rows.width, chunks = length / 64, each = rows.width / 64;
-  const int groups = columns / (8 * COLUMNS);
-  if (at.warp >= groups) return;
-  uint4 next[COLUMNS][2], now[COLUMNS][2];
-  const ushort *own = weights + (at.group * length + 16 * at.quad);
-  const auto load = [&](const int group, const int chunk) {
-    UNROLL
-    for (int n = 0; n < COLUMNS; ++n) {
-      const uint4 *from = (const uint4 *)(own + ((group * COLUMNS + n) * 8 * length + chunk * 64));
-      next[n][0] = from[0];
-      next[n][1] = from[1];
-    }
-  };
-  load(at.warp, 0);
-  for (int group = at.warp; group < groups; group += WARPS) {
-    float sums[TILES][COLUMNS][4] = {};
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+// A lane's own pieces of what its warp reads from memory, on their way to shared memory: eight of 16 bytes a stage. No
+// lane reads another's, so that waiting for its own is enough.
+#define STAGES 3  // of a product
+#define RING_BYTES (WARPS * STAGES * 8 * 32 * 16)
+
+struct Ring {
+  uint4 *pieces;
+  int stages;
+
+  INLINE_MEMBER uint4 *at(const At &at, const int stage, const int piece) const {
+    return pieces + (((at.warp * stages + stage) * 8 + piece) * 32 + at.lane);
+  }
+};
+
+// Weights [columns, length] on their way to a product: each warp takes 8 * COLUMNS columns at a time, all of them in
+// runs of 64 terms. `start` may be called before the other factor is there.
+struct Feed {
+  Ring ring;
+  const ushort *own;
+  int chunks, groups, length, group, chunk, sent;
+
+  INLINE_MEMBER void send(const At &at) {
+    if (group < groups) {
       UNROLL
       for (int n = 0; n < COLUMNS; ++n) {
-        now[n][0] = next[n][0];
-        now[n][1] = next[n][1];
+        const ushort *from = own + ((group * COLUMNS + n) * 8 * length + chunk * 64);
+        COPY(ring.at(at, sent % STAGES, 2 * n), from);
+        COPY(ring.at(at, sent % STAGES, 2 * n + 1), from + 8);
       }
-      if (chunk + 1 < chunks) load(group, chunk + 1);
-      else if (group + WARPS < groups) load(group + WARPS, 0);
+      if (++chunk == chunks) {
+        chunk = 0;
+        group += WARPS;
+      }
+    }
+    COMMIT();  // nothing, too: the number of what is on its way stays the same
+    ++sent;
+  }
+};
+
+INLINE Feed start(const At &at, const Ring &ring, const ushort *weights, const int columns, const int length) {
+  Feed feed = {ring,   weights + (at.group * length + 16 * at.quad), length / 64, columns / (8 * COLUMNS),
+               length, at.warp, 0, 0};
+  UNROLL
+  for (int stage = 0; stage < STAGES - 1; ++stage) feed.send(at);
+  return feed;
+}
+
+// Calls done(row, column, first, second) with two neighbouring columns of rows x weights^T, for 16 * TILES rows.
+template <int TILES, typename Done>
+INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done) {
+  const int each = rows.width / 64, chunks = feed.chunks;
+  int stage = 0;
+  for (int group = at.warp; group < feed.groups; group += WARPS) {
+    float sums[TILES][COLUMNS][4] = {};
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      WAIT(STAGES - 2);
+      uint4 now[COLUMNS][2];
+      UNROLL
+      for (int n = 0; n < COLUMNS; ++n) {
+        now[n][0] = *feed.ring.at(at, stage, 2 * n);
+        now[n][1] = *feed.ring.at(at, stage, 2 * n + 1);
+      }
+      stage = (stage + 1) % STAGES;
+      feed.send(at);
       const int tap = chunk / each;
       UNROLL
       for (int m = 0; m < TILES; ++m) {
@@ -150,15 +186,16 @@ struct Made {
 // [heads, frames, HEAD] and values [heads, HEAD, frames] of each sequence.
 template <int TILES>
 INLINE void project(
-    const At &at, const float *stream, const Rows &normal, const int row, const int frames, const ushort *gain,
-    const ushort *shift, const ushort *weights, const Made &to
+    const At &at, const float *stream, const Rows &normal, const Ring &ring, const int row, const int frames,
+    const ushort *gain, const ushort *shift, const ushort *weights, const Made &to
 ) {
   const int batch = row / frames, frame = row % frames;
+  Feed feed = start(at, ring, weights, 3 * INNER, CHANNELS);
   normalise<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
     *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
   });
   SYNC();
-  product<TILES>(at, normal, weights, 3 * INNER, [&](const int r, const int c, const float a, const float b) {
+  product<TILES>(at, normal, feed, [&](const int r, const int c, const float a, const float b) {
     const int part = c / INNER, head = c % INNER / HEAD, d = c % HEAD;
     const uint both = PACKED(a, b);
     if (part == 0) {

@@ -39,7 +39,8 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
             tiles: int,
         ) -> list[mx.array]:
             launched.append(blocks)
-            source = Path(__file__).with_name("tensor_cores.h").read_text() + kernels.header(name, sizes)
+            late = f"#define LATE {int(request.param)}\n"
+            source = late + Path(__file__).with_name("tensor_cores.h").read_text() + kernels.header(name, sizes)
             room = f"alignas(16) static unsigned char room[{kernels.shared_bytes(name, tiles, sizes)}];\n"
             body = kernels.body(name).replace(kernels.ROOM, "")
             made = {key: (shape, mx.bfloat16) for key, shape in outputs.items()}
@@ -142,6 +143,13 @@ def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
 def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str) -> None:
     assert any(words in kernels.header(name, (64, 2, 256)) for name in ("block", "resnet"))
     gpu(words, instead)
+    assert not difference(stage(), 64) < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("gpu", [True], indirect=True)
+@pytest.mark.parametrize("words", ["WAIT(STAGES - 2);", "WAIT(1);\n    UNROLL\n    for (int n"])
+def test_reading_too_early_shows(gpu: Callable[..., list[int]], words: str) -> None:
+    gpu(words, words.replace("WAIT(1)", "WAIT(2)").replace("WAIT(STAGES - 2)", "WAIT(STAGES - 1)"))
     assert not difference(stage(), 64) < 2 * TOLERANCE
 
 
