@@ -297,13 +297,11 @@ class ModelWorker:
     def _run(self) -> None:
         while True:
             with self._changed:
-                load = None
                 # Requests first: a model loaded on demand must not hold up what can be served.
                 jobs = self._take()
-                if not self._stopping and not jobs:
-                    load = self._loads.popleft() if self._loads else None
-                    if load is None:
-                        self._changed.wait(BEAT)
+                load = self._loads.popleft() if self._loads and not jobs and not self._stopping else None
+                if not jobs and load is None and not self._stopping:
+                    self._changed.wait(BEAT)
                 self._beat = time.perf_counter()
                 if self._stopping:
                     break
@@ -463,8 +461,9 @@ class ModelWorker:
             self._note_turn(job.name, seconds)
 
     def _note_turn(self, name: str, seconds: float) -> None:
-        self._longest_turns[name] = longest = max(seconds, self._longest_turns.get(name, 0.0))
-        metrics.longest_turn.labels(name).set(longest)
+        if seconds > self._longest_turns.get(name, 0.0):
+            self._longest_turns[name] = seconds
+            metrics.longest_turn.labels(name).set(seconds)
 
     def _deliver(self, job: Job[Any], item: AudioChunk | Translation | Conditioning) -> None:
         last = isinstance(item, AudioChunk) and item.last

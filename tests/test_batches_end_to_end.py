@@ -1,0 +1,66 @@
+"""Clients whose sentences are spoken together, by a real server with the house voice: each hears its own."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+LONG = (
+    "When the old bridge was closed for repairs last winter, the people of both villages took the ferry instead, and "
+    "some of them found that they liked the slow crossing better than the drive."
+)
+SHORT = ["Hello world.", "The kettle is on.", "Good morning.", "It was quiet.", "One, two, three."]
+
+
+def speak(server: str, text: str, voice: str) -> httpx.Response:
+    body = {"input": text, "voice": voice, "seed": len(text)}
+    return httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60)
+
+
+def samples(reply: httpx.Response) -> np.ndarray:
+    assert reply.status_code == 200, reply.text
+    pcm, _ = soundfile.read(io.BytesIO(reply.content), dtype="float64")
+    return pcm
+
+
+def metric(server: str, pattern: str) -> float:
+    found = re.search(rf"^{pattern} (\S+)$", httpx.get(f"{server}/metrics").text, re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+@pytest.mark.timeout(400)
+def test_each_client_of_a_batch_hears_its_own(
+    house_server: str, run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
+) -> None:
+    asked = [(text, voice) for text in SHORT for voice in ("rms", "slt")]
+    with run_house(tmp_path, NIGHTINGALE_SPEECH_BATCH="4") as server, ThreadPoolExecutor(len(asked) + 2) as clients:
+        long = clients.submit(speak, server, LONG, "rms")
+        while metric(server, r'tts_batch_size_count\{model="house"\}') < 1:
+            time.sleep(0.005)
+        replies = [clients.submit(speak, server, text, voice) for text, voice in asked]
+        unknown = clients.submit(speak, server, SHORT[0], "nobody")
+        together = [samples(reply.result()) for reply in replies]
+        assert len(samples(long.result())) > 200_000
+        assert unknown.result().status_code == 400
+        turns = metric(server, r'tts_batch_size_count\{model="house"\}')
+        spoken = metric(server, r'tts_batch_size_sum\{model="house"\}')
+        assert metric(server, r'tts_batch_size_bucket\{le="4.0",model="house"\}') == turns
+        stages = replies[0].result().headers["server-timing"]
+    assert spoken == 1 + len(asked)
+    assert turns < spoken, "nobody was spoken together with another"
+    for stage in ("queue", "g2p", "voice", "bert", "text_encoder", "predictor", "decoder", "audio_encode"):
+        assert f"{stage};dur=" in stages
+    for (text, voice), pcm in zip(asked, together, strict=True):
+        alone = samples(speak(house_server, text, voice))
+        assert len(pcm) == len(alone)
+        assert np.linalg.norm(pcm - alone) < 0.03 * np.linalg.norm(alone)
