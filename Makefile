@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults cluster autobahn fake-checkpoints wheel clean
+.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults agents cluster autobahn fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -10,6 +10,8 @@ PARITY := .venv-parity
 PARITY_PY := $(PARITY)/bin/python
 CLUSTER := .venv-cluster
 CLUSTER_PY := $(CLUSTER)/bin/python
+PIPECAT := .venv-pipecat
+LIVEKIT := .venv-livekit
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
 # torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
@@ -87,6 +89,10 @@ load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
 	$(PY) -m pytest tests/faults $(ARGS)
 
+agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's services against a real server (own environments)
+	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py $(ARGS)
+	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py $(ARGS)
+
 autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
 	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
 
@@ -100,7 +106,7 @@ wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
@@ -142,4 +148,10 @@ $(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/cluster.txt pyproject.tom
 	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
 	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) -r configs/lock/cluster.txt
 	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-%/.agents: configs/lock/agents-%.txt
+	$(call create_venv,$(@D))
+	@echo "Installing $*'s voice agents"
+	@$(@D)/bin/python -m pip install $(PIP_FLAGS) -r $<
 	@touch $@
