@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import edge, logs
 from app.api.ops import FAILED
 from app.api.services import Services
-from app.config import Settings, SettingsError
+from app.config import PREFIX, Settings, SettingsError
 from app.errors import SaturatedError, UnavailableError
 from app.main import ABORT_SECONDS, check_public, create_app, drain
 
@@ -265,6 +265,7 @@ def _prepare_environment(settings: Settings) -> None:
     chosen = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": f"{edge.__name__}:{edge.middlewares.__name__}",
+        f"{PREFIX}STALL_SECONDS": str(settings.stall_seconds),
         # Lines that resemble each other are not the same line; and colours are for terminals.
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",

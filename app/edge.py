@@ -7,6 +7,7 @@ end has lost its replica. The mark stays on: it tells a client which replica ser
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs
 from app.api.respond import error_response, request_id_of
+from app.config import load_settings
 from app.errors import NotFoundError, SaturatedError, ServiceError, UnavailableError
 
 # Which replica answered: its unique id.
@@ -28,13 +30,14 @@ _ID = "x-request-id"
 # on as it was understood.
 _CONTROLS = frozenset({b"x-request-disconnect-disabled", b"x-request-timeout-seconds", _ID.encode()})
 _ANSWERS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+_DISCONNECTS = frozenset({"http.disconnect", "websocket.disconnect"})
 # RFC 6455 and the IANA registry: Service Restart, Try Again Later.
 _RESTART, _LATER = 1012, 1013
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxy asks for."""
-    return [Middleware(Edge)]
+    """What Ray's proxy asks for. Of the settings it sees those of its environment."""
+    return [Middleware(Edge, stall_seconds=load_settings(None).stall_seconds)]
 
 
 class Marked:
@@ -58,10 +61,14 @@ class Marked:
 
 
 class Edge:
-    """Around Ray's proxy: errors in the shape of each surface, and an end for every stream."""
+    """Around Ray's proxy: errors in the shape of each surface, and an end for every stream.
 
-    def __init__(self, app: ASGIApp) -> None:
+    A client that reads nothing for `stall_seconds` is dropped here: its replica does not wait for it, and cannot tell.
+    """
+
+    def __init__(self, app: ASGIApp, stall_seconds: float) -> None:
         self._app = app
+        self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or scope["path"].startswith(RAY_PATHS):
@@ -75,7 +82,7 @@ class Edge:
             error = NotFoundError(f"Each replica has {scope['path']} of its own: see the setting 'replica_port'.")
             await _answer(error, scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, self._stall_seconds)
         await self._app(scope, exchange.receive, exchange.send)
         await exchange.finish()
 
@@ -83,21 +90,43 @@ class Edge:
 class _Exchange:
     """One request, or one socket, on its way through the proxy."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, stall_seconds: float) -> None:
         self._scope = scope
         self._receive = receive
-        self._send = send
+        self._send_on = send
+        self._stall_seconds = stall_seconds
+        self._stalled = asyncio.Event()
         self._begun = False
         self._over = False
         # Set once Ray, and no replica, answers: the rest of its answer is not sent.
         self._refused: ServiceError | None = None
 
     async def receive(self) -> Message:
-        """What the client sends."""
-        message = await self._receive()
-        if message["type"] in ("http.disconnect", "websocket.disconnect"):
+        """What the client sends; that it is gone, once it has stalled."""
+        coming, stalled = asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._stalled.wait())
+        try:
+            await asyncio.wait({coming, stalled}, return_when=asyncio.FIRST_COMPLETED)
+            message = coming.result() if coming.done() else self._gone()
+        finally:
+            coming.cancel()
+            stalled.cancel()
+        if message["type"] in _DISCONNECTS:
             self._over = True
         return message
+
+    def _gone(self) -> Message:
+        if self._scope["type"] == "websocket":
+            return {"type": "websocket.disconnect", "code": 1006}
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if self._stalled.is_set():
+            return
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await self._send_on(message)
+        except TimeoutError:
+            self._stalled.set()
 
     async def send(self, message: Message) -> None:
         """What a replica, or Ray, answers."""
@@ -117,7 +146,7 @@ class _Exchange:
 
     async def finish(self) -> None:
         """The proxy is done with it; its client is told, if nobody has done so."""
-        if self._over:
+        if self._over or self._stalled.is_set():
             return
         if not self._begun:
             await _answer(self._refused or _lost(), self._scope, self._receive, self._send)

@@ -36,7 +36,7 @@ def run(messages: Messages, *, path: str = "/v1/audio/speech", kind: str = "http
         sent.append(message)
 
     asked = {"type": kind, "path": path, "method": "POST", "headers": scope.pop("headers", []), **scope}
-    asyncio.run(edge.Edge(proxy)(asked, receive, send))
+    asyncio.run(edge.Edge(proxy, stall_seconds=1.0)(asked, receive, send))
     if seen:
         asked["seen"] = seen[0]
     sent.append(asked)
@@ -126,6 +126,36 @@ def test_clients_do_not_steer_ray() -> None:
     given = [(b"X-Request-Disconnect-Disabled", b"?1"), (b"x-request-timeout-seconds", b"1"), (b"accept", b"*/*")]
     seen = run([{**OURS, "status": 200}, body()], headers=given)[-1]["seen"]
     assert [name for name, _ in seen["headers"]] == [b"accept", b"x-request-id"]
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_a_client_that_reads_nothing_is_gone_for_its_replica(kind: str) -> None:
+    told: Messages = []
+
+    async def proxy(scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]) -> None:
+        async def hear() -> None:
+            told.append(await receive())
+
+        hearing = asyncio.create_task(hear())
+        await send({**OURS, "type": OURS["type"] if kind == "http" else "websocket.accept", "status": 200})
+        await send(body(more=True) if kind == "http" else {"type": "websocket.send", "bytes": b"x"})
+        await hearing
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    passed: list[str] = []
+
+    async def send(message: Any) -> None:
+        passed.append(message["type"])
+        if len(passed) > 1:
+            await never()
+
+    scope = {"type": kind, "path": "/v1/audio/stream", "method": "POST", "headers": []}
+    asyncio.run(asyncio.wait_for(edge.Edge(proxy, stall_seconds=0.05)(scope, never, send), 30))
+    assert [each["type"] for each in told] == [f"{kind}.disconnect"]
+    # Nothing after it: it could not be sent either.
+    assert len(passed) == 2
 
 
 def test_rays_own_paths_are_rays() -> None:

@@ -118,6 +118,7 @@ def launch(folder: Path, *arguments: str, **environment: str) -> Iterator[Cluste
         "NIGHTINGALE_REPLICA_PORT": str(first_port),
         "NIGHTINGALE_MAX_STREAMS": str(ROOM),
         "NIGHTINGALE_MAX_WAITING": str(WAITING),
+        "NIGHTINGALE_STALL_SECONDS": "5",
         **environment,
     }
     with log.open("w") as output:

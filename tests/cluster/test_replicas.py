@@ -82,21 +82,36 @@ def test_an_answer_has_one_request_id(cluster):
     assert answer.headers["x-replica"] in cluster.replicas()
 
 
-def test_a_replica_stops_for_a_client_that_goes(cluster, until):
-    def given_up() -> float:
-        return sum(requests_served(port, outcome="cancelled") for port in cluster.replicas().values())
+def given_up(cluster) -> float:
+    return sum(requests_served(port, outcome="cancelled") for port in cluster.replicas().values())
 
-    before = given_up()
+
+def test_a_replica_stops_for_a_client_that_goes(cluster, until):
+    before = given_up(cluster)
     body = {"input": text_of(9), "response_format": "pcm"}
     with httpx.stream("POST", f"{cluster.url}/v1/audio/speech", json=body, timeout=TIMEOUT) as answer:
         assert next(answer.iter_bytes())
-    until(lambda: given_up() == before + 1, lambda: "a reply goes on for a client that is gone")
+    until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that is gone")
     with connect(cluster.socket_url, open_timeout=TIMEOUT) as socket:
         socket.send(json.dumps({"type": "start", "format": "pcm"}))
         socket.send(json.dumps({"type": "text", "text": text_of(9)}))
         while isinstance(socket.recv(TIMEOUT), str):
             pass
-    until(lambda: given_up() == before + 2, lambda: "a socket goes on for a client that is gone")
+    until(lambda: given_up(cluster) == before + 2, lambda: "a socket goes on for a client that is gone")
+
+
+def test_a_client_that_reads_nothing_is_dropped(cluster, until):
+    before = given_up(cluster)
+    # More than the system's buffers take.
+    body = {"input": SENTENCES * 90, "response_format": "pcm", "sample_rate": 48_000}
+    with httpx.stream("POST", f"{cluster.url}/v1/audio/speech", json=body, timeout=TIMEOUT) as answer:
+        assert answer.status_code == 200
+        parts = answer.iter_bytes()
+        assert next(parts)
+        until(lambda: given_up(cluster) == before + 1, lambda: "a reply goes on for a client that does not read it")
+        with pytest.raises(httpx.RemoteProtocolError):
+            for part in parts:
+                assert part
 
 
 def test_nothing_listens_but_on_loopback(cluster):
