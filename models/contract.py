@@ -135,7 +135,7 @@ class SpeechRequest:
     models read and what error messages quote. `voice` is a voice id or a blend such as ``a(2)+b(1)``; with a
     `conditioning` it is only the name of the voice cloned there. `speed` is in [0.25, 4]. `first` says that nothing of
     the stream was spoken before: the model may begin with a smaller piece. Equal requests with equal seeds give
-    bit-identical PCM on one device.
+    bit-identical PCM on one device, unless they are spoken with others (`BatchSynthesizer`).
     """
 
     text: str
