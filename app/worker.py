@@ -1,10 +1,10 @@
 """ModelWorker: the one thread that owns MLX.
 
 MLX arrays belong to the thread that evaluates them, so loading, warming, serving and conversion to numpy all happen
-here, and the thread never exits before shutdown. Each turn advances one utterance by one chunk, speaks several that wait
-at once, or takes a batch of sentences on by a few steps of its translation: a short request need not wait out a long one, and what a client waits for
-first goes before what it needs later. Results cross to the event loop by `call_soon_threadsafe`; a consumer that does
-not keep up parks its own job and nobody else's.
+here, and the thread never exits before shutdown. Each turn advances one utterance by one chunk, or speaks several that
+wait, or takes a batch of sentences some steps further in its translation: a short request need not wait out a long one,
+and what a client waits for first goes before what it needs later. Results cross to the event loop by
+`call_soon_threadsafe`; a consumer that does not keep up parks its own job and nobody else's.
 """
 
 from __future__ import annotations
