@@ -7,7 +7,8 @@ Random weights in bfloat16; every peer is made to say the same tokens after a pr
 alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
 all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
 decoder, prompt and sampling included, per token. `--rows` is otherwise what the model speaks with: 2 in English, which
-is guided, 1 in Turbo. `--bits 8` quantises the weights, but not PyTorch's: agreement is then of what was rounded, too.
+is guided, 1 in Turbo. `--bits 8` (on a GPU) quantises the weights, but not PyTorch's nor
+those in fp32: what that changes is then part of the disagreement.
 """
 
 from __future__ import annotations
@@ -239,6 +240,8 @@ def main() -> None:
     parser.add_argument("--without", default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.bits and on_cpu():
+        parser.error("--bits: the CPU's products of 8 bits are of fp32")
 
     config = VARIANTS[options.model].t3
     spoken_with = 2 if config.guided else 1

@@ -2,7 +2,8 @@
 
 Launches are what bounds a step written in MLX's operations (about twenty a layer). Here one launch reads all weights
 once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between weights of bf16 or 8 bits and
-a bf16 cache the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
+a bf16 cache the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are
+bf16.
 
 The cache is written in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update` copies a
 whole array while an earlier reader of it is still queued, as it always is when steps are sent ahead. So the kernel
