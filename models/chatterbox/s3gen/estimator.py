@@ -164,13 +164,13 @@ class ResnetBlock(nn.Module):
 
 
 class Stage(nn.Module):
-    """One resnet block and its transformer blocks; `fused`: computed by `kernels` where the sequence fits."""
+    """One resnet block and its transformer blocks; `fused`: by these kernels, where the sequence fits."""
 
     def __init__(self, inputs: int, config: FlowConfig) -> None:
         super().__init__()
         self.resnet = ResnetBlock(inputs, config)
         self.blocks = [TransformerBlock(config) for _ in range(config.blocks)]
-        self.fused = False
+        self.fused: kernels.Prepared | None = None
 
     def __call__(
         self,
@@ -180,12 +180,12 @@ class Stage(nn.Module):
         streams: Sequence[mx.Stream],
         starts: Sequence[tuple[mx.array, mx.array]] | None = None,
     ) -> Pieces:
-        fused = self.fused and bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1])
-        if fused and bias is not None and starts is None:
-            return [kernels.run(self.resnet, self.blocks, xs[0], shift, bias)]
+        fused = self.fused if bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1]) else None
+        if fused is not None and bias is not None and fused.resnet:
+            return [kernels.run(fused, xs[0], shift, bias)]
         xs = self.resnet(xs, shift, streams, starts)
-        if fused and bias is not None:
-            return [kernels.attend(self.blocks, xs[0], bias)]
+        if fused is not None and bias is not None:
+            return [kernels.attend(fused, xs[0], bias)]
         for block in self.blocks:
             xs = block(xs, bias, streams)
         return xs
@@ -249,9 +249,11 @@ class Estimator(nn.Module):
         def plain(x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
             return stage([x], shift, mask, [mx.default_stream(mx.default_device())])[0]
 
-        fused = kernels.checked(stage.resnet, stage.blocks, plain)
-        for each in (self.down, *self.middle, self.up):
-            each.fused = fused
+        if kernels.checked(kernels.prepare(stage.resnet, stage.blocks), plain, self.width):
+            # The first resnet block's input is no multiple of a tensor core's.
+            self.down.fused = kernels.prepare(None, self.down.blocks)
+            for each in (*self.middle, self.up):
+                each.fused = kernels.prepare(each.resnet, each.blocks)
 
     def times(self, starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32] | None = None) -> mx.array:
         """What each step's time adds to each block: [S, blocks, width], from times [S] in [0, 1].

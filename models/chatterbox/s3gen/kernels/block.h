@@ -1,10 +1,10 @@
 // A transformer block of the flow's estimator for 16 * TILES rows, and the next block's queries, keys and values.
 
-// Attention of one head, a warp's: queries [rows, INNER] to keys [frames, HEAD] and values [HEAD, frames], into `out`
-// [16 * TILES, stride]. `mask` [frames] is added to the logits. Of 64 keys a lane meets its 16 neighbours.
+// Attention of one head, a warp's: queries [rows, INNER] to keys and values, which are pieces, into `out`
+// [16 * TILES, stride]. `mask` [frames] is added to the logits.
 template <int TILES>
 INLINE void attend(
-    const At &at, const Ring &ring, const ushort *queries, const ushort *keys, const ushort *values, const ushort *mask, const int frames,
+    const At &at, const Ring &wide_ring, const ushort *queries, const ushort *keys, const ushort *values, const ushort *mask, const int frames,
     ushort *out, const int stride
 ) {
   uint4 q[TILES][2][2];
@@ -19,23 +19,19 @@ INLINE void attend(
       most[m][k] = FAR;
     }
   // Keys take two of the ring's four stages, values the others: either are fetched while the others are multiplied.
-  const auto send_keys = [&](const int first) {
-    UNROLL
-    for (int j = 0; j < 8; ++j) {
-      const int key = first + 16 * (at.group / 2) + 2 * j + at.group % 2;
-      UNROLL
-      for (int half = 0; half < 2; ++half)
-        if (first < frames) COPY(ring.at(at, half, j), keys + (key * HEAD + 16 * at.quad + 8 * half));
-    }
-    COMMIT();
-  };
-  const auto send_values = [&](const int first) {
+  const auto send = [&](const int stage, const ushort *from, const int stride) {
     UNROLL
     for (int n = 0; n < 8; ++n)
       UNROLL
       for (int half = 0; half < 2; ++half)
-        if (first < frames)
-          COPY(ring.at(at, 2 + half, n), values + ((8 * n + at.group) * frames + first + 16 * at.quad + 8 * half));
+        COPY(wide_ring.at(at, stage + half, n), from + (n * stride + half) * PIECES + at.lane * PIECE);
+  };
+  const auto send_keys = [&](const int first) {
+    if (first < frames) send(0, keys + first * HEAD, 2);
+    COMMIT();
+  };
+  const auto send_values = [&](const int first) {
+    if (first < frames) send(2, values + first / 64 * 2 * PIECES, frames / 32);
     COMMIT();
   };
   send_keys(0);
@@ -45,7 +41,7 @@ INLINE void attend(
     WAIT(1);
     UNROLL
     for (int j = 0; j < 8; ++j) {
-      const uint4 k[2] = {*ring.at(at, 0, j), *ring.at(at, 1, j)};
+      const uint4 k[2] = {*wide_ring.at(at, 0, j), *wide_ring.at(at, 1, j)};
       UNROLL
       for (int m = 0; m < TILES; ++m)
         UNROLL
@@ -94,7 +90,7 @@ INLINE void attend(
     WAIT(1);
     UNROLL
     for (int n = 0; n < 8; ++n) {
-      const uint4 v[2] = {*ring.at(at, 2, n), *ring.at(at, 3, n)};
+      const uint4 v[2] = {*wide_ring.at(at, 2, n), *wide_ring.at(at, 3, n)};
       UNROLL
       for (int m = 0; m < TILES; ++m)
         UNROLL

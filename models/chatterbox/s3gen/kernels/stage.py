@@ -4,12 +4,15 @@ A transformer block of MLX's operations is ten launches, a resnet block fourteen
 attention to keys and values that the kernel before has written, everything to the block's end, and the next block's
 queries, keys and values; a resnet block is two, since its second convolution hears its neighbours' first. The plain
 definition is `estimator.Stage`, which this agrees with but for rounding: sums between layers stay float32.
+
+Matrices are kept as `pieces`, in the order in which the kernels read them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,90 +160,121 @@ def sizes_of(block: TransformerBlock) -> Sizes:
     return channels, block.heads, wide
 
 
-class _Run:
-    """The stage's launches for x [B, F, ...]."""
+def pieces(matrix: mx.array) -> mx.array:
+    """A matrix [O, ...] of O rows, both sizes multiples of 8 and 64, as tiles.h calls `place`. Shape [O, I]."""
+    rows = matrix.shape[0]
+    flat = matrix.reshape(rows, -1)
+    split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)
+    return mx.contiguous(split).reshape(flat.shape)
 
-    def __init__(self, blocks: Blocks, x: mx.array) -> None:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What a stage's launches take beside its input: two for the resnet block (none where that is computed otherwise),
+    and for the transformer blocks one more than there are blocks."""
+
+    sizes: Sizes
+    resnet: Sequence[dict[str, mx.array]]
+    blocks: Sequence[dict[str, mx.array]]
+
+
+def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
+    """Put a stage's arrays into the kernels' order: copies, evaluated."""
+    sizes = sizes_of(blocks[0])
+    ahead = [{"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.qkv)} for block in blocks]
+    launches = []
+    own: dict[str, mx.array] = {}
+    for number in range(len(blocks) + 1):
+        if number:
+            block = blocks[number - 1]
+            own = {"out": pieces(block.out), "out_bias": block.out_bias}
+            own |= {"gain2": block.norm2.weight, "shift2": block.norm2.bias}
+            own |= {"fc1": pieces(block.fc1), "fc1_bias": block.fc1_bias}
+            own |= {"fc2": pieces(block.fc2), "fc2_bias": block.fc2_bias}
+        following = number < len(blocks)
+        launches.append({**own, **ahead[number if following else 0], "mode": _mode(number > 0, following)})
+    for name in launches[1]:
+        launches[0].setdefault(name, launches[1][name])
+    halves = []
+    if resnet is not None:
+        res = {"res": pieces(resnet.res), "res_bias": resnet.res_bias}
+        for second, conv, norm in ((False, resnet.conv1, resnet.norm1), (True, resnet.conv2, resnet.norm2)):
+            half = {"conv": pieces(conv.conv.weight), "conv_bias": conv.bias, "gain": norm.weight, "shift": norm.bias}
+            halves.append({**half, **res, **ahead[0], "mode": _mode(second)})
+    mx.eval(halves, launches)
+    return Prepared(sizes, halves, launches)
+
+
+class _Run:
+    """The launches for x [B, F, ...]."""
+
+    def __init__(self, stage: Prepared, x: mx.array) -> None:
         batch, frames, _ = x.shape
-        self.sizes = channels, heads, _ = sizes_of(blocks[0])
+        self.sizes = channels, heads, _ = stage.sizes
         self.tiles = tiles(batch * frames)
         self._count = batch * frames // (16 * self.tiles)
-        self._shapes = (
-            (batch, frames, channels),
-            (batch, frames, heads * HEAD),
-            (batch, heads, frames, HEAD),
-            (batch, heads, HEAD, frames),
-        )
+        whole = (batch, heads, frames, HEAD)
+        self._shapes = ((batch, frames, channels), (batch, frames, heads * HEAD), whole, whole)
 
     def __call__(self, name: str, inputs: dict[str, mx.array], *, stream: bool, ahead: bool) -> list[mx.array]:
         """-> the stream, queries, keys and values, each of which is rubbish unless it is asked for."""
         wanted = (stream, ahead, ahead, ahead)
         shapes = [shape if asked else (_PLACES,) for shape, asked in zip(self._shapes, wanted, strict=True)]
         outputs = dict(zip(("y", "queries", "keys", "values"), shapes, strict=True))
-        return _launch(name, inputs, outputs, self._count, self.sizes, self.tiles)
+        ordered = {key: inputs[key] for key in (*_INPUTS[name], "mode")}
+        return _launch(name, ordered, outputs, self._count, self.sizes, self.tiles)
 
 
-def _ahead(block: TransformerBlock) -> dict[str, mx.array]:
-    return {"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": block.qkv}
-
-
-def attend(blocks: Blocks, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
+def attend(stage: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
     """x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
 
     `made` are the first block's queries, keys and values, where these are there already.
     """
-    run = _Run(blocks, x)
+    run = _Run(stage, x)
     q, k, v = made or (x, x, x)
-    for block, following in zip([None, *blocks], [*blocks, None], strict=True):
-        if block is None and made:
+    last = len(stage.blocks) - 1
+    for number, given in enumerate(stage.blocks):
+        if number == 0 and made:
             continue
-        here, there = block or blocks[0], following or blocks[0]
-        inputs = {"x": x, "q": q, "k": k, "v": v, "mask": mask, "out": here.out, "out_bias": here.out_bias}
-        inputs |= {"gain2": here.norm2.weight, "shift2": here.norm2.bias}
-        inputs |= {"fc1": here.fc1, "fc1_bias": here.fc1_bias, "fc2": here.fc2, "fc2_bias": here.fc2_bias}
-        inputs |= {**_ahead(there), "mode": _mode(block is not None, following is not None)}
-        y, q, k, v = run("block", inputs, stream=block is not None, ahead=following is not None)
-        x = x if block is None else y
+        inputs = {"x": x, "q": q, "k": k, "v": v, "mask": mask, **given}
+        y, q, k, v = run("block", inputs, stream=number > 0, ahead=number < last)
+        x = y if number else x
     return x
 
 
-def convolve(resnet: ResnetBlock, blocks: Blocks, x: mx.array, shift: mx.array) -> list[mx.array]:
+def convolve(stage: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
     """x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
 
     -> [B, F, C], and the first transformer block's queries, keys and values.
     """
-    run = _Run(blocks, x)
-    inputs = {"x": x, "conv": resnet.conv1.conv.weight, "conv_bias": resnet.conv1.bias}
-    inputs |= {"gain": resnet.norm1.weight, "shift": resnet.norm1.bias, "time": shift}
-    inputs |= {"before": x, "res": resnet.res, "res_bias": resnet.res_bias, **_ahead(blocks[0])}
-    half = run("resnet", {**inputs, "mode": _mode(False)}, stream=True, ahead=False)[0]
-    inputs |= {"x": half, "conv": resnet.conv2.conv.weight, "conv_bias": resnet.conv2.bias}
-    inputs |= {"gain": resnet.norm2.weight, "shift": resnet.norm2.bias}
-    return run("resnet", {**inputs, "mode": _mode(True)}, stream=True, ahead=True)
+    run = _Run(stage, x)
+    first, second = ({"time": shift, "before": x, **half} for half in stage.resnet)
+    between = run("resnet", {"x": x, **first}, stream=True, ahead=False)[0]
+    return run("resnet", {"x": between, **second}, stream=True, ahead=True)
 
 
-def run(resnet: ResnetBlock, blocks: Blocks, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+def run(stage: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
     """The whole stage: x [B, F, I] -> [B, F, C]."""
-    x, *made = convolve(resnet, blocks, x, shift)
-    return attend(blocks, x, mask, made)
+    x, *made = convolve(stage, x, shift)
+    return attend(stage, x, mask, made)
 
 
-def difference(resnet: ResnetBlock, blocks: Blocks, plain: Plain, frames: int) -> float:
-    """Norm of what `run` and `plain` make of random rows, apart, over that of `plain`."""
-    dtype = blocks[0].fc1.dtype
-    x = mx.random.normal((2, frames, resnet.res.shape[1]), key=mx.random.key(0)).astype(dtype)
-    shift = mx.random.normal((resnet.res.shape[0],), key=mx.random.key(1)).astype(dtype)
-    mask = mx.where(mx.arange(frames) < frames - 5, 0.0, float("-inf")).astype(dtype)[None, None, None]
+def difference(stage: Prepared, plain: Plain, inputs: int, frames: int) -> float:
+    """Norm of what `run` and `plain` make of random rows [2, frames, inputs], apart, over that of `plain`."""
+    channels = stage.sizes[0]
+    x = mx.random.normal((2, frames, inputs), key=mx.random.key(0)).astype(mx.bfloat16)
+    shift = mx.random.normal((channels,), key=mx.random.key(1)).astype(mx.bfloat16)
+    mask = mx.where(mx.arange(frames) < frames - 5, 0.0, float("-inf")).astype(mx.bfloat16)[None, None, None]
     real = slice(0, frames - 5)
     wanted = plain(x, shift, mask)[:, real].astype(mx.float32)
-    found = run(resnet, blocks, x, shift, mask)[:, real].astype(mx.float32)
+    found = run(stage, x, shift, mask)[:, real].astype(mx.float32)
     return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
 
 
-def checked(resnet: ResnetBlock, blocks: Blocks, plain: Plain) -> bool:
-    """Whether the kernels build here and agree with `plain`; where not, a warning says so."""
+def checked(stage: Prepared, plain: Plain, inputs: int) -> bool:
+    """Whether the kernels build here and agree with `plain` on rows [.., inputs]; where not, a warning says so."""
     try:
-        apart = [difference(resnet, blocks, plain, frames) for frames in _CHECKED]
+        apart = [difference(stage, plain, inputs, frames) for frames in _CHECKED]
     except RuntimeError as error:
         logger.warning("the flow's kernels cannot be built here, plain operations are used: %s", error)
         return False

@@ -1,8 +1,8 @@
 // Tiles of 16 * TILES rows: products, layer norm, and a block's queries, keys and values.
 //
 // A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
-// factors agree: here a lane's share of 64 terms is 16 neighbours in memory, which it reads in two pieces of 16 bytes.
-// So weights and keys are read where they lie, in whole lines, and go straight into registers.
+// factors agree: here a lane's share of 64 terms is 16 neighbours, two pieces of 16 bytes of a row. Weights, keys and
+// values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
 //
 // Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and the words of cuda.h.
 
@@ -46,23 +46,32 @@ struct Ring {
   }
 };
 
-// Weights [columns, length] on their way to a product: each warp takes 8 * COLUMNS columns at a time, all of them in
-// runs of 64 terms. `start` may be called before the other factor is there.
+#define PIECE 8     // bfloat16s of a lane
+#define PIECES 256  // of a warp
+
+// Where row `row`'s term `term` lies among the pieces of a matrix [.., 64 * runs].
+INLINE int place(const int row, const int term, const int runs) {
+  const int lane = row % 8 * 4 + term % 64 / 16;
+  return ((row / 8 * runs + term / 64) * 2 + term % 16 / 8) * PIECES + lane * PIECE + term % 8;
+}
+
+// Weights [columns, 64 * runs] on their way to a product: each warp takes 8 * COLUMNS columns at a time, in runs of 64
+// terms. `start` may be called before the other factor is there.
 struct Feed {
   Ring ring;
   const ushort *own;
-  int chunks, groups, length, group, chunk, sent;
+  int runs, groups, group, run, sent;
 
   INLINE_MEMBER void send(const At &at) {
     if (group < groups) {
       UNROLL
       for (int n = 0; n < COLUMNS; ++n) {
-        const ushort *from = own + ((group * COLUMNS + n) * 8 * length + chunk * 64);
+        const ushort *from = own + ((group * COLUMNS + n) * runs + run) * 2 * PIECES;
         COPY(ring.at(at, sent % STAGES, 2 * n), from);
-        COPY(ring.at(at, sent % STAGES, 2 * n + 1), from + 8);
+        COPY(ring.at(at, sent % STAGES, 2 * n + 1), from + PIECES);
       }
-      if (++chunk == chunks) {
-        chunk = 0;
+      if (++run == runs) {
+        run = 0;
         group += WARPS;
       }
     }
@@ -72,8 +81,7 @@ struct Feed {
 };
 
 INLINE Feed start(const At &at, const Ring &ring, const ushort *weights, const int columns, const int length) {
-  Feed feed = {ring,   weights + (at.group * length + 16 * at.quad), length / 64, columns / (8 * COLUMNS),
-               length, at.warp, 0, 0};
+  Feed feed = {ring, weights + at.lane * PIECE, length / 64, columns / (8 * COLUMNS), at.warp, 0, 0};
   UNROLL
   for (int stage = 0; stage < STAGES - 1; ++stage) feed.send(at);
   return feed;
@@ -82,11 +90,11 @@ INLINE Feed start(const At &at, const Ring &ring, const ushort *weights, const i
 // Calls done(row, column, first, second) with two neighbouring columns of rows x weights^T, for 16 * TILES rows.
 template <int TILES, typename Done>
 INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done) {
-  const int each = rows.width / 64, chunks = feed.chunks;
+  const int each = rows.width / 64, runs = feed.runs;
   int stage = 0;
   for (int group = at.warp; group < feed.groups; group += WARPS) {
     float sums[TILES][COLUMNS][4] = {};
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int run = 0; run < runs; ++run) {
       WAIT(STAGES - 2);
       uint4 now[COLUMNS][2];
       UNROLL
@@ -96,11 +104,11 @@ INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done
       }
       stage = (stage + 1) % STAGES;
       feed.send(at);
-      const int tap = chunk / each;
+      const int tap = run / each;
       UNROLL
       for (int m = 0; m < TILES; ++m) {
         const ushort *here =
-            rows.data + ((16 * m + at.group + tap) * rows.stride + (chunk - tap * each) * 64 + 16 * at.quad);
+            rows.data + ((16 * m + at.group + tap) * rows.stride + (run - tap * each) * 64 + 16 * at.quad);
         UNROLL
         for (int half = 0; half < 2; ++half) {
           const uint4 upper = ((const uint4 *)here)[half], lower = ((const uint4 *)(here + 8 * rows.stride))[half];
@@ -182,14 +190,21 @@ struct Made {
   ushort *x, *queries, *keys, *values;
 };
 
-// What a transformer block needs before its attention, of 16 * TILES rows from `row` on: queries [.., INNER], keys
-// [heads, frames, HEAD] and values [heads, HEAD, frames] of each sequence.
+// Of 64 keys that attention takes at a time, the row of the product with queries that stands for frame `frame`: such that
+// a lane's logits are those of the 16 neighbours whose values it reads.
+INLINE int key_row(const int frame) {
+  const int r = frame % 64;
+  return frame - r + r % 16 / 2 * 8 + r / 16 * 2 + r % 2;
+}
+
+// What a transformer block needs before its attention, of 16 * TILES rows from `row` on: queries [.., INNER], and for
+// each sequence and head keys and values as pieces.
 template <int TILES>
 INLINE void project(
     const At &at, const float *stream, const Rows &normal, const Ring &ring, const int row, const int frames,
     const ushort *gain, const ushort *shift, const ushort *weights, const Made &to
 ) {
-  const int batch = row / frames, frame = row % frames;
+  const int frame = row % frames, each = frames * HEAD, own = row / frames * HEADS * each;
   Feed feed = start(at, ring, weights, 3 * INNER, CHANNELS);
   normalise<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
     *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
@@ -201,11 +216,11 @@ INLINE void project(
     if (part == 0) {
       *(uint *)(to.queries + ((row + r) * INNER + c)) = both;
     } else if (part == 1) {
-      *(uint *)(to.keys + (((batch * HEADS + head) * frames + frame + r) * HEAD + d)) = both;
+      *(uint *)(to.keys + (own + head * each + place(key_row(frame + r), d, 1))) = both;
     } else {
-      ushort *here = to.values + (((batch * HEADS + head) * HEAD + d) * frames + frame + r);
-      here[0] = (ushort)both;
-      here[frames] = (ushort)(both >> 16);
+      ushort *here = to.values + (own + head * each);
+      here[place(d, frame + r, frames / 64)] = (ushort)both;
+      here[place(d + 1, frame + r, frames / 64)] = (ushort)(both >> 16);
     }
   });
 }

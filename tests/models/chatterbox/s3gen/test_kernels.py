@@ -92,7 +92,8 @@ def plain(given: Stage, config: FlowConfig = CONFIG) -> kernels.Plain:
 
 
 def difference(given: Stage, frames: int, config: FlowConfig = CONFIG) -> float:
-    return kernels.difference(given.resnet, given.blocks, plain(given, config), frames)
+    prepared = kernels.prepare(given.resnet, given.blocks)
+    return kernels.difference(prepared, plain(given, config), given.resnet.res.shape[1], frames)
 
 
 # Tiles of 16 rows, of 32, keys in more than one run of 64, and an input as wide as the stream.
@@ -112,7 +113,7 @@ def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
     given = stage()
     x = mx.random.normal((1, 64, 64), key=mx.random.key(0)).astype(mx.bfloat16)
     mask = mx.zeros((1, 1, 1, 64), dtype=mx.bfloat16)
-    found = kernels.attend(given.blocks, x, mask)
+    found = kernels.attend(kernels.prepare(None, given.blocks), x, mask)
     xs = [x.astype(mx.float32)]
     for block in given.blocks:
         block.set_dtype(mx.float32)
@@ -130,11 +131,11 @@ def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
     ("words", "instead"),
     [
         ("highest = fmaxf(highest, LANE_XOR(highest, 2));", ""),
-        ("batch = row / frames", "batch = 0 * frames"),
+        ("own = row / frames * HEADS * each", "own = 0"),
         ("first + r < 0 ? none :", ""),
         ("mish(b) + high(both)", "mish(b)"),
-        ("const int tap = chunk / each;", "const int tap = 0;"),
-        ("here[frames] = (ushort)(both >> 16);", "here[frames] = (ushort)both;"),
+        ("const int tap = run / each;", "const int tap = 0;"),
+        ("(ushort)(both >> 16);", "(ushort)both;"),
         ("b = b * 0.125f + high(both);", "b = b * 0.125f;"),
         ("here[1] += b + high(both);", "here[1] += b;"),
         ("of.shift1, of.qkv", "of.gain1, of.qkv"),
@@ -159,9 +160,10 @@ def test_a_kernel_that_differs_is_not_used(
     given = stage(count=1)
     monkeypatch.setattr(kernels, "_CHECKED", (64,))
     gpu()
-    assert kernels.checked(given.resnet, given.blocks, plain(given))
+    prepared = kernels.prepare(given.resnet, given.blocks)
+    assert kernels.checked(prepared, plain(given), 128)
     gpu("here[1] += b + high(both);", "")
-    assert not kernels.checked(given.resnet, given.blocks, plain(given))
+    assert not kernels.checked(prepared, plain(given), 128)
     assert "differ from plain operations" in caplog.text
 
 
