@@ -145,6 +145,8 @@ def launch(folder: Path, *arguments: str, **environment: str) -> Iterator[Cluste
         assert process.wait(PATIENCE) == 0, log.read_text()[-10_000:]
         _, alive = psutil.wait_procs(started, timeout=PATIENCE)
         assert not alive, alive
+        for never in ("Traceback", "never retrieved", "was destroyed but it is pending"):
+            assert never not in log.read_text(), log.read_text()[-10_000:]
     finally:
         if process.poll() is None:
             started = started or [*psutil.Process(process.pid).children(recursive=True), process]
