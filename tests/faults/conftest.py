@@ -35,11 +35,14 @@ TEXT = (
 # What allocators and libraries may keep of the faults, in bytes: MLX's arrays and its cache, bounded by
 # `mlx_cache_bytes`, are not counted.
 MEMORY = 96 << 20
+# Arrays in use, once the last step of who has gone is through, are the weights and little of the last request.
+ARRAYS = 2 << 20
 # Short enough that a test may wait for them.
 CHOICES = {
     "NIGHTINGALE_PRELOAD": "phrasebook",
     "NIGHTINGALE_IDLE_SECONDS": "20",
     "NIGHTINGALE_STALL_SECONDS": "3",
+    "NIGHTINGALE_WYOMING_PORT": "0",
 }
 
 
@@ -56,6 +59,12 @@ class Server:
     def address(self) -> tuple[str, int]:
         parts = urlsplit(self.url)
         return str(parts.hostname), int(parts.port or 0)
+
+    @property
+    def wyoming(self) -> tuple[str, int]:
+        found = re.search(r"Wyoming listens on tcp://([\d.]+):(\d+)", self.log.read_text())
+        assert found is not None
+        return found[1], int(found[2])
 
     @property
     def socket_url(self) -> str:
@@ -211,9 +220,10 @@ def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: di
                 now["tts_active_streams"] == 0
                 and now["faults_tasks"] <= at_rest["faults_tasks"]
                 and now["process_open_fds"] <= at_rest["process_open_fds"]
+                and now["tts_mlx_active_memory_bytes"] <= at_rest["tts_mlx_active_memory_bytes"] + ARRAYS
             )
 
-        names = ("tts_active_streams", "faults_tasks", "process_open_fds")
+        names = ("tts_active_streams", "faults_tasks", "process_open_fds", "tts_mlx_active_memory_bytes")
         wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in names]))
         assert victim.memory(now) < victim.memory(at_rest) + MEMORY
         assert httpx.get(f"{victim.url}/livez", timeout=PATIENCE).status_code == 200

@@ -25,12 +25,12 @@ TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
 class Wire:
     """A TCP connection, spoken byte by byte."""
 
-    def __init__(self, victim: Any, *, small: bool = False) -> None:
+    def __init__(self, victim: Any, *, small: bool = False, wyoming: bool = False) -> None:
         self.socket = socket.socket()
         if small:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.settimeout(30)
-        self.socket.connect(victim.address)
+        self.socket.connect(victim.wyoming if wyoming else victim.address)
         self.host = f"{victim.address[0]}:{victim.address[1]}"
         self._buffer = b""
 
@@ -95,11 +95,11 @@ class Wire:
             return None
 
 
-def upgrade(address: tuple[str, int]) -> bytes:
+def upgrade(address: tuple[str, int], path: str = "/v1/audio/stream") -> bytes:
     """The request that begins a WebSocket (RFC 6455, section 4.1)."""
     key = base64.b64encode(os.urandom(16)).decode()
     return (
-        f"GET /v1/audio/stream HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\n"
+        f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\n"
         f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
     ).encode()
 
@@ -184,6 +184,47 @@ def http_steps(path: str, body: bytes, kind: str = "application/json") -> Callab
     return steps
 
 
+def other_steps(path: str, *messages: dict[str, Any]) -> Callable[[Wire], Iterator[str]]:
+    """A session on another's WebSocket, whose messages are answered by at least two frames."""
+
+    def steps(wire: Wire) -> Iterator[str]:
+        yield "connected"
+        wire.send(upgrade(wire.socket.getpeername(), path))
+        yield "handshake not read"
+        assert b" 101 " in wire.read_until(b"\r\n\r\n")
+        yield "shaken hands"
+        for message in messages:
+            wire.say(message)
+            yield "a message sent"
+        wire.frame()
+        yield "an answer"
+        wire.frame()
+        yield "another"
+        wire.socket.recv(10)
+        yield "in the middle of a frame"
+        wire.send(frame(struct.pack(">H", 1000), CLOSE))
+        yield "closed, answer not read"
+
+    return steps
+
+
+def wyoming_steps(wire: Wire) -> Iterator[str]:
+    """A stream of text over Wyoming's TCP."""
+    yield "connected"
+    wire.send(b'{"type": "synthesize')
+    yield "half an event"
+    wire.send(b'-start"}\n')
+    yield "started"
+    wire.send(json.dumps({"type": "synthesize-chunk", "data": {"text": LONG}}).encode() + b"\n")
+    yield "text sent"
+    wire.send(b'{"type": "synthesize-stop"}\n')
+    yield "stopped"
+    wire.read_until(b"\n")
+    yield "an answer"
+    wire.socket.recv(1000)
+    yield "some audio"
+
+
 def speech(**more: object) -> bytes:
     return json.dumps({"input": LONG, "seed": 3, **more}).encode()
 
@@ -198,6 +239,22 @@ PROTOCOLS: dict[str, Callable[[Wire], Iterator[str]]] = {
     "opus": http_steps("/v1/audio/speech", speech(response_format="opus")),
     "sse": http_steps("/v1/audio/speech", speech(stream_format="sse", response_format="pcm")),
     "translate": http_steps("/v1/translate", b'{"text": "Hello world.", "target": "fr", "model": "phrasebook"}'),
+    "deepgram": other_steps(
+        "/v1/speak?encoding=linear16",
+        {"type": "Speak", "text": LONG},
+        {"type": "Flush"},
+        {"type": "Speak", "text": LONG},
+    ),
+    "elevenlabs": other_steps(
+        "/v1/text-to-speech/slt/stream-input?output_format=pcm_24000", {"text": " "}, {"text": LONG, "flush": True}
+    ),
+    "elevenlabs-multi": other_steps(
+        "/v1/text-to-speech/slt/multi-stream-input?output_format=pcm_24000",
+        {"text": LONG, "context_id": "a", "flush": True},
+        {"text": LONG, "context_id": "b", "flush": True},
+        {"context_id": "b", "close_context": True},
+    ),
+    "wyoming": wyoming_steps,
     "upload": http_steps("/v1/audio/voices", UPLOAD, "multipart/form-data; boundary=x"),
 }
 
@@ -206,7 +263,7 @@ def leave_everywhere(victim: Any, protocol: str, *, reset: bool) -> int:
     """Walk the protocol as far as each of its points, and leave there; returns the number of points."""
     points = 0
     while True:
-        wire = Wire(victim)
+        wire = Wire(victim, wyoming=protocol == "wyoming")
         reached = 0
         # The server may end its side first, after an error: that is a point, too.
         with contextlib.suppress(EOFError, ConnectionError):
@@ -220,7 +277,9 @@ def leave_everywhere(victim: Any, protocol: str, *, reset: bool) -> int:
         points = reached
 
 
-POINTS = {name: 17 if name == "websocket" else 8 for name in PROTOCOLS}
+POINTS = dict.fromkeys(PROTOCOLS, 8) | {
+    "websocket": 17, "deepgram": 10, "elevenlabs": 9, "elevenlabs-multi": 10, "wyoming": 7,
+}  # fmt: skip
 
 
 def test_clients_killed_at_every_point(victim: Any, undisturbed: Any) -> None:
@@ -245,9 +304,10 @@ def test_leaving_at_every_point_again_and_again(victim: Any, undisturbed: Any, p
 def test_a_crowd_leaves_at_random(victim: Any, undisturbed: Any, seed: int) -> None:
     def one(number: int) -> None:
         rng = random.Random(seed * 1_000 + number)
-        wire = Wire(victim)
+        protocol = rng.choice(list(PROTOCOLS))
+        wire = Wire(victim, wyoming=protocol == "wyoming")
         with contextlib.suppress(EOFError, ConnectionError):
-            steps = PROTOCOLS[rng.choice(list(PROTOCOLS))](wire)
+            steps = PROTOCOLS[protocol](wire)
             for _ in range(rng.randrange(1, 18)):
                 next(steps, None)
                 time.sleep(rng.random() * 0.05)

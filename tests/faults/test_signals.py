@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import resource
 import signal
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+import soundfile
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -95,6 +99,44 @@ def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None
         assert crowd.closed == dict.fromkeys(range(3), 1012)
         assert crowd.audio == expected
         assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.faults
+def test_sigkill_while_voices_are_written(run_server: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    recording = io.BytesIO()
+    noise = np.random.default_rng(1).uniform(-0.5, 0.5, 24_000 * 20).astype(np.float32)
+    soundfile.write(recording, noise, 24_000, format="WAV")
+    kept: list[str] = []
+
+    def upload(url: str, enough: threading.Event) -> None:
+        files, fields = {"audio_sample": ("a.wav", recording.getvalue())}, {"name": "Ada", "consent": "true"}
+        with contextlib.suppress(httpx.TransportError), httpx.Client(timeout=60) as client:
+            for count in range(200):
+                reply = client.post(f"{url}/v1/audio/voices", data=fields, files=files)
+                kept.append(reply.raise_for_status().json()["id"])
+                if count:
+                    enough.set()
+
+    for _ in range(2):
+        with run_server(folder) as server:
+            enough = threading.Event()
+            uploads = [threading.Thread(target=upload, args=(server.url, enough)) for _ in range(4)]
+            for thread in uploads:
+                thread.start()
+            assert enough.wait(60)
+            server.signal(signal.SIGKILL)
+            server.process.wait(30)
+            for thread in uploads:
+                thread.join(60)
+    with run_server(folder) as server:
+        listed = httpx.get(f"{server.url}/v1/audio/voices", params={"kind": "cloned"}).json()["voices"]
+        # What was answered is there; what was not is there whole, or not at all.
+        assert set(kept) <= {voice["id"] for voice in listed}
+        assert {voice["duration"] for voice in listed} == {20.0}
+        left = [path.name for path in server.data.rglob("*") if path.suffix == ".partial"]
+        assert left == []
+        assert "damaged" not in server.log.read_text()
 
 
 @pytest.mark.faults
