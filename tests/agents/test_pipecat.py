@@ -42,18 +42,22 @@ with warnings.catch_warnings():
 
 RATE = 24_000
 PATIENCE = 60
+# How long pipecat waits for a context's next audio before it takes it for ended: 3 s, too little for a busy machine.
+QUIET: dict[str, Any] = {"stop_frame_timeout_s": 10.0}
 OTHER = "She has lived in the city for twenty years."
 
 Make = Callable[[str, aiohttp.ClientSession], TTSService]
 
 
 def openai(url: str, _: aiohttp.ClientSession, model: str = "gpt-4o-mini-tts") -> TTSService:
-    return OpenAITTSService(api_key="none", base_url=f"{url}/v1", settings=OpenAITTSService.Settings(model=model))
+    return OpenAITTSService(
+        api_key="none", base_url=f"{url}/v1", settings=OpenAITTSService.Settings(model=model), **QUIET
+    )
 
 
 def elevenlabs(url: str, _: aiohttp.ClientSession, voice: str = "slt", **options: Any) -> TTSService:
     settings = ElevenLabsTTSService.Settings(voice=voice, speed=1.0)
-    return ElevenLabsTTSService(api_key="none", url=url.replace("http", "ws", 1), settings=settings, **options)
+    return ElevenLabsTTSService(api_key="none", url=url.replace("http", "ws", 1), settings=settings, **QUIET, **options)
 
 
 def elevenlabs_tokens(url: str, session: aiohttp.ClientSession) -> TTSService:
@@ -62,17 +66,17 @@ def elevenlabs_tokens(url: str, session: aiohttp.ClientSession) -> TTSService:
 
 def elevenlabs_http(url: str, session: aiohttp.ClientSession, voice: str = "slt") -> TTSService:
     settings = ElevenLabsHttpTTSService.Settings(voice=voice)
-    return ElevenLabsHttpTTSService(api_key="none", base_url=url, aiohttp_session=session, settings=settings)
+    return ElevenLabsHttpTTSService(api_key="none", base_url=url, aiohttp_session=session, settings=settings, **QUIET)
 
 
 def deepgram(url: str, _: aiohttp.ClientSession, voice: str = "aura-2-helena-en") -> TTSService:
     settings = DeepgramTTSService.Settings(voice=voice)
-    return DeepgramTTSService(api_key="none", base_url=url.replace("http", "ws", 1), settings=settings)
+    return DeepgramTTSService(api_key="none", base_url=url.replace("http", "ws", 1), settings=settings, **QUIET)
 
 
 def deepgram_http(url: str, session: aiohttp.ClientSession, voice: str = "aura-2-helena-en") -> TTSService:
     settings = DeepgramHttpTTSService.Settings(voice=voice)
-    return DeepgramHttpTTSService(api_key="none", base_url=url, aiohttp_session=session, settings=settings)
+    return DeepgramHttpTTSService(api_key="none", base_url=url, aiohttp_session=session, settings=settings, **QUIET)
 
 
 SERVICES = [openai, elevenlabs, elevenlabs_tokens, elevenlabs_http, deepgram, deepgram_http]
