@@ -70,8 +70,11 @@ def header(name: str, sizes: Sizes) -> str:
     return numbers + _read("tiles.h") + _read(f"{name}.h")
 
 
+@cache
 def _read(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    """A file without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
+    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
 
 
 def body(name: str) -> str:

@@ -148,7 +148,7 @@ def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str
 
 
 @pytest.mark.parametrize("gpu", [True], indirect=True)
-@pytest.mark.parametrize("words", ["WAIT(STAGES - 2);", "WAIT(1);\n    UNROLL\n    for (int n"])
+@pytest.mark.parametrize("words", ["WAIT(STAGES - 2);", "WAIT(1);\nUNROLL\nfor (int n"])
 def test_reading_too_early_shows(gpu: Callable[..., list[int]], words: str) -> None:
     gpu(words, words.replace("WAIT(1)", "WAIT(2)").replace("WAIT(STAGES - 2)", "WAIT(STAGES - 1)"))
     assert not difference(stage(), 64) < 2 * TOLERANCE
