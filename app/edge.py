@@ -167,8 +167,8 @@ def _translate(status: int, headers: Headers) -> ServiceError:
         return SaturatedError(
             "Every replica is busy, and enough requests wait for one; try again.", retry_after=seconds
         )
-    if status == 404:
-        # The application has every path: it only is not there yet, or not any more.
+    if status in (404, 503):
+        # The application has every path: it is not there yet, or not any more.
         return UnavailableError("No replica is there; try again shortly.", retry_after=2)
     return _lost()
 
