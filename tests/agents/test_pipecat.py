@@ -149,8 +149,9 @@ class Agent:
 async def agent(make: Make, url: str) -> AsyncIterator[Agent]:
     async with aiohttp.ClientSession() as session:
         complaints, ear = Listener(FrameDirection.UPSTREAM), Listener(FrameDirection.DOWNSTREAM)
+        service = make(url, session)
         worker = PipelineWorker(
-            Pipeline([complaints, make(url, session), ear]),
+            Pipeline([complaints, service, ear]),
             params=PipelineParams(audio_out_sample_rate=RATE),
             cancel_on_idle_timeout=False,
             enable_rtvi=False,
@@ -164,6 +165,9 @@ async def agent(make: Make, url: str) -> AsyncIterator[Agent]:
             await worker.queue_frame(EndFrame())
             async with asyncio.timeout(PATIENCE):
                 await running
+            if isinstance(service, OpenAITTSService):
+                # pipecat leaves its connections open, of which the next test would be told.
+                await service._client.close()
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
