@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 from mlx import nn
 
@@ -26,6 +26,7 @@ from models.layers.norm import affine_of, moments
 from models.layers.stft import Stft
 from models.layers.style import StyleAffine, StyleBank
 from models.layers.valid import Valid
+from models.traces import traced
 
 _LEAST_ROWS = 128  # parts shorter than this cost more in overlap than they gain
 
@@ -42,12 +43,12 @@ class _Part:
     lane: mx.Stream
 
 
-@cache
+@traced
 def _snake():  # type: ignore[no-untyped-def]
     return mx.compile(_affine_snake)
 
 
-@cache
+@traced
 def _snake_masked():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, *terms: _affine_snake(x, *terms[:-1]) * terms[-1])
 
@@ -58,7 +59,7 @@ def _affine_snake(
     return snake(x * scale + shift, x * rate + phase, inverse)
 
 
-@cache
+@traced
 def _in_cycles():  # type: ignore[no-untyped-def]
     return mx.compile(lambda scale, shift, rate: (scale * rate, shift * rate))
 
@@ -269,12 +270,12 @@ class Generator(nn.Module):
         return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
 
 
-@cache
+@traced
 def _add3():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, c: a + b + c)
 
 
-@cache
+@traced
 def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
     def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
         return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)

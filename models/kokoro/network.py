@@ -6,8 +6,6 @@ package. Attribute names follow the reference's parameter names. All arrays are 
 
 from __future__ import annotations
 
-from functools import cache
-
 from mlx import nn
 
 from models.backend import mx
@@ -22,6 +20,7 @@ from models.layers.lstm import BiLSTM
 from models.layers.norm import affine_of, layer_norm, moments
 from models.layers.style import StyleAffine, StyleBank
 from models.layers.valid import Valid
+from models.traces import traced
 
 
 class Albert(nn.Module):
@@ -138,7 +137,7 @@ class AdainResBlock(nn.Module):
         return result
 
 
-@cache
+@traced
 def _affine_leaky():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, 0.2))
 

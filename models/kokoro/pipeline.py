@@ -45,6 +45,7 @@ from models.kokoro.text import tokenize
 from models.kokoro.voices import Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
 from models.timeline import Stage, Timeline
+from models.traces import seen
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
@@ -204,6 +205,8 @@ class KokoroSynthesizer:
             totals = [int(each.sum()) for each in spoken]
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
             count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
+            if not self._padded:
+                seen("kokoro", encoded.shape, length)
             f0, energy = stages.curves(align(encoded, spoken, length), styles, count)
             if self._profile:
                 mx.eval(f0, energy)

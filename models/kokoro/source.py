@@ -9,7 +9,7 @@ kept: the sum over time as if in double precision, the interpolation as one fuse
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from models.backend import mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers import kernels
 from models.layers.activation import sine
+from models.traces import traced
 
 HARMONICS = 9
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
@@ -90,7 +91,7 @@ def _weights(length: int, size: int) -> npt.NDArray[np.float32]:
     return (at - np.floor(at)).reshape(1, length, size, 1)
 
 
-@cache
+@traced
 def _blend():  # type: ignore[no-untyped-def]
     """(1 - w) a + w b with the first product fused into the sum, as torch's interpolation is compiled."""
 

@@ -8,12 +8,11 @@ convolutions are split into their phases, each an ordinary convolution, on every
 
 from __future__ import annotations
 
-from functools import cache
-
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
 from models.layers.linear import column_chunks
+from models.traces import traced
 
 
 def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:
@@ -41,7 +40,7 @@ def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
 _TAPS = 4
 
 
-@cache
+@traced
 def _multiply_add():  # type: ignore[no-untyped-def]
     def added(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
         for row, tap in zip(rows, taps, strict=True):

@@ -14,10 +14,10 @@ on; below, the sums in between cost what the products save.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from models.backend import mx
 from models.layers.conv import shift_sum
+from models.traces import traced
 
 LEAST_KERNEL, LEAST_CHANNELS = 7, 128
 
@@ -32,17 +32,17 @@ def summed_taps(taps: mx.array) -> mx.array:
     return taps[0::2] + mx.pad(taps[1::2], [(0, 1), (0, 0), (0, 0)])
 
 
-@cache
+@traced
 def _sum():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b: a + b)
 
 
-@cache
+@traced
 def _even():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, onto: a + b + onto)
 
 
-@cache
+@traced
 def _odd():  # type: ignore[no-untyped-def]
     return mx.compile(lambda r, a, b, onto: r - a - b + onto)
 

@@ -6,16 +6,15 @@ padding the backward state is held at zero until the true end, so that it starts
 
 from __future__ import annotations
 
-from functools import cache
-
 from mlx import nn
 
 from models.backend import mx
 from models.layers import kernels
 from models.layers.valid import Valid
+from models.traces import traced
 
 
-@cache
+@traced
 def _gates():  # type: ignore[no-untyped-def]
     def step(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
         i, f, u, o = mx.split(g, 4, axis=-1)

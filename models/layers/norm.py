@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from models.backend import mx, on_cpu
+from models.traces import traced
 
 EPS = 1e-5
 
@@ -25,12 +26,12 @@ class Moments:
     count: mx.array | int
 
 
-@cache
+@traced
 def _squared_deviation():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, mean: mx.square(x - mean))
 
 
-@cache
+@traced
 def _masked_deviation():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, mean, mask: mx.square((x - mean) * mask))
 
@@ -49,7 +50,7 @@ def _row_sum(x: mx.array) -> mx.array:
     return mx.sum(x, axis=1, keepdims=True)
 
 
-@cache
+@traced
 def _affine():  # type: ignore[no-untyped-def]
     """The parts' moments to AdaIN's scale and shift, as one fused function: it is many operations on few numbers."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from models.backend import mx, on_cpu
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
+from models.traces import seen
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
@@ -91,6 +92,8 @@ class Stages:
             length = min(bucket(length, SOURCE_BUCKETS), limit)
             room = length_cap(length, limit) + 2
         room += -room % 8
+        if not self.padded:
+            seen("nllb", len(sources) * copies, length, room)
         ids = np.full((self.batch(len(sources)), length), PAD, np.int32)
         counts = np.ones(len(ids), np.int32)
         for row, source in enumerate(sources):

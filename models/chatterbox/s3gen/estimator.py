@@ -15,7 +15,6 @@ two rows from the piece before for a convolution, and meets the others only at a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +31,7 @@ from models.layers.conv import Conv1d
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
 from models.layers.position import sinusoids_at
+from models.traces import traced
 
 KERNEL = 3
 TIME_SCALE = 1000.0  # times in [0, 1] become positions
@@ -40,7 +40,7 @@ LEAST_PIECE = 32  # rows worth a lane of their own
 Pieces = list[mx.array]
 
 
-@cache
+@traced
 def _sum3():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, c: a + b + c)
 

@@ -5,18 +5,17 @@ Reference: `ConvRNNF0Predictor` in chatterbox 0.1.7, models/s3gen/f0_predictor.p
 
 from __future__ import annotations
 
-from functools import cache
-
 from mlx import nn
 
 from models.backend import mx
 from models.layers.conv import Conv1d
 from models.layers.valid import Valid
+from models.traces import traced
 
 REACH = 5  # frames on either side that a frame's pitch depends on: one a convolution
 
 
-@cache
+@traced
 def _elu():  # type: ignore[no-untyped-def]
     """Bias, then ELU; exp(x) - 1 stands for expm1, which MLX's CPU computes one by one (absolute error 6e-8)."""
 

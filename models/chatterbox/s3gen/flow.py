@@ -25,6 +25,7 @@ from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
 from models.layers.linear import Linear
+from models.traces import seen
 
 # Rows of tokens, prompt and speech together, to which a GPU pads; beyond the last, it doubles.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)
@@ -96,6 +97,8 @@ class Flow(nn.Module):
         if ids.min() < 0 or ids.max() >= SPEECH_TOKENS:
             raise ModelRequestError(f"speech tokens are from 0 to {SPEECH_TOKENS - 1}")
         rows = bucket(total) if self.padded else total
+        if not self.padded:
+            seen("flow", rows)
         self.encoder.reserve(rows)
         count = mx.array([[[total]]]) if self.padded else None
         mu: mx.array = self._encoded(mx.array(np.pad(ids, (0, rows - total))[None]), count)

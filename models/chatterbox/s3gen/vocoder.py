@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +27,7 @@ from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
 from models.layers.stft import Stft
 from models.layers.valid import Valid
+from models.traces import seen, traced
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
 SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) before the last convolution
@@ -57,7 +57,7 @@ class Spoken:
     turns: mx.array
 
 
-@cache
+@traced
 def _snake(masked: bool):  # type: ignore[no-untyped-def]
     def shifted(x: mx.array, shift: mx.array, rate: mx.array, phase: mx.array, inverse: mx.array) -> mx.array:
         return snake(x + shift, x * rate + phase, inverse)
@@ -65,12 +65,12 @@ def _snake(masked: bool):  # type: ignore[no-untyped-def]
     return mx.compile((lambda x, *terms: shifted(x, *terms[:-1]) * terms[-1]) if masked else shifted)
 
 
-@cache
+@traced
 def _sum():  # type: ignore[no-untyped-def]
     return mx.compile(lambda *terms: sum(terms[1:], terms[0]))
 
 
-@cache
+@traced
 def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
     def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
         return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
@@ -273,6 +273,7 @@ class Vocoder:
         frames = mel.shape[1]
         source, turns = (None, None) if carried is None else (carried.source, carried.turns)
         if not self._padded:
+            seen("vocoder", frames, 0 if carried is None else carried.source.shape[1])
             return Spoken(*self._run(mel, phases, noise, None, source, turns))
         more = [(0, 0), (0, bucket(frames) - frames), (0, 0)]
         count = mx.array([frames])

@@ -22,6 +22,7 @@ from models.chatterbox.t3.sampling import DRAW, Kind, Rules
 from models.chatterbox.t3.speculation import accept
 from models.contract import Cancelled, InputTooLongError, IsCancelled
 from models.timeline import Stage, Timeline
+from models.traces import seen
 
 if TYPE_CHECKING:
     from models.chatterbox.t3.drafts import Draft, Guess
@@ -235,6 +236,8 @@ class Decoder:
         embeddings = network.prompt(condition, utterance.text, rules.guided)
         batch, count, _ = embeddings.shape
         size = bucket(count, PROMPT_BUCKETS) if self._padded else count
+        if not self._padded:
+            seen("t3", batch, size)
         embeddings = mx.pad(embeddings, [(0, 0), (0, size - count), (0, 0)])
         cache = network.allocate(batch, self.room(size + 1), self.cache_bits)
         kind, knobs, words = rules.kind(config), rules.knobs(), sampling.seed_words(utterance.seed)
