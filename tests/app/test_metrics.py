@@ -87,17 +87,17 @@ def test_a_blocked_event_loop_is_seen() -> None:
     async def run() -> None:
         watching = asyncio.create_task(metrics.watch_event_loop(0.01))
         await asyncio.sleep(0.02)
-        time.sleep(0.15)  # noqa: ASYNC251 - blocking is what is measured
+        time.sleep(1.2)  # noqa: ASYNC251 - blocking is what is measured; no busy machine is so late by itself
         await asyncio.sleep(0.02)
         watching.cancel()
 
     def late() -> float:
         total = sample("tts_event_loop_lag_seconds_count")
-        return total - sample("tts_event_loop_lag_seconds_bucket", le="0.1")
+        return total - sample("tts_event_loop_lag_seconds_bucket", le="1.0")
 
     before = late()
     asyncio.run(run())
-    assert late() == before + 1
+    assert late() >= before + 1
 
 
 def test_memory_is_read_from_mlx() -> None:
