@@ -81,14 +81,16 @@ class Knee:
 
 
 def find_knee(
-    good: Callable[[float], bool], start: float, *, factor: float = 1.5, precision: float = 0.1, whole: bool = False,
+    good: Callable[[float], bool], start: float, *, factor: float = 1.5, precision: float | None = None, whole: bool = False,
     most: float = 10_000.0,
 ) -> Knee:  # fmt: skip
     """Raise a level by `factor` from `start` until it is not `good`, then halve the interval.
 
-    Ends when the interval is less than `precision` of what holds, or cannot be halved in whole numbers (`whole`).
-    A first level that is not good is lowered until one is, five times at most.
+    Ends when the interval is less than `precision` (a tenth, if None) of what holds; in whole numbers (`whole`) when it
+    cannot be halved, if not before. A first level that is not good is lowered until one is, five times at most.
     """
+    if precision is None:
+        precision = 0.0 if whole else 0.1
     holds: float | None = None
     breaks: float | None = None
     level = start
@@ -109,7 +111,7 @@ def find_knee(
             level = float(round(level))
         if holds is None or breaks is None:
             continue
-        if breaks - holds <= (1 if whole else precision * holds):
+        if breaks - holds <= max(float(whole), precision * holds):
             break
         level = float(round((holds + breaks) / 2)) if whole else (holds + breaks) / 2
     return Knee(holds, breaks)

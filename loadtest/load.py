@@ -41,7 +41,7 @@ MOST_UNDER_WAY = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send. `mode` is a key of UNITS; `requests` those of one level."""
+    """What to send. `mode` is a key of UNITS; `requests` those of one level, or, if not 0, `each` those of a client."""
 
     url: str
     mode: str
@@ -55,12 +55,13 @@ class Load:
     burst: int
     limit: float
     seed: int
+    each: int = 0
 
 
 async def run(load: Load, level: float) -> tuple[Step, list[Trace]]:
     """Put one level of load on the server."""
     rng = np.random.default_rng(load.seed)
-    due = [0.0] * load.requests
+    due = [0.0] * (load.each * int(level) or load.requests)
     if load.mode == "rate":
         due = arrivals(load.pattern, level, load.requests, rng, load.burst)
     requests = mix(due, load.surfaces, load.texts, load.models, rng)
@@ -139,7 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     modes.add_argument("--rate", type=_levels, metavar="R[,R]", help="open loop, requests a second")
     modes.add_argument("--streams", type=_counts, metavar="N[,N]", help="live streams, played in real time")
     parser.add_argument("--find-knee", action="store_true", help="raise the level from the (first) one given")
+    parser.add_argument("--precision", type=float, help="of the knee, a share of it (default 0.1; of streams: exact)")
     parser.add_argument("--requests", type=int, default=40, help="how many for each level (default 40, at most 100000)")
+    parser.add_argument("--each", type=int, default=0, metavar="N", help="so many for each client or stream instead")
     parser.add_argument("--arrivals", choices=get_args(Pattern), default="poisson", help="of an open loop")
     parser.add_argument("--burst", type=int, default=8, help="how many arrive together with --arrivals burst")
     parser.add_argument("--surface", choices=[*SURFACES, "both", "all"], default="both", help="both: http, websocket")
@@ -160,6 +163,10 @@ def _load(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[L
     if not (1 <= given.requests <= 100_000 and 0 < given.timeout <= 3600 and 1 <= given.burst <= 1_000):
         parser.error("--requests is 1 to 100000, --burst 1 to 1000, --timeout up to 3600 seconds")
     mode = next((name for name in UNITS if getattr(given, name) is not None), "clients")
+    if not 0 <= given.each <= 1_000 or (given.each and mode == "rate"):
+        parser.error("--each is 1 to 1000, of --clients or --streams")
+    if given.precision is not None and not 0 < given.precision < 1:
+        parser.error("--precision is above 0 and below 1")
     texts = LONG_TEXTS if given.long else TEXTS
     if given.texts is not None:
         try:
@@ -173,12 +180,14 @@ def _load(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[L
     load = Load(
         url=given.url.rstrip("/"), mode=mode, requests=given.requests, surfaces=surfaces[given.surface], texts=texts,
         models=tuple(given.model or (None,)), voice=given.voice, timeout=given.timeout, pattern=given.arrivals,
-        burst=given.burst, limit=given.limit, seed=given.seed,
+        burst=given.burst, limit=given.limit, seed=given.seed, each=given.each,
     )  # fmt: skip
     return load, getattr(given, mode) or [4.0]
 
 
-def _measure(load: Load, levels: Sequence[float], knee: bool) -> tuple[list[Step], list[Trace], Knee | None]:
+def _measure(
+    load: Load, levels: Sequence[float], knee: bool, precision: float | None
+) -> tuple[list[Step], list[Trace], Knee | None]:
     steps: list[Step] = []
     last: list[Trace] = []
 
@@ -187,7 +196,10 @@ def _measure(load: Load, levels: Sequence[float], knee: bool) -> tuple[list[Step
         done, last = asyncio.run(run(load, level))
         steps.append(done)
         share = "no stream of several sentences" if done.all.continuity is None else f"{done.all.continuity:.1%}"
-        print(f"{level:g} {done.unit}: continuity {share}, {done.seconds:.1f} s", file=sys.stderr)
+        # A long search that is stopped has said what it found.
+        first = "".join(f", p{p} {1e3 * seconds:.0f} ms" for p, seconds in done.all.first.items())
+        served = f"{done.all.served} of {done.requests} served"
+        print(f"{level:g} {done.unit}: continuity {share}, {served}{first}, {done.seconds:.1f} s", file=sys.stderr)
         return done.good
 
     if not knee:
@@ -195,7 +207,7 @@ def _measure(load: Load, levels: Sequence[float], knee: bool) -> tuple[list[Step
             measure(level)
         return steps, last, None
     most = 1_000.0 if load.mode != "rate" else 10_000.0
-    found = find_knee(measure, levels[0], whole=load.mode != "rate", most=most)
+    found = find_knee(measure, levels[0], precision=precision, whole=load.mode != "rate", most=most)
     return sorted(steps, key=lambda each: each.level), last, found
 
 
@@ -241,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, httpx.HTTPError) as error:
         print(f"load: no ready server at {load.url}: {error}", file=sys.stderr)
         return 1
-    steps, traces, knee = _measure(load, levels, given.find_knee)
+    steps, traces, knee = _measure(load, levels, given.find_knee, given.precision)
     result: dict[str, object] = {
         "setup": asdict(load),
         "machine": report.machine(),

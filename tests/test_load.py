@@ -98,6 +98,17 @@ def test_live_streams_take_as_long_as_they_sound(server, tmp_path):
     assert step["seconds"] >= step["all"]["audio"] > 2
 
 
+def test_requests_of_each_client_and_a_coarse_knee(server):
+    options = ["--clients", "2", "--each", "2", "--find-knee", "--precision", "0.9", "--surface", "websocket", "--long"]
+    done = run("--url", server, *options, "--requests", "1", "--json")
+    result = json.loads(done.stdout)
+    assert [step["requests"] for step in result["steps"]] == [2 * step["level"] for step in result["steps"]]
+    # What was found so far stands on standard error, a line a level.
+    lines = [line for line in done.stderr.splitlines() if "clients: continuity" in line]
+    assert len(lines) == len(result["steps"])
+    assert all("served, p50 " in line for line in lines)
+
+
 def test_errors_are_counted_and_fail_the_run(server):
     done = run("--url", server, "--clients", "2", "--requests", "4", "--voice", "nobody")
     assert done.returncode == 1
@@ -119,6 +130,9 @@ def test_other_machines_are_refused():
         ["--rate", "nan"],
         ["--rate", "1", "--streams", "1"],
         ["--requests", "0"],
+        ["--clients", "2", "--each", "-1"],
+        ["--rate", "1", "--each", "2"],
+        ["--streams", "2", "--find-knee", "--precision", "1"],
         ["--texts", "/nowhere"],
         ["--url", "ftp://127.0.0.1"],
     ],
@@ -282,6 +296,15 @@ def test_the_knee_is_found(capacity, start):
 @pytest.mark.parametrize("capacity", [1, 2, 7, 8, 41])
 def test_the_knee_in_whole_streams_is_exact(capacity):
     assert find_knee(lambda level: level <= capacity, 4, whole=True) == Knee(capacity, capacity + 1)
+
+
+def test_the_knee_in_whole_streams_may_be_coarse():
+    tried = []
+    knee = find_knee(lambda level: tried.append(level) or level <= 200, 64, whole=True, precision=0.1)
+    assert knee.holds <= 200 < knee.breaks <= 1.1 * knee.holds
+    assert len(tried) == 6
+    # Never less than a stream.
+    assert find_knee(lambda level: level <= 3, 1, whole=True, precision=0.1) == Knee(3, 4)
 
 
 def test_a_knee_that_is_not_there():
