@@ -81,8 +81,8 @@ class Knee:
 
 
 def find_knee(
-    good: Callable[[float], bool], start: float, *, factor: float = 1.5, precision: float | None = None, whole: bool = False,
-    most: float = 10_000.0,
+    good: Callable[[float], bool], start: float, *, factor: float = 1.5, precision: float | None = None,
+    whole: bool = False, most: float = 10_000.0,
 ) -> Knee:  # fmt: skip
     """Raise a level by `factor` from `start` until it is not `good`, then halve the interval.
 
