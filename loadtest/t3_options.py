@@ -7,7 +7,8 @@ Random weights at full size: time and memory are those of real ones, and so is t
 much it changes is not, and what a draft's guesses are worth is not either. (A draft that shares weights with the model
 agrees with it more than a random one would; `lookup` finds nothing in noise; `oracle` is always right.) The columns:
 
-    ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it
+    ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it. Where a GPU's
+                 server would step by one kernel, so does this, and the option's name has a star
     MiB          arrays that the model and one utterance's cache hold
     KL           mean divergence of the next token's distribution from float32's, both told the same tokens
     same         share of float32's likeliest tokens that are the likeliest here, told the same
@@ -33,6 +34,7 @@ from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decode import Decoder, Utterance, Voice
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
+from models.chatterbox.t3.kernels.fused import checked
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
@@ -171,7 +173,8 @@ def measure(
     elif option.draft == "oracle":
         utterance = replace(utterance, rules=replace(utterance.rules, temperature=0.0))
         draft = Oracle(network, utterance)
-    decoder = Decoder(network, cache_bits=option.cache_bits, draft=draft)
+    step = checked(network) if not option.cache_bits and draft is None else None  # as in the pipeline
+    decoder = Decoder(network, cache_bits=option.cache_bits, step=step, draft=draft)
     mib = held(network, decoder, utterance)
     steps, prefills, drafted, accepted = [], [], 0, 0
     for number in range(args.rounds + 1):  # the first compiles
@@ -186,7 +189,7 @@ def measure(
     logits = told(network, utterance, said, option.cache_bits)
     base = whole.setdefault("logits", logits)
     row: dict[str, float | str] = {
-        "option": option.name,
+        "option": option.name + " *" * (step is not None),
         "ms/token": 1e3 * statistics.median(steps),
         "prefill ms": 1e3 * statistics.median(prefills),
         "MiB": mib,
