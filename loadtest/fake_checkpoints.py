@@ -53,7 +53,7 @@ def small(variant: Variant) -> ChatterboxConfig:
     sizes: dict[str, Any] = {"hidden": 64, "layers": 2, "heads": 2, "inner": 128, "positions": 2048, "max_text": 512}
     return replace(
         official,
-        t3=replace(official.t3, **sizes, max_speech=1000, perceiver_queries=4, perceiver_heads=2, prompt_tokens=25),
+        t3=replace(official.t3, **sizes, max_speech=1024, perceiver_queries=4, perceiver_heads=2, prompt_tokens=25),
         encoder=EncoderConfig(width=64, heads=2, inner=128, layers=1, up_layers=1),
         flow=replace(official.flow, width=64, head_size=32, heads=2, blocks=1, middle=1),
         vocoder=VocoderConfig(width=64, f0_width=32, f0_layers=2),
