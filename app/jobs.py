@@ -26,8 +26,10 @@ from models.timeline import Timeline
 
 T = TypeVar("T")
 
-# After so many newcomers in a row a stream that is about to fall silent gets a turn.
+# After so many newcomers in a row a stream that is about to fall silent gets its turns.
 NEWCOMERS_IN_A_ROW = 4
+# For how many seconds it then has them before others: about a sentence, which it would get no use of by halves.
+HELD = 0.5
 # Seconds of audio left at which a stream is about to fall silent.
 URGENT = 0.25
 # When a text is needed that nobody hears, in seconds after it was asked for.
@@ -162,24 +164,36 @@ class Queues:
 
     In this order: a job of a client that has nothing yet and that has had no turn; a stream whose audio is about to run
     out, turn about with a job that began and has nothing to show yet; whatever will be needed soonest. A job that takes
-    many turns to its first item thus holds up a newcomer by one of them at most. No kind can starve another.
+    many turns to its first item thus holds up a newcomer by one of them at most, save for HELD seconds at times that
+    keep a stream from silence. No kind can starve another.
     """
 
     first: deque[Job[Any]] = field(default_factory=deque)
     later: deque[Job[Any]] = field(default_factory=deque)
     newcomers_in_a_row: int = 0
     gave_way: bool = False
+    # Which stream about to fall silent has its turns before others, and until when.
+    held: Job[Any] | None = None
+    held_until: float = 0.0
 
     def push(self, job: Job[Any]) -> None:
-        """Put `job` at the end of its queue."""
-        (self.first if job.priority is Priority.FIRST else self.later).append(job)
+        """Put `job` in its queue: at the end, but before its stream's later sentences when it is half done."""
+        if job.priority is Priority.FIRST:
+            self.first.append(job)
+        elif job.items is None:
+            self.later.append(job)
+        else:
+            self.later.appendleft(job)
 
     def pop(self, now: float) -> Job[Any] | None:
         """Take whose turn it is at `now`."""
-        newcomer = next((job for job in self.first if job.items is None), None)
         # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
         soonest = min(self.later, key=Job.needed_at, default=None)
         urgent = soonest is not None and soonest.needed_at() - now < URGENT
+        if soonest is not None and urgent and self.held is soonest and now < self.held_until:
+            self.later.remove(soonest)
+            return soonest
+        newcomer = next((job for job in self.first if job.items is None), None)
         if newcomer is not None and not (urgent and self.newcomers_in_a_row >= NEWCOMERS_IN_A_ROW):
             self.newcomers_in_a_row += 1
             self.first.remove(newcomer)
@@ -187,6 +201,8 @@ class Queues:
         self.newcomers_in_a_row = 0
         if soonest is not None and (not self.first or (urgent and not self.gave_way)):
             self.gave_way = True
+            if newcomer is not None:
+                self.held, self.held_until = soonest, now + HELD
             self.later.remove(soonest)
             return soonest
         self.gave_way = False

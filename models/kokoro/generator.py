@@ -11,6 +11,7 @@ sheds them as it goes, so that parts meet only in AdaIN's statistics. A GPU comp
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -232,6 +233,16 @@ class Generator(nn.Module):
 
         Source, transforms and the exponential are float32; the rest computes in x's type.
         """
+        *_, (samples,) = self.pieces(x, style, f0, noise, steps)
+        return samples
+
+    def pieces(
+        self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
+    ) -> Iterator[list[mx.array]]:
+        """What `__call__` computes, in pieces of the work: the arrays that end each. The last holds the samples alone.
+
+        Whoever evaluates each before it asks for the next may do something else in between.
+        """
         styled = self._bank(style)
         samples = None if steps is None else steps * self.source.samples_per_step
         with mx.stream(lanes()[-1]):  # beside the features, which do not need it
@@ -241,6 +252,7 @@ class Generator(nn.Module):
         frames = None if count is None else count * math.prod(self.rates) + 1
         harmonics = Valid.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
         x = Valid.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
+        yield [x, harmonics]
         valid = Valid()
         for i, (up, blocks) in enumerate(zip(self.ups, self.resblocks, strict=True)):
             last = i + 1 == len(self.ups)
@@ -248,19 +260,23 @@ class Generator(nn.Module):
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
             valid = Valid.of(count, source.shape[1])
             excitation = _join(self.noise_res[i](valid.zero(source), styled, valid))
+            yield [excitation]
             x = up(x)
             if last:
                 x = reflect_left(x)
             x = valid.zero(_add3()(x, excitation, self.noise_res[i].bias()))
-            x = valid.zero(self._merge(blocks, x, styled, 0.01 if last else 0.1, valid))
+            results = []
+            for block in blocks:
+                results.append(block(x, styled, valid))
+                yield [part.rows for part in results[-1]]
+            x = valid.zero(self._merge(blocks, results, 0.01 if last else 0.1))
         x = self.conv_post(x).astype(mx.float32)
         bins = x.shape[2] // 2
-        return self._stft.synthesise(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)
+        yield [self._stft.synthesise(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
 
     @staticmethod
-    def _merge(blocks: list[ResBlock], x: mx.array, styled: mx.array, slope: float, valid: Valid) -> mx.array:
-        """Mean of the residual blocks, with their constants, through LeakyReLU."""
-        results = [block(x, styled, valid) for block in blocks]
+    def _merge(blocks: list[ResBlock], results: list[list[_Part]], slope: float) -> mx.array:
+        """Mean of the residual blocks' results, with their constants, through LeakyReLU."""
         bias = sum((b.bias() for b in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
         merged = []
         for same in zip(*results, strict=True):

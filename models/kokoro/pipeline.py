@@ -50,6 +50,8 @@ from models.traces import seen
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 Frames = npt.NDArray[np.int64]
+# A row's number, its samples and its frames per token [T].
+Done = tuple[int, Pcm, Frames]
 T = TypeVar("T")
 
 
@@ -102,12 +104,20 @@ class KokoroSynthesizer:
         """Raise UnknownVoiceError unless `voice` is a voice of this model or a blend of them."""
         parse_blend(voice, self._packs)
 
-    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk]:
-        """One chunk: AdaIN normalises over the whole utterance, so that no part of it can be exact earlier."""
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
+        """One chunk: AdaIN normalises over the whole utterance, so that no part of it can be exact earlier.
+
+        None comes before it after every piece of the work, unless it is the first of its stream: of two who wait for
+        their first sound none gains if the later one goes between.
+        """
         row, places = self._row(Asked(request, timeline, cancelled))
-        for _, pcm, frames in self.together([row]):
-            yield _chunk(pcm, frames, places)
-            return
+        for done in self._steps([row]):
+            if done is not None:
+                _, pcm, frames = done
+                yield _chunk(pcm, frames, places)
+                return
+            if not request.first:
+                yield None
         raise Cancelled("cancelled between stages")
 
     def joins(self, request: SpeechRequest) -> Hashable | None:
@@ -163,12 +173,16 @@ class KokoroSynthesizer:
             return pcm, frames
         raise Cancelled("cancelled between stages")
 
-    def together(self, rows: Sequence[Row]) -> Iterator[tuple[int, Pcm, Frames]]:
-        """The rows' numbers, samples and frames per token, each as soon as it is there, computed together.
+    def together(self, rows: Sequence[Row]) -> Iterator[Done]:
+        """The rows, each as soon as it is there, computed together.
 
         The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
         out. On the CPU, and for products on a GPU, a row's last bits depend on what it is computed with.
         """
+        return (done for done in self._steps(rows) if done is not None)
+
+    def _steps(self, rows: Sequence[Row]) -> Iterator[Done | None]:
+        """What `together` gives; None after every piece of the work, where nothing is under way."""
         stages, timed = self._stages, Timed(rows, profile=self._profile)
         with timed.measure(Stage.VOICE):
             filled = self._filled(rows)
@@ -189,11 +203,12 @@ class KokoroSynthesizer:
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
             groups = self._groups(remaining, [int(each.sum()) for each in frames])
         for group in groups:
+            yield None
             yield from self._sound(group, rows, frames, encoded, text)
 
     def _sound(
         self, group: list[int], rows: Sequence[Row], frames: Sequence[Frames], encoded: mx.array, text: mx.array
-    ) -> Iterator[tuple[int, Pcm, Frames]]:
+    ) -> Iterator[Done | None]:
         """The rows of one group, from their alignment to samples."""
         stages, timed = self._stages, Timed([rows[at] for at in group], profile=self._profile)
         with timed.measure(Stage.PREDICTOR):
@@ -214,8 +229,19 @@ class KokoroSynthesizer:
             return
         with timed.measure(Stage.DECODER):
             noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
-            audio = np.array(stages.audio(align(text, spoken, length), f0, energy, styles, noise, count))
-        for at, pcm in zip(group, audio, strict=False):
+            pieces = stages.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
+            piece = following = next(pieces)
+        while following:
+            piece = following
+            with timed.measure(Stage.DECODER):
+                mx.async_eval(piece)
+                following = next(pieces, [])  # whose graph is built meanwhile
+                mx.eval(piece)
+            if following:
+                yield None
+                if all(rows[at].cancelled() for at in group):
+                    return
+        for at, pcm in zip(group, np.array(piece[0]), strict=False):
             yield at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at]
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
@@ -288,7 +314,8 @@ class KokoroSynthesizer:
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
         f0, energy = self._stages.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
         noise = mx.repeat(self._drawn(0, size), batch, axis=0)
-        mx.eval(self._stages.audio(mx.zeros((batch, size, width)), f0, energy, styles, noise, count))
+        for piece in self._stages.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
+            mx.eval(piece)
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:

@@ -64,7 +64,7 @@ class Stages:
         self.network = network
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self.bert, self.durations = wrap(self._bert), wrap(self._durations)
-        self.text, self.curves, self.audio = wrap(self._text), wrap(self._curves), wrap(self._audio)
+        self.text, self.curves, self._whole = wrap(self._text), wrap(self._curves), wrap(self._audio)
 
     def _bert(self, ids: mx.array, count: mx.array | None) -> mx.array:
         """ids [B, T] -> [B, T, hidden]."""
@@ -84,7 +84,18 @@ class Stages:
         """Aligned encoding [B, F, hidden + style] -> F0 and energy [B, 2F]."""
         return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
 
-    def _audio(
+    def pieces(self, *given: Any) -> Iterator[list[mx.array]]:
+        """Decoder and generator (`_pieces`), in pieces of work that each end in arrays to evaluate; the last: samples.
+
+        A GPU, which takes some ms for all of it, computes one piece: compiled whole it is faster.
+        """
+        return self._pieces(*given) if on_cpu() else iter([[self._whole(*given)]])
+
+    def _audio(self, *given: Any) -> mx.array:
+        *_, (samples,) = self._pieces(*given)
+        return samples
+
+    def _pieces(
         self,
         text: mx.array,
         f0: mx.array,
@@ -92,12 +103,12 @@ class Stages:
         styles: mx.array,
         noise: mx.array,
         count: mx.array | None,
-    ) -> mx.array:
-        """Aligned text [B, F, hidden], curves [B, 2F] and unit or merged noise [B, F * 600] -> samples."""
+    ) -> Iterator[list[mx.array]]:
+        """Aligned text [B, F, hidden], curves [B, 2F], styles, merged noise [B, F * 600], `count` -> samples."""
         decoder = self.network.decoder
         styled = _halves(styles)[0].astype(decoder.dtype)
         x = decoder.features(text, f0, energy, styled, _valid(count, text))
-        return decoder.generator(x, styled, f0, noise, None if count is None else 2 * count[:, None])
+        yield from decoder.generator.pieces(x, styled, f0, noise, None if count is None else 2 * count[:, None])
 
 
 def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:

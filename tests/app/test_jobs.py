@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs import NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Joint, Priority, Queues
+from app.jobs import HELD, NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Joint, Priority, Queues
 from models.contract import SpeechRequest
 from models.timeline import Timeline
 
@@ -68,6 +68,43 @@ def test_sentences_of_one_stream_keep_their_order(make: Makes) -> None:
     one, two = make("one", audio=3), make("two", audio=3)
     two.timeline = one.timeline
     assert order(filled(one, two)) == ["one", "two"]
+
+
+def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: Makes) -> None:
+    one, two = make("one", audio=3), make("two", audio=3)
+    two.timeline = one.timeline
+    queues = filled(one, two)
+    job = queues.pop(NOW)
+    assert job is one
+    one.items = iter(())
+    queues.push(one)
+    assert order(queues) == ["one", "two"]
+
+
+def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_sooner(make: Makes) -> None:
+    half = make("half", audio=3, began=True)
+    assert order(filled(half, make("rich", audio=4), make("poor", audio=2), make("new"))) == [
+        "new",
+        "poor",
+        "half",
+        "rich",
+    ]
+
+
+def test_who_falls_silent_is_not_left_with_half_a_sentence(make: Makes) -> None:
+    """Its turn among newcomers lasts until it has what it needs, or for HELD seconds."""
+    queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * NEWCOMERS_IN_A_ROW)))
+    now, names = NOW, []
+    while now < NOW + 2 * HELD:
+        job = queues.pop(now)
+        assert job is not None
+        names.append(job.name)
+        if job.name == "starving":
+            job.items = iter(())
+            queues.push(job)
+            now += HELD / 4
+    assert names[:NEWCOMERS_IN_A_ROW] == [f"new{n}" for n in range(NEWCOMERS_IN_A_ROW)]
+    assert names[NEWCOMERS_IN_A_ROW:][:5] == ["starving"] * 4 + [f"new{NEWCOMERS_IN_A_ROW}"]
 
 
 def test_a_newcomer_goes_first(make: Makes) -> None:

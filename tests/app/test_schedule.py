@@ -22,6 +22,8 @@ from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
 from models.timeline import Timeline
 
+# Of the work of a sentence, what lies between two places where it can be interrupted: the longest of those there are.
+PIECE = 0.2
 # Characters, seconds of audio and of work: README's table.
 MEASURED = ((12, 1.15, 0.139), (46, 3.17, 0.235), (99, 6.78, 0.460), (187, 11.15, 0.766))
 
@@ -62,10 +64,20 @@ class Listener:
 
 
 class Thread:
-    """The model thread, and who is served by it. `again`: so many come once another has heard all."""
+    """The model thread, and who is served by it. `again`: so many come once another has heard all.
+
+    A stream's first sentence is computed in one turn, a later one gives way after every `piece` of its work.
+    """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, comes: list[float], *, again: int = 0, slower: float = 1.0, seed: int = 0
+        self,
+        loop: asyncio.AbstractEventLoop,
+        comes: list[float],
+        *,
+        again: int = 0,
+        slower: float = 1.0,
+        seed: int = 0,
+        piece: float = PIECE,
     ) -> None:
         self._loop = loop
         self._coming = sorted(comes)
@@ -73,7 +85,9 @@ class Thread:
         self._slower = slower
         self._draw = np.random.default_rng(seed)
         self._queues = Queues()
+        self._piece = piece
         self._jobs: dict[Job[Any], tuple[Listener, str]] = {}
+        self._left: dict[Job[Any], float] = {}
         self.listeners: list[Listener] = []
 
     def run(self) -> Thread:
@@ -92,8 +106,17 @@ class Thread:
                     return self
                 now = self._coming[0]
                 continue
-            listener, sentence = self._jobs.pop(job)
-            now += work(sentence) * self._slower
+            listener, sentence = self._jobs[job]
+            whole = work(sentence) * self._slower
+            left = self._left.pop(job, whole)
+            turn = left if job.priority is Priority.FIRST else min(left, whole * self._piece)
+            now += turn
+            if left - turn > 1e-9:
+                self._left[job] = left - turn
+                job.items = iter(())
+                self._queues.push(job)
+                continue
+            del self._jobs[job]
             listener.hear(now, audio(sentence))
             self._submit(listener, now)
             if listener.computed == len(listener.sentences) and self._again:
@@ -129,10 +152,12 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def live(loop: asyncio.AbstractEventLoop, streams: int, slower: float = 1.0, seed: int = 0) -> Thread:
+def live(
+    loop: asyncio.AbstractEventLoop, streams: int, slower: float = 1.0, seed: int = 0, piece: float = PIECE
+) -> Thread:
     """So many listeners, who come within five seconds, and ask again when they have heard all: 200 streams in all."""
     comes = np.random.default_rng(seed).uniform(0, 5, streams).tolist()
-    return Thread(loop, comes, again=200 - streams, slower=slower, seed=seed).run()
+    return Thread(loop, comes, again=200 - streams, slower=slower, seed=seed, piece=piece).run()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -230,8 +230,8 @@ def test_warm_up_computes_what_will_be_served(monkeypatch: pytest.MonkeyPatch) -
     """The shapes of a warm step are those of a batch that fills its buckets."""
     seen: list[tuple[int, ...]] = []
     model = singer(padded=True, batch=2)
-    audio = model._stages.audio
-    monkeypatch.setattr(model._stages, "audio", lambda text, *rest: seen.append(text.shape) or audio(text, *rest))
+    pieces = model._stages.pieces
+    monkeypatch.setattr(model._stages, "pieces", lambda text, *rest: seen.append(text.shape) or pieces(text, *rest))
     model._warm_tokens(16, 2, style_row("rms"))
     model._warm_frames(100, 2, style_row("rms"))
     list(model.together(rows_of(BATCHES["two"])))

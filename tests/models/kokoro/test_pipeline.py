@@ -202,14 +202,15 @@ def test_voices() -> None:
 def test_cancelled_between_any_two_stages(padded: bool) -> None:
     """Whenever `cancelled` turns true, Cancelled is raised there and nothing after it is computed."""
     model, asked = padded_house() if padded else house(), 0
+    whole = Timeline()
 
     def count() -> bool:
         nonlocal asked
         asked += 1
         return False
 
-    list(model.stream(HELLO, Timeline(), count))
-    assert asked >= 2
+    list(model.stream(HELLO, whole, count))
+    assert asked >= 10
     for turn in range(1, asked + 1):
         left, timeline = turn, Timeline()
 
@@ -221,8 +222,36 @@ def test_cancelled_between_any_two_stages(padded: bool) -> None:
 
         with pytest.raises(Cancelled):
             list(model.stream(HELLO, timeline, cancelled))
-        assert Stage.DECODER not in timeline.stages
+        assert len(timeline.spans) < len(whole.spans)
     assert len(speak(HELLO, model).pcm) > 0
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_sentences_that_take_turns_sound_as_if_alone(padded: bool) -> None:
+    """A later sentence gives way after every piece of its work; what is computed in between changes no sample."""
+    model = padded_house() if padded else house()
+    requests = [replace(HELLO, phonemes=phonemes(count), first=False) for count in (9, 40, 90)]
+    alone = [speak(replace(request, first=True), model).pcm for request in requests]
+    under_way = {at: model.stream(request, Timeline(), never) for at, request in enumerate(requests)}
+    found: dict[int, AudioChunk] = {}
+    turns = 0
+    while under_way:
+        for at, items in list(under_way.items()):
+            turns += 1
+            if (item := next(items)) is not None:
+                found[at] = item
+                del under_way[at]
+    assert turns >= 10 * len(requests)
+    for at, pcm in enumerate(alone):
+        assert found[at].pcm.tobytes() == pcm.tobytes()
+
+
+def test_a_sentence_that_is_dropped_half_done_leaves_nothing() -> None:
+    items = house().stream(replace(HELLO, first=False), Timeline(), never)
+    assert [next(items) for _ in range(4)] == [None] * 4
+    items.close()  # type: ignore[attr-defined]
+    with pytest.raises(StopIteration):
+        next(items)
 
 
 def test_stages_are_timed_when_profiling() -> None:
