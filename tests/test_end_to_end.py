@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 import time
 
 import httpx
@@ -101,6 +102,33 @@ def test_seed_repeats_the_audio_bit_for_bit(server):
     first, second = (speak(server, SENTENCES[1], seed=7).content for _ in range(2))
     assert first == second
     assert speak(server, SENTENCES[1], seed=8).content != first
+
+
+def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
+    """Who has heard nothing yet goes between the pieces of a long sentence, which sounds the same as undisturbed."""
+    long = " and ".join(["the old baker lays out bread on the boards behind the window"] * 4)
+    body = {"input": f"Yes. {long}.", "response_format": "pcm", "seed": 3}
+    undisturbed = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60).content
+    came: list[tuple[float, bytes]] = []
+
+    def listen() -> None:
+        with httpx.stream("POST", f"{server}/v1/audio/speech", json=body, timeout=60) as reply:
+            for chunk in reply.iter_raw():
+                came.append((time.perf_counter(), chunk))
+                began.set()
+
+    began = threading.Event()
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert began.wait(60)
+    speak(server, "Hello.")
+    answered = time.perf_counter()
+    listener.join(60)
+    whole = b"".join(chunk for _, chunk in came)
+    early = b"".join(chunk for at, chunk in came if at < answered)
+    assert whole == undisturbed
+    # The first sentence is about a second of sound, the second more than ten.
+    assert len(early) < len(whole) / 4
 
 
 def test_speed_changes_the_length(server):
