@@ -21,6 +21,7 @@ from app import __version__, logs, metrics, tracing
 from app.api import (
     auth,
     deepgram,
+    direct,
     elevenlabs,
     elevenlabs_socket,
     libretranslate,
@@ -36,6 +37,7 @@ from app.api import (
 )
 from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
+from app.api.wire import SpeechBody
 from app.audio import watermark
 from app.config import Settings, SettingsError, is_loopback
 from app.errors import UnknownModelError
@@ -112,6 +114,10 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
         redoc_url=None,
     )
     respond.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes}, _guards(settings))
+    # Innermost: whatever stands before every path stands before this, too.
+    app.user_middleware.append(
+        Middleware(direct.Direct, path=openai.PATH, body=SpeechBody, answer=openai.SpeechResponse)
+    )
     app.include_router(openai.router)
     app.include_router(voices.router)
     app.include_router(websocket.router)

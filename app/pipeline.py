@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +20,7 @@ from app.interpreting import Interpreter
 from app.jobs import CancelToken, Priority
 from app.jobs import Utterance as Spoken
 from app.sentences import TranslationOptions
+from app.text.beside import FrontEnd
 from app.text.errors import (
     MarkupError,
     NothingToSpeakError,
@@ -148,7 +148,7 @@ class SpeechStream:
     def __init__(
         self,
         worker: ModelWorker,
-        g2p: ThreadPoolExecutor,
+        g2p: FrontEnd,
         speaker: Speaker,
         timeline: Timeline,
         labels: metrics.Labels,
@@ -274,8 +274,8 @@ class SpeechStream:
                 source = None
 
     async def _plan(self, passage: Passage) -> None:
-        loop = asyncio.get_running_loop()
         speaker = self.speaker
+        brief = len(passage.text) <= speaker.planner.brief_characters
         segments: Iterator[Utterance | Pause] | None = None
 
         def step() -> Utterance | Pause | None:
@@ -290,7 +290,7 @@ class SpeechStream:
 
         while True:
             await self._room.acquire()
-            segment = await loop.run_in_executor(self._g2p, step)
+            segment = await self._g2p.run(step, brief=brief)
             if segment is None:
                 self._room.release()
                 return
@@ -299,6 +299,8 @@ class SpeechStream:
             else:
                 self._put(self._submit(segment, passage))
                 passage = replace(passage, source=None)
+                # The model's thread goes first: what is planned from here on is not waited for.
+                await asyncio.sleep(0)
 
     def _put(self, planned: _Sentence | Pause) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -18,6 +17,7 @@ from app.interpreting import Interpreter
 from app.library import Catalogue, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.sentences import TranslationOptions
+from app.text.beside import FrontEnd
 from app.text.languages import normalize_language, primary_language
 from app.text.plan import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.reading import Reader
@@ -72,8 +72,7 @@ class SpeechService:
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
-        # One thread: espeak is not thread-safe, and a sentence takes a millisecond.
-        self._g2p = ThreadPoolExecutor(1, thread_name_prefix="g2p")
+        self._g2p = FrontEnd()
         self._slots = 0
         self._draining = asyncio.Event()
         self._aborted = asyncio.Event()
@@ -84,7 +83,7 @@ class SpeechService:
         """Load the lexicons of `language`; `front_end` says how that went."""
         try:
             phonemizer = await self._phonemizer(language)
-            await asyncio.get_running_loop().run_in_executor(self._g2p, phonemizer.warm)
+            await self._g2p.run(phonemizer.warm)
         except Exception:  # whatever it is, /readyz must say so rather than wait for ever
             log.exception("text in %s cannot be phonemized", language)
             self.front_end = "failed"
@@ -93,7 +92,7 @@ class SpeechService:
 
     def close(self) -> None:
         """End the threads besides the model's."""
-        self._g2p.shutdown(wait=False, cancel_futures=True)
+        self._g2p.close()
         self.voices.close()
         self.watermark.close()
 
@@ -273,7 +272,7 @@ class SpeechService:
             made = made_phonemizer(language)
             if made is not None:
                 return made
-            return await asyncio.get_running_loop().run_in_executor(self._g2p, get_phonemizer, language)
+            return await self._g2p.run(lambda: get_phonemizer(language))
 
     def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:
         """Open a stream; call on the event loop. It takes no slot: requests and sockets do."""

@@ -25,8 +25,39 @@ class SocketClosedError(Exception):
 
 
 async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError once `aborted`."""
-    await _unless(work, _disconnected(receive), aborted, ClientGoneError)
+    """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError once `aborted`.
+
+    It begins at once and in the caller's task: a task of its own would wait for its turn.
+    """
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("until_gone runs in a task")
+    before = task.cancelling()
+    over, interrupted = False, False
+
+    def interrupt(_: asyncio.Task[Any]) -> None:
+        nonlocal interrupted
+        # Once the last byte is written, uvicorn says that the client is gone.
+        if not over and not interrupted:
+            interrupted = True
+            task.cancel()
+
+    gone, stopping = asyncio.create_task(_disconnected(receive)), asyncio.create_task(aborted)
+    for each in (gone, stopping):
+        each.add_done_callback(interrupt)
+    try:
+        await work
+    except asyncio.CancelledError:
+        # As asyncio.timeout does: somebody else may have cancelled the task, too.
+        if interrupted and task.cancelling() <= before + 1:
+            raise ClientGoneError if gone.done() else DrainingError("The server is shutting down.") from None
+        raise
+    finally:
+        over = True
+        if interrupted:
+            task.uncancel()
+        for each in (gone, stopping):
+            each.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -81,7 +112,14 @@ class Inbox:
 
     async def frame(self) -> str | bytes:
         """The next frame. Raises SocketClosedError after the last."""
-        message = await self._messages.get()
+        return self._read(await self._messages.get())
+
+    def waiting(self) -> str | bytes | None:
+        """The next frame if it is there already. Raises SocketClosedError after the last."""
+        return None if self._messages.empty() else self._read(self._messages.get_nowait())
+
+    @staticmethod
+    def _read(message: Message) -> str | bytes:
         if message["type"] == "websocket.disconnect":
             raise SocketClosedError
         text: str | None = message.get("text")

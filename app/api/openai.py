@@ -45,7 +45,10 @@ log = logging.getLogger(__name__)
 router = APIRouter()
 
 
-@router.post("/v1/audio/speech", response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
+PATH = "/v1/audio/speech"
+
+
+@router.post(PATH, response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)
@@ -205,12 +208,17 @@ class SpeechResponse(Response):
             else:
                 await reply.streamed(first, chunks)
             outcome = "ok"
+            # What was written leaves when this task pauses; its client need not wait for the books.
+            await asyncio.sleep(0)
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self._app.settings.stall_seconds)
         except Exception as error:
             outcome = "failed"
             if not self._started:
-                raise
+                if not isinstance(error, ServiceError):
+                    raise
+                await self._refusal(error)(scope, receive, send)
+                return
             # Returning without the last message makes the server break the connection.
             log.error("a reply broke off after %.2f s of audio: %s", self._timeline.audio_seconds, error)
         finally:

@@ -54,12 +54,9 @@ class Reply:
         encoder = self._encoder(only.pcm.size)
         data = await self._encode(encoder, only, last=True)
         self._stream.delivered(only)
-        if self._shape.sse:
-            await self._start(None)
-            await self._body(self._delta(data) + self._sse_done(), more=False)
-        else:
-            await self._start(len(data))
-            await self._body(data, more=False)
+        sent = self._delta(data) + self._sse_done() if self._shape.sse else data
+        # One wait for both: setting a timer twice takes longer than they do.
+        await self._patiently(self._at_once(None if self._shape.sse else len(data), sent))
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
         """Send each piece as it comes. Raises what stopped it, after telling a client that can be told."""
@@ -98,6 +95,9 @@ class Reply:
         return self._delta(data) if data and self._shape.sse else data
 
     async def _start(self, length: int | None) -> None:
+        await self._patiently(self._head(length))
+
+    async def _head(self, length: int | None) -> None:
         usual = "text/event-stream" if self._shape.sse else self._media_type
         media_type = self.media_type or usual
         headers = {
@@ -112,11 +112,15 @@ class Reply:
             headers["content-length"] = str(length)
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
         self.started = True
-        await self._patiently(self._send({"type": "http.response.start", "status": 200, "headers": raw}))
+        await self._send({"type": "http.response.start", "status": 200, "headers": raw})
 
     @property
     def _media_type(self) -> str:
         return INFO["wav" if self._shape.container == "wav" else self._shape.format].media_type
+
+    async def _at_once(self, length: int | None, data: bytes) -> None:
+        await self._head(length)
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def _body(self, data: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": data, "more_body": more}

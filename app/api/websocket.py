@@ -150,9 +150,12 @@ class Connection:
                 if aborted.done():
                     await self._carry_out(self._session.fail(DrainingError("The server is shutting down.")))
                 elif receiving.done():
-                    frame = receiving.result()
-                    self._active_at = time.monotonic()
-                    await self._carry_out(self._hear(frame, self._active_at))
+                    frame: str | bytes | None = receiving.result()
+                    while frame is not None:
+                        self._active_at = time.monotonic()
+                        await self._carry_out(self._hear(frame, self._active_at))
+                        # A text and its flush often come together: the second need not go round.
+                        frame = self._inbox.waiting()
                     receiving = asyncio.create_task(self._inbox.frame())
                 elif draining is not None and draining.done():
                     draining = None
@@ -277,6 +280,8 @@ class Connection:
                 stream.delivered(chunk, sent=bool(data))
                 self._note_queued(chunk.duration)
                 await self._send_audio(data)
+                # What was written leaves when this task pauses; its client need not wait for the books.
+                await asyncio.sleep(0)
             await self._send_audio(await self._encode(encoder, stream.timeline, None))
             outcome = "ok"
             stream.timeline.finish()

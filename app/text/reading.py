@@ -16,6 +16,9 @@ from app.text.split import paragraphs, sentences, shorten
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
 
+# Characters of a text that is cut into sentences in a fraction of a millisecond.
+BRIEF_TO_READ: Final = 500
+
 NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 
 Speak = Callable[[int, int], Iterator[Utterance]]
@@ -61,6 +64,11 @@ class Reader:
 
     def __init__(self, language: str) -> None:
         self._language = language
+
+    @property
+    def brief_characters(self) -> int:
+        """As `Planner.brief_characters`."""
+        return BRIEF_TO_READ
 
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """As `Planner.segments`; `symbols` are phonemes, and not looked at."""
