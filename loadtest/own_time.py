@@ -155,6 +155,8 @@ def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
                 if event.opcode is Opcode.BINARY:
                     seconds = seconds or time.perf_counter() - start
                     continue
+                if event.opcode is not Opcode.TEXT:  # a ping, which the protocol has answered
+                    continue
                 done = json.loads(bytes(event.data))
                 if done["type"] == "error":
                     raise RuntimeError(str(done["error"]))

@@ -7,11 +7,14 @@ import math
 import socket
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pytest
+from websockets.sync.server import ServerConnection
+from websockets.sync.server import serve as websocket_server
 
 from loadtest import load, own_time, plot, report
 from loadtest.arrivals import LONG_TEXTS, TEXTS, Knee, arrivals, find_knee, mix
@@ -69,6 +72,29 @@ def test_the_server_s_own_time_is_told_apart(server, capsys):
         own = dict(part.split() for part in stages.strip().split(", "))
         assert set(own) == {"queue", "g2p", "audio_encode", "elsewhere"}
         assert all(float(milliseconds) > 0 for milliseconds in own.values())
+
+
+def test_own_time_outlasts_a_ping():
+    def answer(socket: ServerConnection) -> None:
+        for message in socket:
+            kind = json.loads(message)["type"]
+            if kind == "flush":
+                socket.ping()
+                socket.send(b"\0\0" * 240)
+                socket.send(json.dumps({"type": "done", "first_audio": 0.002, "stages": {"decoder": 0.001}}))
+            elif kind == "start":
+                socket.send(json.dumps({"type": "ready"}))
+
+    with websocket_server(answer, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            host, port = server.socket.getsockname()
+            waits = own_time.over_websocket(f"http://{host}:{port}", {"input": "Hello."}, 2)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert waits.server == [0.002, 0.002]
 
 
 def test_own_time_says_what_was_refused(server, capsys):
