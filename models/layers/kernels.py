@@ -6,11 +6,16 @@ what the tests compare with. Kernels are built by MLX at run time, once per temp
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from models.backend import mx, on_cpu
 
+logger = logging.getLogger(__name__)
+
+MOST_APART = 0.1  # relative, of bfloat16: its own error is 0.02 at most, a mistake's about 1
 UNITS = 16  # hidden units a block of the recurrence owns: 64 rows of weights, held in registers
 
 
@@ -18,6 +23,22 @@ UNITS = 16  # hidden units a block of the recurrence owns: 64 rows of weights, h
 def available() -> bool:
     """True where these kernels run: MLX on an NVIDIA GPU."""
     return not on_cpu() and bool(mx.cuda.is_available())
+
+
+def agree(name: str, differences: Callable[[], Sequence[float]]) -> bool:
+    """Whether kernels build here and are as close to plain operations as bfloat16 is; where not, a warning names them.
+
+    `differences` runs them and gives relative differences. Raises what it raises but for RuntimeError, MLX's own.
+    """
+    try:
+        apart = differences()
+    except RuntimeError as error:
+        logger.warning("%s cannot be built here, plain operations are used: %s", name, error)
+        return False
+    if all(each <= MOST_APART for each in apart):  # not of a NaN
+        return True
+    logger.warning("%s differ from plain operations by %s here, these are used", name, apart)
+    return False
 
 
 _LSTM = r"""

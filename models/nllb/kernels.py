@@ -16,7 +16,7 @@ from typing import Any
 
 from mlx import nn
 
-from models.backend import mx, on_cpu
+from models.backend import mx
 from models.layers.projection import Projection
 from models.nllb import cuda
 
@@ -32,12 +32,6 @@ _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there w
 
 
 Whole = tuple[mx.array, mx.array, mx.array]  # weight, scales, offsets: see `projection.triple`
-
-
-@cache
-def available() -> bool:
-    """True where these kernels run: MLX on an NVIDIA GPU."""
-    return not on_cpu() and bool(mx.cuda.is_available())
 
 
 def fits(width: int, heads: int, inner: int) -> bool:

@@ -13,6 +13,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers import octet
+from models.layers.kernels import available
 from models.layers.position import sinusoids
 from models.layers.projection import Projection
 from models.nllb import kernels
@@ -209,7 +210,7 @@ class Nllb(nn.Module):
         self._positions = mx.array(positions)
         self.bits = 0
         sides = (config.decoder_attention_heads, config.decoder_ffn_dim), (config.encoder_attention_heads, 64)
-        self.fused = kernels.available() and all(kernels.fits(config.d_model, *side) for side in sides)
+        self.fused = available() and all(kernels.fits(config.d_model, *side) for side in sides)
 
     @property
     def dtype(self) -> mx.Dtype:

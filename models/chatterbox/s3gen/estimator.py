@@ -180,12 +180,11 @@ class Stage(nn.Module):
         streams: Sequence[mx.Stream],
         starts: Sequence[tuple[mx.array, mx.array]] | None = None,
     ) -> Pieces:
-        fused = self.fused if bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1]) else None
-        if fused is not None and bias is not None and fused.resnet:
-            return [kernels.run(fused, xs[0], shift, bias)]
+        if self.fused is not None and bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1]):
+            if self.fused.resnet:
+                return [kernels.run(self.fused, xs[0], shift, bias)]
+            return [kernels.attend(self.fused, self.resnet(xs, shift, streams, starts)[0], bias)]
         xs = self.resnet(xs, shift, streams, starts)
-        if fused is not None and bias is not None:
-            return [kernels.attend(fused, xs[0], bias)]
         for block in self.blocks:
             xs = block(xs, bias, streams)
         return xs
@@ -249,10 +248,12 @@ class Estimator(nn.Module):
         def plain(x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
             return stage([x], shift, mask, [mx.default_stream(mx.default_device())])[0]
 
-        if kernels.checked(kernels.prepare(stage.resnet, stage.blocks), plain, self.width):
+        first = kernels.prepare(stage.resnet, stage.blocks)
+        if kernels.checked(first, plain, self.width):
+            stage.fused = first
             # The first resnet block's input is no multiple of a tensor core's.
             self.down.fused = kernels.prepare(None, self.down.blocks)
-            for each in (*self.middle, self.up):
+            for each in (*self.middle[1:], self.up):
                 each.fused = kernels.prepare(each.resnet, each.blocks)
 
     def times(self, starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32] | None = None) -> mx.array:

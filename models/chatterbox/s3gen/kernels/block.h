@@ -4,8 +4,8 @@
 // [16 * TILES, stride]. `mask` [frames] is added to the logits.
 template <int TILES>
 INLINE void attend(
-    const At &at, const Ring &wide_ring, const ushort *queries, const ushort *keys, const ushort *values, const ushort *mask, const int frames,
-    ushort *out, const int stride
+    const At &at, const Ring &wide_ring, const ushort *queries, const ushort *keys, const ushort *values,
+    const ushort *mask, const int frames, ushort *out, const int stride
 ) {
   uint4 q[TILES][2][2];
   float sums[TILES][8][4] = {}, most[TILES][2], total[TILES][2] = {};

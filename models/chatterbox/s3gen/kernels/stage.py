@@ -10,7 +10,6 @@ Matrices are kept as `pieces`, in the order in which the kernels read them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import mx
+from models.layers import kernels as shared
 
 if TYPE_CHECKING:
     from models.chatterbox.s3gen.estimator import ResnetBlock, TransformerBlock
-
-logger = logging.getLogger(__name__)
 
 HEAD = 64
 THREADS = 256
@@ -35,7 +33,6 @@ _STAGE_BYTES = 8 * 8 * 32 * 16  # of weights underway: three in a product, of ke
 _MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
-_MOST_APART = 0.1  # bfloat16's own error is a tenth of it, a mistake's ten times it
 
 Blocks = Sequence["TransformerBlock"]
 Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
@@ -99,7 +96,7 @@ def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
 
 def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """Whether such stages can run here: MLX on an NVIDIA GPU. One too old (before Ampere) does not build them."""
-    return not on_cpu() and bool(mx.cuda.is_available()) and fits(sizes, size, dtype)
+    return shared.available() and fits(sizes, size, dtype)
 
 
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
@@ -276,12 +273,4 @@ def difference(stage: Prepared, plain: Plain, inputs: int, frames: int) -> float
 
 def checked(stage: Prepared, plain: Plain, inputs: int) -> bool:
     """Whether the kernels build here and agree with `plain` on rows [.., inputs]; where not, a warning says so."""
-    try:
-        apart = [difference(stage, plain, inputs, frames) for frames in _CHECKED]
-    except RuntimeError as error:
-        logger.warning("the flow's kernels cannot be built here, plain operations are used: %s", error)
-        return False
-    if all(each <= _MOST_APART for each in apart):  # not of a NaN
-        return True
-    logger.warning("the flow's kernels differ from plain operations by %s here, these are used", apart)
-    return False
+    return shared.agree("the flow's kernels", lambda: [difference(stage, plain, inputs, frames) for frames in _CHECKED])

@@ -16,7 +16,6 @@ slice of a cache that was taken earlier sees rows appear behind the place up to 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import fields
@@ -25,18 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import mx
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-
-logger = logging.getLogger(__name__)
+from models.layers.kernels import agree, available
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 
-_MOST_APART = 0.1  # bfloat16's own error at full size is 0.02, a mistake's is 1
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
@@ -50,7 +47,7 @@ _BOUNDS = """
 @cache
 def processors() -> int:
     """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
-    if on_cpu() or not mx.cuda.is_available():
+    if not available():
         return 0
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -137,15 +134,9 @@ def checked(network: T3, positions: int = 8192) -> FusedStep | None:
     if not FusedStep.available(network):
         return None
     step = FusedStep(network, positions)
-    try:
-        apart = [difference(step, network, rows) for rows in ((1, 2) if network.config.guided else (1,))]
-    except RuntimeError as error:
-        logger.warning("T3's fused step cannot be built here, plain steps are used: %s", error)
-        return None
-    if all(each <= _MOST_APART for each in apart):  # not of a NaN
-        return step
-    logger.warning("T3's fused step differs from the plain one by %s here, plain steps are used", apart)
-    return None
+    rows = (1, 2) if network.config.guided else (1,)
+    agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
+    return step if agreed else None
 
 
 def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
