@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from models.backend import mx
@@ -40,11 +41,12 @@ def model(shortlist: int) -> NllbTranslator:
     return NllbTranslator(config, network, NllbTokenizer(str(FOLDER / "tokenizer.json"), config), shortlist=shortlist)
 
 
-def translate(translator: NllbTranslator, texts: list[str], target: str) -> list[str]:
-    """Each text's translation."""
+def translate(translator: NllbTranslator, texts: Sequence[str], target: str, **options: int) -> list[str]:
+    """Each English text's translation into `target`; `options` as TranslationRequest has them."""
     made = [""] * len(texts)
     for start in range(0, len(texts), translator.max_batch):
-        batch = [TranslationRequest(text, "eng_Latn", target) for text in texts[start : start + translator.max_batch]]
+        some = texts[start : start + translator.max_batch]
+        batch = [TranslationRequest(text, "eng_Latn", target, **options) for text in some]
         for one in translator.translate(batch, Timeline(), lambda: False):
             if one is not None:
                 made[start + one.index] = one.best.text

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
+from loadtest.shortlist import CODES, FOLDER, SENTENCES, translate
 from models.contract import ModelSpec, OutsideCoverageError, TranslationRequest, UnknownLanguageError
 from models.nllb.pipeline import NllbTranslator, load
-from models.timeline import Timeline
 
-FOLDER = Path(__file__).parents[3] / "models/phrasebook"
-SAMPLE = Path(__file__).parent / "phrasebook_held_out.json"
-CODES = {"es": "spa_Latn", "fr": "fra_Latn", "de": "deu_Latn"}
 FILES = {
     "config": "config.json",
     "weights": "model.safetensors",
@@ -29,21 +24,9 @@ def model() -> NllbTranslator:
     return load(ModelSpec("phrasebook", "nllb", {role: str(FOLDER / name) for role, name in FILES.items()}))
 
 
-def translate(model: NllbTranslator, texts: Sequence[str], target: str, **options: int) -> list[str]:
-    made: dict[int, str] = {}
-    for start in range(0, len(texts), model.max_batch):
-        batch = [
-            TranslationRequest(text, "eng_Latn", target, **options) for text in texts[start : start + model.max_batch]
-        ]
-        for one in model.translate(batch, Timeline(), lambda: False):
-            if one is not None:
-                made[start + one.index] = one.best.text
-    return [made[index] for index in range(len(texts))]
-
-
 @pytest.mark.parametrize("language", CODES)
 def test_held_out_sentences_come_out_exactly_right(model: NllbTranslator, language: str) -> None:
-    pairs = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    pairs = json.loads(SENTENCES.read_text(encoding="utf-8"))
     assert len({pair["en"] for pair in pairs}) == len(pairs) >= 150
     made = translate(model, [pair["en"] for pair in pairs], CODES[language])
     right = sum(text == pair[language] for text, pair in zip(made, pairs, strict=True))
