@@ -2,7 +2,7 @@
 
 Wang et al. 2023, "CAM++: A Fast and Efficient Network for Speaker Verification Using Context-Aware Masking",
 arXiv:2303.00332; numbers from chatterbox 0.1.7 models/s3gen/xvector.py. Batch normalisation after a product is folded
-into it by `weights`; where it comes before, its scale and shift are arrays of this network.
+into it by `weights`; where it comes before, or roundings would show, its scale and shift are arrays of this network.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Head(nn.Module):
 
 
 class Affine(nn.Module):
-    """relu(scale * x + shift), each [C]: batch normalisation that nothing precedes."""
+    """relu(scale * x + shift), each [C]: batch normalisation that is not folded into a product."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -93,13 +93,16 @@ class Dense(nn.Module):
         super().__init__()
         width = config.bottleneck * config.growth
         self.before = Affine(inputs)
-        self.reduce = Linear(inputs, width)
+        self.reduce = mx.zeros((width, inputs))
+        # Not folded into `reduce`: what rounds its weights is the same in every frame, so that means over time keep it,
+        # and gates amplify it.
+        self.after = Affine(width)
         self.local = Conv1d(width, config.growth, 3, padding=dilation, dilation=dilation, bias=False)
         self.context = Linear(width, width // 2)
         self.gate = Linear(width // 2, config.growth)
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = _relu(self.reduce(self.before(x)))
+        x = self.after(self.before(x) @ self.reduce.T)
         context = mx.mean(x, axis=1, keepdims=True) + segment_means(x)
         mask = mx.sigmoid(self.gate(_relu(self.context(context))))
         return self.local(x) * mx.repeat(mask, _SEGMENT, axis=1)[:, : x.shape[1]]

@@ -153,7 +153,7 @@ def _shift(variance: mx.array, weight: mx.array | None, mean: mx.array, bias: mx
 
 
 def _affine(ours: str, name: str, width: int) -> Entries:
-    """Batch normalisation before a product."""
+    """Batch normalisation that is not folded into a product."""
     parts = _statistics(name, width)
     yield f"{ours}.scale", Source(dict(list(parts.items())[:2]), _scale)
     yield f"{ours}.shift", Source(parts, _shift)
@@ -208,9 +208,8 @@ def _speaker(config: SpeakerConfig) -> Entries:
             ours, name = f"blocks.{b}.{k}", f"block{b + 1}.tdnnd{k + 1}"
             full, cam = f"xvector.{name}", f"xvector.{name}.cam_layer"
             yield from _affine(f"{ours}.before", norm(f"{name}.nonlinear1"), width)
-            yield from _folded(
-                f"{ours}.reduce", f"{full}.linear1", (inner, width, 1), norm(f"{name}.nonlinear2"), _flat
-            )
+            yield f"{ours}.reduce", Source({f"{full}.linear1.weight": (inner, width, 1)}, _flat)
+            yield from _affine(f"{ours}.after", norm(f"{name}.nonlinear2"), inner)
             yield from _plain(f"{ours}.local", f"{cam}.linear_local", (config.growth, inner, 3), _turned, bias=False)
             yield from _plain(f"{ours}.context", f"{cam}.linear1", (inner // 2, inner, 1), _flat)
             yield from _plain(f"{ours}.gate", f"{cam}.linear2", (config.growth, inner // 2, 1), _flat)

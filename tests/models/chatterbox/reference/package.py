@@ -42,6 +42,7 @@ def voice_mel(pcm: np.ndarray) -> np.ndarray:
 
 
 def fbank(pcm: np.ndarray) -> np.ndarray:
+    """In the float type of `pcm`."""
     return extract_feature([torch.from_numpy(pcm)])[0][0].numpy()
 
 
@@ -100,6 +101,13 @@ def embed(module: CAMPPlus, pcm: np.ndarray) -> np.ndarray:
     """The speaker vector [192] of 16 kHz pcm."""
     with torch.inference_mode():
         return module.inference([torch.from_numpy(pcm)])[0].numpy()
+
+
+def embed_fbank(module: CAMPPlus, bands: np.ndarray) -> np.ndarray:
+    """The speaker vector [192] of filterbanks [T, 80], in the module's float type."""
+    kind = next(module.parameters()).dtype
+    with torch.inference_mode():
+        return module(torch.from_numpy(bands).to(kind)[None])[0].numpy()
 
 
 def tokens(module: S3Tokenizer, pcm: np.ndarray, limit: int | None = None) -> np.ndarray:
