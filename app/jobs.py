@@ -176,6 +176,10 @@ class Queues:
     held: Job[Any] | None = None
     held_until: float = 0.0
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self.first or self.later)
+
     def push(self, job: Job[Any]) -> None:
         """Put `job` in its queue: at the end, but before its stream's later sentences when it is half done."""
         if job.priority is Priority.FIRST:

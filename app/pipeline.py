@@ -49,6 +49,8 @@ AHEAD = 2
 AUDIBLE = 1e-3
 # Samples that are searched for it at once.
 AUDIBLE_PIECE = 4096
+# Seconds that the model's thread has to begin before the next sentence is planned.
+GIVE_WAY = 0.001
 # Longest single piece of silence, in seconds: a long pause is made as it is sent.
 SILENCE_PIECE = 1.0
 
@@ -108,9 +110,9 @@ class Word:
 class SpokenChunk:
     """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
 
-    `words` are those this piece finishes. A pause has no text. `audible` is the offset of the first sample that can
-    be heard, if there is one. `source` is what the client sent for the sentence, on its first piece, where that is not
-    the text that is spoken; then characters are counted in what is spoken. `last` says that it ends its sentence.
+    `words` are those this piece finishes. A pause has no text. `source` is what the client sent for the sentence, on its
+    first piece, where that is not the text that is spoken; then characters are counted in what is spoken. `last` says
+    that it ends its sentence.
     """
 
     pcm: Pcm
@@ -120,7 +122,6 @@ class SpokenChunk:
     char_start: int
     char_end: int
     words: tuple[Word, ...]
-    audible: float | None
     source: str | None = None
     last: bool = True
 
@@ -180,6 +181,7 @@ class SpeechStream:
         self._pauses = False
         self._position = 0
         self._recorded = False
+        self._unheard: SpokenChunk | None = None
         self._producer = asyncio.create_task(self._produce())
         self._chunks = self._consume()
 
@@ -216,14 +218,25 @@ class SpeechStream:
             return
         self.timeline.mark_first_audio()
         self._playback.delivered(chunk.duration)
-        if chunk.audible is not None:
-            self.timeline.mark_first_audible((self.timeline.first_audio or 0.0) + chunk.start + chunk.audible)
+        self._listen()
+        if self.timeline.first_audible is None:
+            # Once it is on its way: nobody waits for this.
+            self._unheard = chunk
+            asyncio.get_running_loop().call_soon(self._listen)
+
+    def _listen(self) -> None:
+        """Look for the first sample that can be heard in what was delivered last."""
+        chunk, self._unheard = self._unheard, None
+        if chunk is not None and (first := _first_audible(chunk.pcm)) is not None:
+            begun = self.timeline.first_audio or 0.0
+            self.timeline.mark_first_audible(begun + chunk.start + first / self._rate)
 
     def close(self, outcome: metrics.Outcome) -> None:
         """Stop everything that still works for this stream and record it. Later calls change nothing."""
         if self._recorded:
             return
         self._recorded = True
+        self._listen()
         if outcome != "ok":
             self.cancelled.cancel()
         self._producer.cancel()
@@ -299,8 +312,8 @@ class SpeechStream:
             else:
                 self._put(self._submit(segment, passage))
                 passage = replace(passage, source=None)
-                # The model's thread goes first: what is planned from here on is not waited for.
-                await asyncio.sleep(0)
+                # The model's thread goes first: what is planned from here on is not waited for, and both need Python.
+                await asyncio.sleep(GIVE_WAY)
 
     def _put(self, planned: _Sentence | Pause) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)
@@ -373,9 +386,7 @@ class SpeechStream:
     def _place(self, pcm: Pcm, text: str, char_start: int, char_end: int, words: tuple[Word, ...]) -> SpokenChunk:
         start = self._position / self._rate
         self._position += pcm.size
-        first = _first_audible(pcm) if self.timeline.first_audible is None else None
-        audible = None if first is None else first / self._rate
-        return SpokenChunk(pcm, start, pcm.size / self._rate, text, char_start, char_end, words, audible)
+        return SpokenChunk(pcm, start, pcm.size / self._rate, text, char_start, char_end, words)
 
     def _silence(self, seconds: float) -> Iterator[Pcm]:
         left = round(seconds * self._rate)

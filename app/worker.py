@@ -393,6 +393,9 @@ class ModelWorker:
                     self._note_wait(job)
                 job.items = job.begin()
             item = self._turn(job)
+            # Read without the lock: who comes meanwhile has the next turn.
+            while item is None and not (self._queues or self._stopping or job.given_up()):
+                item = self._turn(job)
         except (Cancelled, ModelRequestError, ServiceError) as error:
             self._end(job, error)
             return
@@ -452,7 +455,7 @@ class ModelWorker:
             self._advance(job, again=True)
 
     def _turn(self, job: Job[Any]) -> Any:
-        start = time.perf_counter()
+        start = self._beat = time.perf_counter()
         try:
             return next(job.items or iter(()), _END)
         finally:
@@ -471,11 +474,8 @@ class ModelWorker:
             job.unread += 1
             job.note(item)
             job.send(item)
-            if last:
-                job.parked = False
-            elif job.unread >= job.room and not job.abandoned:
-                job.parked = True
-            else:
+            job.parked = not last and job.unread >= job.room and not job.abandoned
+            if not (last or job.parked):
                 self._queues.push(job)
         if last:
             self._end(job, None)

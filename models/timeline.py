@@ -35,6 +35,9 @@ class Stage(StrEnum):
     WATERMARK = "watermark"
     AUDIO_ENCODE = "audio_encode"
 
+    # Enum's own is a Python function, and every stage of every request is looked up some times.
+    __hash__ = str.__hash__
+
 
 # Single turns of stages that a timeline keeps: a long text has hundreds of sentences, and its sums are complete anyway.
 MAX_SPANS = 256
@@ -135,6 +138,6 @@ class Timeline:
 
     def server_timing(self) -> str:
         """Render as the value of a `Server-Timing` header (milliseconds)."""
-        parts = [f"{stage.value};dur={self.stages[stage] * 1e3:.2f}" for stage in Stage if stage in self.stages]
+        parts = [f"{stage};dur={self.stages[stage] * 1e3:.2f}" for stage in Stage if stage in self.stages]
         parts.append(f"total;dur={self.total_seconds * 1e3:.2f}")
         return ", ".join(parts)

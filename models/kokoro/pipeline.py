@@ -149,8 +149,8 @@ class KokoroSynthesizer:
         request = asked.request
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
-        ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
         with asked.timeline.measure(Stage.VOICE):
+            ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
         return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
 
@@ -232,16 +232,20 @@ class KokoroSynthesizer:
             pieces = stages.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:
-            piece = following
             with timed.measure(Stage.DECODER):
+                piece = following  # the arrays of the one before are freed
                 mx.async_eval(piece)
                 following = next(pieces, [])  # whose graph is built meanwhile
                 mx.eval(piece)
             if following:
+                left = timed.left()
                 yield None
+                timed.resumed(left)
                 if all(rows[at].cancelled() for at in group):
                     return
-        for at, pcm in zip(group, np.array(piece[0]), strict=False):
+        with timed.measure(Stage.DECODER):
+            audio = np.array(piece[0])
+        for at, pcm in zip(group, audio, strict=False):
             yield at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at]
 
     def _filled(self, rows: Sequence[T]) -> list[T]:

@@ -30,7 +30,7 @@ def opened(**start: object) -> StreamSession:
 
 def chunk(text: str = "Hello.", start: float = 0.0) -> SpokenChunk:
     words = (Word("Hello", start + 0.1, start + 0.4, 0, 5),)
-    return SpokenChunk(np.zeros(12_000, np.float32), start, 0.5, text, 0, len(text), words, None)
+    return SpokenChunk(np.zeros(12_000, np.float32), start, 0.5, text, 0, len(text), words)
 
 
 def spoken(effects: list[Effect]) -> list[str]:

@@ -21,9 +21,7 @@ def chunk(
     for text, begin, end in words:
         at = TEXT.index(text)
         placed.append(Word(text, begin, end, at, at + len(text)))
-    return SpokenChunk(
-        np.zeros(0, np.float32), start, duration, TEXT[slice(*span)], *span, tuple(placed), None, last=last
-    )
+    return SpokenChunk(np.zeros(0, np.float32), start, duration, TEXT[slice(*span)], *span, tuple(placed), last=last)
 
 
 def test_words_have_their_times_and_what_is_between_them_the_rest() -> None:
@@ -64,7 +62,7 @@ def test_any_chunks_give_every_character_once_and_in_order(pieces: list, timed: 
     found, clock = [], 0.0
     for duration, marks, end, last in pieces:
         words = tuple(Word("w", second, second + 0.2, at, at + 3) for at, second in marks)
-        spoken = SpokenChunk(np.zeros(0, np.float32), clock, duration, "text", 0, end, words, None, last=last)
+        spoken = SpokenChunk(np.zeros(0, np.float32), clock, duration, "text", 0, end, words, last=last)
         alignment = aligner.push(spoken)
         if alignment.text:
             assert alignment.starts[0] >= clock

@@ -30,11 +30,11 @@ def piece(text: str, start: float = 0.0, per_word: float = 0.4, offset: int = 0,
     )
     seconds = per_word * max(1, len(found))
     silent = np.zeros(0, np.float32)
-    return SpokenChunk(silent, start, seconds, text, offset, offset + len(text), found if words else (), None)
+    return SpokenChunk(silent, start, seconds, text, offset, offset + len(text), found if words else ())
 
 
 def pause(start: float, seconds: float) -> SpokenChunk:
-    return SpokenChunk(np.zeros(0, np.float32), start, seconds, "", 0, 0, (), None)
+    return SpokenChunk(np.zeros(0, np.float32), start, seconds, "", 0, 0, ())
 
 
 def test_a_sentence_is_a_cue_from_its_first_word_to_its_last() -> None:
@@ -77,8 +77,8 @@ def test_without_word_times_lines_share_the_time() -> None:
 
 def test_a_sentence_in_several_pieces_is_one() -> None:
     whole = piece("Hello there, world.")
-    first = SpokenChunk(whole.pcm, 0.0, 0.4, whole.text, 0, 19, whole.words[:1], None)
-    second = SpokenChunk(whole.pcm, 0.4, 0.8, whole.text, 0, 19, whole.words[1:], None)
+    first = SpokenChunk(whole.pcm, 0.0, 0.4, whole.text, 0, 19, whole.words[:1])
+    second = SpokenChunk(whole.pcm, 0.4, 0.8, whole.text, 0, 19, whole.words[1:])
     assert cues([first, second]) == cues([whole])
 
 
