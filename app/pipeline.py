@@ -110,9 +110,9 @@ class Word:
 class SpokenChunk:
     """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
 
-    `words` are those this piece finishes. A pause has no text. `source` is what the client sent for the sentence, on its
-    first piece, where that is not the text that is spoken; then characters are counted in what is spoken. `last` says
-    that it ends its sentence.
+    `words` are those this piece finishes. A pause has no text. `source` is what the client sent for the sentence, on
+    its first piece, where that is not the text that is spoken; then characters are counted in what is spoken. `last`
+    says that it ends its sentence.
     """
 
     pcm: Pcm
