@@ -1,6 +1,6 @@
 // The dashboard: /metrics and the last requests, read every second and drawn.
 import { $, bytes, duration, h, svg } from "./dom.js";
-import { request, setUpKey } from "./key.js";
+import { followWithKey, request, setUpKey } from "./key.js";
 import { histograms, parse, quantile, share, since, total } from "./metrics.js";
 import { bar, inOrder, stageColor } from "./stages.js";
 import { watchState } from "./state.js";
@@ -212,5 +212,6 @@ $("pause").addEventListener("click", () => {
   $("pause").textContent = paused ? "Go on" : "Pause";
 });
 setUpKey(look);
+followWithKey($("metrics"));
 watchState($("state"));
 run();

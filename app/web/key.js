@@ -116,6 +116,18 @@ async function change() {
   if (await asking && (await request(PROBE)).ok) onChange();
 }
 
+/** Have a link's page fetched with the key, where one is wanted: a browser that follows a link sends none. */
+export function followWithKey(link) {
+  link.addEventListener("click", async (event) => {
+    if (button.hidden) return;
+    event.preventDefault();
+    declined = false;
+    const reply = await request(link.href).catch(() => null);
+    // In this tab, as the link: a new one might be blocked by now.
+    if (reply?.ok) location.assign(URL.createObjectURL(await reply.blob()));
+  });
+}
+
 /** Give the page a button for the key; `changed` is called when what was refused may be asked for again. */
 export function setUpKey(changed = () => {}) {
   onChange = changed;

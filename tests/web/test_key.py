@@ -62,6 +62,16 @@ def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
     page.keyboard.press("Enter")
 
 
+def shows_metrics(page, until, address: str) -> None:
+    # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
+    for _ in range(500):
+        if page.url.startswith(address):
+            break
+        page.wait_for_timeout(20)
+    assert page.url.startswith(address)
+    until(page, "document.body?.innerText.includes('tts_ready 1.0')")
+
+
 def stored(page) -> list[str | None]:
     return page.evaluate("[sessionStorage, localStorage].map((each) => each.getItem('nightingale-key'))")
 
@@ -219,6 +229,29 @@ def test_the_dashboard_asks_and_shows(open_guarded, until, guarded):
     body, headers = {"input": "Hello."}, {"authorization": f"Bearer {KEY}", "x-request-id": "seen-with-a-key"}
     assert httpx.post(f"{guarded}/v1/audio/speech", json=body, headers=headers, timeout=60).status_code == 200
     until(page, "document.body.textContent.includes('seen-with-a-key')")
+
+
+def test_the_dashboard_s_link_to_the_metrics_is_followed_with_the_key(open_guarded, until, guarded):
+    page = open_guarded("/dashboard")
+    until(page, ASKS)
+    page.get_by_role("button", name="Cancel").click()
+    # Whoever declined is asked again when they want it.
+    page.get_by_role("link", name="/metrics").click()
+    give(page, until)
+    shows_metrics(page, until, "blob:")
+    assert KEY not in page.url
+    page.go_back()
+    until(page, "document.querySelectorAll('#figures div').length > 4")
+    page.get_by_role("link", name="/metrics").click()
+    shows_metrics(page, until, "blob:")
+
+
+def test_without_keys_the_link_is_one(open_page, until, server):
+    page = open_page("/dashboard")
+    until(page, "document.querySelectorAll('#figures div').length > 4")
+    page.get_by_role("link", name="/metrics").click()
+    page.expected.append("404")  # of a text: it names no icon
+    shows_metrics(page, until, f"{server}/metrics")
 
 
 def test_the_description_of_the_api_is_open(open_guarded, until):
