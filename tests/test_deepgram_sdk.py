@@ -102,6 +102,21 @@ def test_the_rest_call(client, recognise, options):
     assert share_found(recognise(audio), SENTENCES[0]) >= 0.5
 
 
+@pytest.mark.parametrize(("encoding", "rates"), [("mp3", (32_000, 48_000)), ("opus", (12_000, 64_000))])
+def test_bit_rates_through_the_sdk(client, recognise, encoding, rates):
+    sizes = []
+    for bit_rate in rates:
+        audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], encoding=encoding, bit_rate=bit_rate))
+        assert share_found(recognise(audio), SENTENCES[0]) >= 0.5
+        sizes.append(len(audio))
+    assert sizes == sorted(set(sizes))
+    with pytest.raises(ApiError) as caught:
+        b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], encoding=encoding, bit_rate=999_000))
+    assert caught.value.status_code == 400
+    assert caught.value.body["err_code"] == "UNSUPPORTED_FORMAT"
+    assert "bit rate" in caught.value.body["err_msg"]
+
+
 def test_errors_reach_the_sdk_s_own(client):
     with pytest.raises(ApiError) as caught:
         b"".join(client.speak.v1.audio.generate(text="?!"))

@@ -30,7 +30,7 @@ from app.api.respond import SPEAK_PATH, error_response
 from app.api.services import Services, services
 from app.api.websocket import Connection
 from app.api.wire import SpeechBody
-from app.audio.encoders import Container, Format, choose_rate
+from app.audio.encoders import Container, Format, check_bit_rate, choose_rate
 from app.errors import EmptyInputError, InvalidRequestError, ProtocolError, ServiceError, UnsupportedFormatError
 from app.library import Catalogue
 from app.pipeline import SpeechStream
@@ -54,6 +54,8 @@ ENCODINGS: dict[str, dict[str, Format]] = {
     "flac": {"none": "flac"},
     "aac": {"none": "aac"},
 }
+_WITH_BIT_RATE = ("mp3", "opus", "aac")
+_USUAL_RATE = 24_000  # Hz: Deepgram's, and that of the models here
 
 
 class SpeakBody(BaseModel):
@@ -109,7 +111,7 @@ async def speak(request: Request, body: SpeakBody) -> Response:
         )
     except ValidationError as error:
         raise _invalid(error) from None
-    return _SpeechResponse(app, asked, "wav" if container == "wav" else "none")
+    return _SpeechResponse(app, asked, "wav" if container == "wav" else "none", _bit_rate(query, encoding))
 
 
 class _SpeechResponse(SpeechResponse):
@@ -117,9 +119,10 @@ class _SpeechResponse(SpeechResponse):
 
     text_field = "text"
 
-    def __init__(self, app: Services, body: SpeechBody, container: Container) -> None:
+    def __init__(self, app: Services, body: SpeechBody, container: Container, bit_rate: int | None) -> None:
         super().__init__(app, body, "deepgram")
         self._container: Container = container
+        self._bit_rate = bit_rate
 
     def _refusal(self, error: ServiceError) -> Response:
         return error_response(error, path=SPEAK_PATH)
@@ -130,7 +133,7 @@ class _SpeechResponse(SpeechResponse):
             "dg-char-count": str(shape.characters),
             "dg-request-id": logs.request_id.get() or "",
         }
-        return Reply(stream, send, replace(shape, container=self._container, extra=extra))
+        return Reply(stream, send, replace(shape, container=self._container, bit_rate=self._bit_rate, extra=extra))
 
 
 @router.websocket(SPEAK_PATH)
@@ -318,6 +321,23 @@ def _rate(query: QueryParams) -> int | None:
     if not re.fullmatch(r"[1-9]\d{0,5}(\.0*)?", text, re.ASCII):
         raise InvalidRequestError(f"'sample_rate' is {text[:40]!r}; it must be a number of Hz.", param="sample_rate")
     return int(float(text))
+
+
+def _bit_rate(query: QueryParams, encoding: str) -> int | None:
+    """In bit/s, of an encoding that has one to choose; None: the encoding's usual one."""
+    text = query.get("bit_rate", "")
+    if not text:
+        return None
+    if encoding not in _WITH_BIT_RATE:
+        raise UnsupportedFormatError(
+            f"{encoding} has no bit rate to choose; these have: {', '.join(_WITH_BIT_RATE)}.", param="bit_rate"
+        )
+    # The SDK has this as a floating-point number, too.
+    if not re.fullmatch(r"[1-9]\d{0,3}000(\.0*)?", text, re.ASCII):
+        message = f"'bit_rate' is {text[:40]!r}; it must be a number of bit/s, in whole thousands."
+        raise InvalidRequestError(message, param="bit_rate")
+    (name,) = ENCODINGS[encoding].values()
+    return check_bit_rate(name, _rate(query) or _USUAL_RATE, int(float(text)) // 1000)
 
 
 def _speed(query: QueryParams) -> float:

@@ -68,6 +68,8 @@ _MPEG_2_KBITS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG_25_KBITS = (8, 16, 24, 32, 40, 48, 56, 64)
 # Of Opus any in this range, in kbit/s: RFC 6716, section 2.1.1, and libopus's limit for one channel.
 _OPUS_KBITS = (6, 256)
+# Of AAC any from the first, in kbit/s, to the second, in bits a sample: what FFmpeg's encoder keeps to, within a fifth.
+_AAC_RANGE = (16, 4)
 
 # The MPEG rates are those of the three MPEG audio versions; Opus's are RFC 6716's.
 _MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
@@ -118,6 +120,11 @@ def check_bit_rate(name: Format, rate: int, kbits: int) -> int:
         if least <= kbits <= most:
             return kbits * 1000
         accepted = f"{least} to {most}"
+    elif name == "aac":
+        least, most = _AAC_RANGE[0], _AAC_RANGE[1] * rate // 1000
+        if least <= kbits <= most:
+            return kbits * 1000
+        accepted = f"{least} to {most}"
     elif name == "mp3":
         known = _MPEG_1_KBITS if rate >= 32_000 else _MPEG_2_KBITS if rate >= 16_000 else _MPEG_25_KBITS
         if kbits in known:
@@ -150,7 +157,7 @@ def make_encoder(
 
     `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. `container` "wav" puts a
     header before mu-law or A-law; other formats have theirs. `bit_rate`, in bit/s, as `check_bit_rate` returns it: MP3
-    then has it in every frame, Opus on average. Raises UnsupportedFormatError.
+    then has it in every frame, Opus and AAC on average. Raises UnsupportedFormatError.
     """
     rate = choose_rate(name, source_rate, rate)
     known = samples if rate == source_rate else None

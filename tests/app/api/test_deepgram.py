@@ -280,6 +280,28 @@ def test_the_rest_call(
     assert seconds - 0.01 <= decoded.size / rate <= seconds + 0.2
 
 
+@pytest.mark.parametrize("bit_rate", [32_000, 48_000, "64000.0"])
+def test_mp3_has_the_bit_rate_asked_for(server: Any, bit_rate: object) -> None:
+    with av.open(io.BytesIO(post(server, bit_rate=bit_rate).content), format="mp3") as container:
+        assert container.streams.audio[0].codec_context.bit_rate == float(str(bit_rate))
+
+
+@pytest.mark.parametrize("encoding", ["opus", "aac"])
+def test_a_higher_bit_rate_is_a_longer_file(server: Any, encoding: str) -> None:
+    sizes = [len(post(server, encoding=encoding, bit_rate=kbits * 1000).content) for kbits in (16, 32, 64, 96)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_refused_bit_rate_is_told_which_there_are(server: Any) -> None:
+    for query, accepted in (
+        ({"bit_rate": 50_000}, "32, 40, 48, 56"),
+        ({"bit_rate": 5_000, "encoding": "opus"}, "6 to 256"),
+        ({"bit_rate": 192_000, "encoding": "aac"}, "16 to 96"),
+        ({"bit_rate": 192_000, "encoding": "flac"}, "these have: mp3, opus, aac"),
+    ):
+        assert accepted in post(server, **query).json()["err_msg"]
+
+
 def test_without_a_container_there_are_only_samples(server: Any) -> None:
     assert post(server, encoding="linear16", container="none").content == reference(server, TWO)
     mulaw = reference(server, TWO, response_format="mulaw")
@@ -301,6 +323,13 @@ def test_without_a_container_there_are_only_samples(server: Any) -> None:
         ("Hi", {"model": "nobody"}, 400, "UNKNOWN_VOICE"),
         ("Hi", {"model": "absent"}, 503, "MODEL_NOT_INSTALLED"),
         ("Hi", {"speed": 5}, 400, "INVALID_REQUEST"),
+        ("Hi", {"bit_rate": 50_000}, 400, "UNSUPPORTED_FORMAT"),
+        ("Hi", {"bit_rate": 256_000, "sample_rate": 48_000, "encoding": "aac"}, 400, "UNSUPPORTED_FORMAT"),
+        ("Hi", {"bit_rate": 650_000, "encoding": "opus"}, 400, "UNSUPPORTED_FORMAT"),
+        ("Hi", {"bit_rate": 48_000, "encoding": "linear16"}, 400, "UNSUPPORTED_FORMAT"),
+        ("Hi", {"bit_rate": "low"}, 400, "INVALID_REQUEST"),
+        ("Hi", {"bit_rate": 500}, 400, "INVALID_REQUEST"),
+        ("Hi", {"bit_rate": -32_000}, 400, "INVALID_REQUEST"),
         ("Hi", {"callback": "http://127.0.0.1/"}, 400, "INVALID_REQUEST"),
         ("Hi", {"model": "broken"}, 500, "MODEL_FAILED"),
     ],
