@@ -12,6 +12,8 @@ from app.errors import DrainingError
 
 # Messages of a socket that are read before they are carried out.
 INBOX = 4
+# Seconds after which somebody looks whether the client is still there.
+WATCH_AFTER = 0.001
 
 _T = TypeVar("_T")
 
@@ -27,7 +29,8 @@ class SocketClosedError(Exception):
 async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
     """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError once `aborted`.
 
-    It begins at once and in the caller's task: a task of its own would wait for its turn.
+    It begins at once and in the caller's task: a task of its own would wait for its turn. Those that watch come a
+    little later, so that they are not waited for either.
     """
     task = asyncio.current_task()
     if task is None:
@@ -42,21 +45,29 @@ async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work:
             interrupted = True
             task.cancel()
 
-    gone, stopping = asyncio.create_task(_disconnected(receive)), asyncio.create_task(aborted)
-    for each in (gone, stopping):
-        each.add_done_callback(interrupt)
+    watching: list[asyncio.Task[None]] = []
+
+    def watch() -> None:
+        watching.extend((asyncio.create_task(_disconnected(receive)), asyncio.create_task(aborted)))
+        for each in watching:
+            each.add_done_callback(interrupt)
+
+    begun = asyncio.get_running_loop().call_later(WATCH_AFTER, watch)
     try:
         await work
     except asyncio.CancelledError:
         # As asyncio.timeout does: somebody else may have cancelled the task, too.
         if interrupted and task.cancelling() <= before + 1:
-            raise ClientGoneError if gone.done() else DrainingError("The server is shutting down.") from None
+            raise ClientGoneError if watching[0].done() else DrainingError("The server is shutting down.") from None
         raise
     finally:
         over = True
         if interrupted:
             task.uncancel()
-        for each in (gone, stopping):
+        begun.cancel()
+        if not watching:
+            aborted.close()
+        for each in watching:
             each.cancel()
 
 

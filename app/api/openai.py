@@ -190,6 +190,9 @@ class SpeechResponse(Response):
         outcome: metrics.Outcome = "cancelled"
         try:
             chunks = aiter(stream)
+            # While the model computes: once it has, everything is waited for.
+            shape = Shape(name, rate, self._sse, len(self._body.input), self._app.settings.stall_seconds)
+            reply = self._reply = self._make_reply(stream, send, shape)
             try:
                 first = await anext(chunks)
             except ServiceError as error:
@@ -201,8 +204,6 @@ class SpeechResponse(Response):
                 await self._send_subtitles(subtitle, stream, pieces, (scope, receive, send))
                 outcome = "ok"
                 return
-            shape = Shape(name, rate, self._sse, len(self._body.input), self._app.settings.stall_seconds)
-            reply = self._reply = self._make_reply(stream, send, shape)
             if await stream.is_whole():
                 await reply.whole(first)
             else:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from app.api.life import ClientGoneError, until_gone
+from app.api.life import WATCH_AFTER, ClientGoneError, until_gone
 from app.errors import DrainingError
+
+# Before somebody looks whether the client is there, and while somebody does.
+AFTER = (0, 4 * WATCH_AFTER)
 
 
 class Life:
@@ -45,22 +48,23 @@ def begin() -> tuple[Life, asyncio.Task[None]]:
 
 @pytest.mark.parametrize(("what", "error"), [("gone", ClientGoneError), ("aborted", DrainingError)])
 def test_work_is_cancelled_by_either(what: str, error: type[Exception]) -> None:
-    async def check() -> None:
+    async def check(after: float) -> None:
         life, task = begin()
-        await asyncio.sleep(0)
+        await asyncio.sleep(after)
         getattr(life, what).set()
         with pytest.raises(error):
             await task
         assert life.ended == "cancelled"
         assert task.cancelling() == 0
 
-    asyncio.run(check())
+    for after in AFTER:
+        asyncio.run(check(after))
 
 
 def test_work_that_is_done_is_done_though_the_client_goes_in_the_same_moment() -> None:
-    async def check() -> None:
+    async def check(after: float) -> None:
         life, task = begin()
-        await asyncio.sleep(0)
+        await asyncio.sleep(after)
         life.gone.set()
         life.free.set()
         await task
@@ -69,24 +73,27 @@ def test_work_that_is_done_is_done_though_the_client_goes_in_the_same_moment() -
         await asyncio.sleep(0)
         assert life.ended == "done"
 
-    asyncio.run(check())
+    for after in AFTER:
+        asyncio.run(check(after))
 
 
 def test_who_cancels_the_whole_is_not_taken_for_the_client() -> None:
-    async def check() -> None:
+    async def check(after: float) -> None:
         life, task = begin()
-        await asyncio.sleep(0)
+        await asyncio.sleep(after)
         life.gone.set()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert life.ended == "cancelled"
 
-    asyncio.run(check())
+    for after in AFTER:
+        asyncio.run(check(after))
 
 
 def test_what_work_raises_comes_through() -> None:
     async def fail() -> None:
+        await asyncio.sleep(2 * WATCH_AFTER)
         raise ValueError("this")
 
     async def check() -> None:
