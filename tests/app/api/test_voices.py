@@ -1,80 +1,31 @@
-"""Cloned voices over a real socket: uploaded, spoken in, deleted; refused with the reason; after a restart."""
+"""Cloned voices over a real socket: uploaded, spoken in, deleted; refused with the reason."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import openai
 import pytest
-import soundfile
 from websockets.sync.client import connect
 
-VOICES = "/v1/audio/voices"
-RATE = 24_000
-TEXT = "A sentence of the clone."
-
-
-def recording(pitch: float = 500.0, seconds: float = 3.0, container: str = "WAV") -> bytes:
-    file = io.BytesIO()
-    samples = 0.4 * np.sin(2 * np.pi * pitch * np.arange(round(seconds * 16_000)) / 16_000)
-    soundfile.write(file, samples.astype(np.float32), 16_000, format=container)
-    return file.getvalue()
-
-
-def upload(server: Any, data: bytes | None = None, field: str = "audio_sample", **fields: str) -> httpx.Response:
-    body = {"name": "Ada", "consent": "true"} | fields
-    files = {field: ("voice.wav", recording() if data is None else data)}
-    return httpx.post(server.url + VOICES, data=body, files=files, timeout=20)
-
-
-def cloned(server: Any, pitch: float = 500.0, **fields: str) -> str:
-    response = upload(server, recording(pitch), **fields)
-    assert response.status_code == 200, response.text
-    return str(response.json()["id"])
-
-
-def speak(server: Any, voice: str, **more: object) -> httpx.Response:
-    body = {"input": TEXT, "model": "parrot", "voice": voice, "response_format": "pcm"} | more
-    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=20)
-
-
-def pitch_of(audio: bytes) -> float:
-    pcm = np.frombuffer(audio, "<i2").astype(np.float32)
-    return float(np.argmax(np.abs(np.fft.rfft(pcm)))) * RATE / pcm.size
-
-
-def error(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    found = response.json()["error"]
-    assert found["code"] == code, found
-    return dict(found)
-
-
-@pytest.fixture
-def running(start_server: Any, tmp_path: Path) -> Any:
-    return start_server(data_dir=str(tmp_path / "data"), preload=("parrot",))
-
-
-def stored(tmp_path: Path) -> list[str]:
-    folder = tmp_path / "data" / "voices"
-    return sorted(path.name for path in folder.iterdir() if path.name != ".lock") if folder.is_dir() else []
-
-
-def nothing_is_stored(server: Any) -> bool:
-    return httpx.get(server.url + VOICES, params={"kind": "cloned"}).json()["voices"] == []
+from tests.app.api.cloning import (
+    TEXT,
+    VOICES,
+    cloned,
+    error,
+    nothing_is_stored,
+    pitch_of,
+    recording,
+    speak,
+    stored,
+    upload,
+)
 
 
 def test_a_recording_becomes_a_voice_that_is_spoken_in(running: Any) -> None:
@@ -333,257 +284,3 @@ def test_voices_that_do_not_exist(cloning: Any, voice: str) -> None:
         response = httpx.request(method, f"{cloning.url}{VOICES}/{quoted}", params={"model": "parrot"})
         assert response.status_code in (404, 405), response.text
     assert nothing_is_stored(cloning)
-
-
-# Made ready once.
-
-
-def counted(server: Any, source: str) -> float:
-    found = re.search(rf'tts_voice_conditionings_total{{source="{source}"}} ([\d.]+)', server.metrics())
-    return float(found.group(1)) if found else 0.0
-
-
-def test_a_voice_is_made_ready_after_its_upload_and_once(running: Any, wait_until: Any, tmp_path: Path) -> None:
-    before = counted(running, "memory")
-    voice = cloned(running)
-    assert wait_until(lambda: f"{voice}.parrot.safetensors" in stored(tmp_path))
-    timing = speak(running, voice).headers["server-timing"]
-    speak(running, voice)
-    assert len(running.parrot.heard) == 1
-    assert counted(running, "memory") == before + 2
-    assert "condition" not in timing  # nothing was waited for
-
-
-def test_many_requests_wait_for_one_making(running: Any, wait_until: Any) -> None:
-    running.parrot.gate.clear()
-    voice = cloned(running, 700.0)
-    with ThreadPoolExecutor(6) as pool:
-        speaking = [pool.submit(speak, running, voice) for _ in range(6)]
-        assert wait_until(lambda: "tts_active_streams 6.0" in running.metrics())
-        running.parrot.gate.set()
-        replies = [each.result() for each in speaking]
-    assert len(running.parrot.heard) == 1
-    assert {reply.content for reply in replies} == {replies[0].content}
-    assert pitch_of(replies[0].content) == pytest.approx(700, abs=5)
-    assert all("condition;dur=" in reply.headers["server-timing"] for reply in replies)
-
-
-def test_another_model_is_served_while_a_voice_is_made(running: Any) -> None:
-    running.parrot.gate.clear()
-    cloned(running)
-    assert speak(running, "steady", model="tone").status_code == 200
-
-
-def test_a_client_that_goes_gives_up_the_making(start_server: Any, tmp_path: Path, wait_until: Any) -> None:
-    running = start_server(data_dir=str(tmp_path / "data"), voice_cache_bytes=0)
-    voice = cloned(running)  # the model is not loaded: nothing is made yet
-    assert wait_until(lambda: speak(running, "own").status_code == 200)
-    running.parrot.gate.clear()
-    for leave in ("http", "websocket"):
-        before = running.parrot.given_up
-        heard = len(running.parrot.heard)
-        if leave == "http":
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(
-                    running.url + "/v1/audio/speech",
-                    json={"input": TEXT, "model": "parrot", "voice": voice},
-                    timeout=0.5,
-                )
-        else:
-            with connect(running.websocket_url) as ws:
-                ws.send(json.dumps({"type": "start", "model": "parrot", "voice": voice}))
-                assert wait_until(lambda heard=heard: len(running.parrot.heard) > heard)
-        assert wait_until(lambda before=before: running.parrot.given_up == before + 1), leave
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
-    running.parrot.gate.set()
-    assert speak(running, voice).status_code == 200
-
-
-def test_what_does_not_fit_in_memory_comes_from_disk(start_server: Any, tmp_path: Path) -> None:
-    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), voice_cache_bytes=0)
-    voice = cloned(running, 700.0)
-    speak(running, voice)
-    before = counted(running, "disk")
-    assert pitch_of(speak(running, voice).content) == pytest.approx(700, abs=5)
-    assert counted(running, "disk") == before + 1
-    assert "tts_voice_cache_bytes 0.0" in running.metrics()
-
-
-def test_what_another_release_made_is_made_again(
-    running: Any, wait_until: Any, tmp_path: Path, start_server: Any
-) -> None:
-    voice = cloned(running)
-    assert wait_until(lambda: len(stored(tmp_path)) == 2)
-    new = type(running.parrot)(array="pitch2")
-    other = start_server(parrot=new, data_dir=str(tmp_path / "data"), preload=("parrot",))
-    assert speak(other, voice).status_code == 200
-    assert len(new.heard) == 1
-
-
-def test_a_full_disk_is_said_and_leaves_nothing(running: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = cloned(running)
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    assert "No space left" in error(upload(running), 507, "storage_full")["message"]
-    names = stored(tmp_path)
-    assert all(name.startswith(kept) for name in names)
-    # A voice that cannot be kept ready is made anew each time, and works.
-    (tmp_path / "data" / "voices" / f"{kept}.parrot.safetensors").unlink(missing_ok=True)
-    assert speak(running, kept).status_code == 200
-
-
-# After a restart.
-
-
-def test_voices_survive_a_killed_server(tmp_path: Path) -> None:
-    """Real processes: the second finds what the first was killed after, and sweeps what it left half-written."""
-    conftest = Path(__file__).parents[1] / "conftest.py"
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("NIGHTINGALE_")}
-    environment |= {"NIGHTINGALE_DATA_DIR": str(tmp_path / "data"), "NIGHTINGALE_PRELOAD": "parrot", "PORT": str(port)}
-
-    class Server:
-        url = f"http://127.0.0.1:{port}"
-
-    def run() -> subprocess.Popen[bytes]:
-        log = (tmp_path / "log").open("ab")
-        with log:
-            return subprocess.Popen([sys.executable, str(conftest)], env=environment, stdout=log, stderr=log)
-
-    def until_ready(process: subprocess.Popen[bytes]) -> None:
-        ready = threading.Event()
-        for _ in range(600):
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            try:
-                if httpx.get(Server.url + "/readyz").status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            ready.wait(0.05)
-        pytest.fail((tmp_path / "log").read_text())
-
-    process = run()
-    try:
-        until_ready(process)
-        voice = cloned(Server, 700.0)
-        before = speak(Server, voice).content
-        process.send_signal(signal.SIGKILL)
-        process.wait(20)
-        folder = tmp_path / "data" / "voices"
-        half = folder / f"voice_{'a' * 24}.safetensors.00000000.partial"
-        half.write_bytes((folder / f"{voice}.safetensors").read_bytes()[:1000])
-        process = run()
-        until_ready(process)
-        assert not half.exists()
-        assert half.name in (tmp_path / "log").read_text()
-        listed = httpx.get(Server.url + VOICES, params={"kind": "cloned"}).json()["voices"]
-        assert [entry["id"] for entry in listed] == [voice]
-        assert speak(Server, voice).content == before
-    finally:
-        process.kill()
-        process.wait(20)
-
-
-# Parameters.
-
-
-def test_parameters_reach_the_model(cloning: Any) -> None:
-    assert speak(cloning, "own", temperature=0, exaggeration=1.5, seed=7).status_code == 200
-    request = cloning.parrot.requests[-1]
-    assert request.sampling.given() == {"exaggeration": 1.5, "temperature": 0}
-    assert request.seed == 7
-    assert speak(cloning, "own").status_code == 200
-    assert cloning.parrot.requests[-1].sampling.given() == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("exaggeration", 2.1), ("exaggeration", -0.1), ("cfg_weight", 3), ("temperature", 5.1), ("temperature", "hot"),
-     ("min_p", 1.5), ("top_p", 0), ("repetition_penalty", 0.5), ("repetition_penalty", 3.5), ("min_p", True)],
-)  # fmt: skip
-def test_parameters_out_of_range(cloning: Any, name: str, value: object) -> None:
-    assert error(speak(cloning, "own", **{name: value}), 400, "invalid_request")["param"] == name
-
-
-@pytest.mark.parametrize(("model", "takes"), [("parrot", "exaggeration, temperature"), ("tone", "none")])
-def test_a_parameter_that_the_model_does_not_take(cloning: Any, model: str, takes: str) -> None:
-    voice = "own" if model == "parrot" else "steady"
-    found = error(speak(cloning, voice, model=model, cfg_weight=0.5), 400, "invalid_request")
-    assert found["param"] == "cfg_weight"
-    assert f"it takes {takes}" in found["message"]
-
-
-def test_a_language_that_the_model_does_not_speak(running: Any) -> None:
-    found = error(speak(running, "own", lang="fr"), 400, "unsupported_language")
-    assert "parrot" in found["message"]
-    assert "en-us" in found["message"]
-    assert speak(running, "own", lang="en-GB").status_code == 200
-    french = cloned(running, language="fr")
-    assert speak(running, french).status_code == 200  # whose speaker is French, and who speaks English here
-
-
-def test_nor_one_that_a_translation_is_in(start_server: Any, tmp_path: Path) -> None:
-    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), translator="shout")
-    french = speak(running, "own", translate_to="fr", source="en")
-    assert error(french, 400, "unsupported_language")["param"] == "translate_to"
-    english = speak(running, "own", input="Bonjour tout le monde.", translate_to="en", source="fr")
-    assert english.status_code == 200
-    assert [request.text for request in running.parrot.requests] == ["BONJOUR TOUT LE MONDE."]
-
-
-@pytest.mark.parametrize(
-    ("start", "code", "says"),
-    [
-        ({"cfg_weight": 0.5}, "invalid_request", "it takes exaggeration, temperature"),
-        ({"temperature": 9}, "protocol_error", "'temperature' of 'start'"),
-        ({"voice": "voice_" + "0" * 24}, "unknown_voice", "deleted"),
-        ({"lang": "fr"}, "unsupported_language", "en-us"),
-    ],
-)
-def test_a_wrong_start_over_the_websocket(cloning: Any, start: dict[str, object], code: str, says: str) -> None:
-    with connect(cloning.websocket_url) as ws:
-        ws.send(json.dumps({"type": "start", "model": "parrot"} | start))
-        answer = json.loads(ws.recv(timeout=10))
-    assert (answer["type"], answer["fatal"], answer["error"]["code"]) == ("error", True, code)
-    assert says in answer["error"]["message"]
-
-
-def test_long_text_is_cut_to_what_the_model_reads(cloning: Any) -> None:
-    long = "The ferry crosses the river every hour, and nobody who waits for it is ever left behind on the other bank."
-    assert speak(cloning, "own", input=f"{long} [pause:0.5s] [Ada](/ˈAdə/) said so.").status_code == 200
-    texts = [request.text for request in cloning.parrot.requests]
-    assert all(len(text) <= 60 for text in texts)
-    assert " ".join(texts) == f"{long} Ada said so."
-    assert [request.first for request in cloning.parrot.requests] == [True] + [False] * (len(texts) - 1)
-
-
-def test_models_say_what_they_hold_and_take(cloning: Any) -> None:
-    entries = {entry["id"]: entry for entry in httpx.get(cloning.url + "/v1/models").json()["data"]}
-    assert entries["parrot"]["cloning"]
-    assert entries["parrot"]["preloaded"]
-    assert entries["parrot"]["parameters"] == ["exaggeration", "temperature"]
-    assert not entries["tone"]["cloning"]
-    assert entries["tone"]["parameters"] == []
-    assert entries["tone-two"]["parameters"] is None
-    assert entries["tone-two"]["memory_bytes"] is None
-
-
-def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
-    def count(name: str) -> float:
-        # One line for each surface that spoke.
-        return sum(map(float, re.findall(rf'tts_t3_{name}{{model="parrot"[^}}]*}} ([\d.]+)', cloning.metrics())))
-
-    before = count("tokens_total")
-    speak(cloning, "own")
-    # The client has the last byte before the server has counted.
-    assert wait_until(lambda: count("tokens_total") == before + len(TEXT))
-    metrics = cloning.metrics()
-    for outcome, drafted in (("accepted", 4), ("rejected", 6)):
-        found = re.search(rf'tts_t3_draft_tokens_total{{[^}}]*outcome="{outcome}"[^}}]*}} ([\d.]+)', metrics)
-        assert found
-        assert float(found.group(1)) % drafted == 0
-    assert 'stage="t3_decode"' in metrics

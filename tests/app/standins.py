@@ -1,0 +1,248 @@
+"""Small, deterministic synthesizers and a translator, which exist for what a real one does not do on demand: be slow,
+fail, be counted, be absent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    Conditioning,
+    Hypothesis,
+    InputTooLongError,
+    OutsideCoverageError,
+    Reads,
+    SpeechRequest,
+    Translation,
+    TranslationRequest,
+    UnknownLanguageError,
+    UnknownVoiceError,
+    UnusableReferenceError,
+    Voice,
+    WarmupStep,
+    WeightsError,
+)
+from models.timeline import Stage, Timeline
+
+RATE = 24_000
+SECONDS_PER_PHONEME = 0.02
+LEVEL = 0.5
+FREQUENCY = 440.0
+
+
+@dataclass
+class Tone:
+    """A sine of SECONDS_PER_PHONEME per phoneme. The voice decides how it behaves."""
+
+    sample_rate: int = RATE
+    max_phonemes: int = 200
+    default_voice: str = "steady"
+    gate: threading.Event = field(default_factory=threading.Event)
+    begun: list[str] = field(default_factory=list)
+    computed: list[str] = field(default_factory=list)
+    threads: set[int] = field(default_factory=set)
+    hang: float = 0.0
+    warm_steps: int = 3
+    warm_gate: threading.Semaphore | None = None
+
+    reads: Reads = "phonemes"
+    parameters: frozenset[str] = frozenset()
+    watermarked: bool = False
+    symbols: frozenset[str] = frozenset(chr(code) for code in range(32, 0x3000))
+    voices: tuple[Voice, ...] = (
+        Voice("steady", "en-us", "male"),
+        Voice("silky", "en-us", "female"),
+        Voice("slow", "en-us", "male"),
+        Voice("gated", "en-us", "male"),
+        Voice("broken", "en-us", "male"),
+        Voice("breaks_second", "en-us", "male"),
+        Voice("chunky", "en-us", "male"),
+        Voice("hung", "en-us", "male"),
+    )
+
+    def check_voice(self, voice: str) -> None:
+        if voice not in {known.id for known in self.voices}:
+            accepted = ", ".join(known.id for known in self.voices)
+            raise UnknownVoiceError(f"Unknown voice '{voice[:40]}'; accepted are: {accepted}.")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        for step in range(self.warm_steps):
+            if self.warm_gate is not None:
+                self.warm_gate.acquire()
+            progress(WarmupStep(f"bucket {step}", step + 1, self.warm_steps, 0.0))
+
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[AudioChunk]:
+        self.threads.add(threading.get_ident())
+        self.begun.append(request.text)
+        if request.voice == "broken" or (request.voice == "breaks_second" and len(self.begun) > 1):
+            raise RuntimeError("a failure inside the model")
+        with timeline.measure(Stage.DECODER):
+            if request.voice == "hung":
+                time.sleep(self.hang)
+            if request.voice == "slow":
+                for _ in range(100):
+                    time.sleep(0.01)
+                    if cancelled():
+                        raise Cancelled
+            while request.voice == "gated" and not self.gate.wait(0.005):
+                if cancelled():
+                    raise Cancelled
+        seconds = SECONDS_PER_PHONEME / request.speed
+        size = round(len(request.phonemes) * seconds * RATE)
+        pcm = (LEVEL * np.sin(2 * np.pi * FREQUENCY * np.arange(size) / RATE)).astype(np.float32)
+        ends = tuple((index + 1) * seconds for index in range(len(request.phonemes)))
+        count = 5 if request.voice == "chunky" else 1
+        for index, part in enumerate(np.array_split(pcm, count)):
+            self.computed.append(f"{request.text}/{index}" if count > 1 else request.text)
+            last = index == count - 1
+            yield AudioChunk(part, ends if last else (), last)
+
+
+@dataclass
+class Parrot:
+    """Reads text and clones voices: hums SECONDS_PER_PHONEME a character at the pitch of the recording.
+
+    Its own voice hums at 300 Hz. `gate` holds up conditioning and `hold` speech while they are cleared.
+    """
+
+    sample_rate: int = RATE
+    max_phonemes: int = 60
+    default_voice: str = "own"
+    voices: tuple[Voice, ...] = (Voice("own", "en-us", "male"),)
+    reads: Reads = "text"
+    symbols: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset({"exaggeration", "temperature"})
+    watermarked: bool = False
+    reference_seconds: tuple[float, float] = (2.0, 5.0)
+    requests: list[SpeechRequest] = field(default_factory=list)
+    heard: list[float] = field(default_factory=list)
+    given_up: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
+    hold: threading.Event = field(default_factory=threading.Event)
+    array: str = "pitch"
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+        self.hold.set()
+
+    def check_voice(self, voice: str) -> None:
+        if voice != "own":
+            raise UnknownVoiceError(f"Unknown voice '{voice[:40]}'; accepted are: own.")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("all", 1, 1, 0.0))
+
+    def condition(
+        self, pcm: np.ndarray, sample_rate: int, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Conditioning | None]:
+        seconds = pcm.size / sample_rate
+        if seconds < self.reference_seconds[0]:
+            raise UnusableReferenceError(f"{seconds:.1f} seconds; at least 2 are needed")
+        self.heard.append(seconds)
+        try:
+            while not self.gate.wait(0.005):
+                yield None
+                if cancelled():
+                    raise Cancelled
+        except (Cancelled, GeneratorExit):
+            self.given_up += 1
+            raise
+        spectrum = np.abs(np.fft.rfft(pcm))
+        pitch = np.argmax(spectrum) * sample_rate / pcm.size
+        yield Conditioning({self.array: np.array([pitch], np.float32)})
+
+    def check_conditioning(self, conditioning: Conditioning) -> None:
+        if set(conditioning.arrays) != {self.array}:
+            raise WeightsError(f"missing {self.array}")
+
+    def stream(
+        self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[AudioChunk | None]:
+        self.requests.append(request)
+        pitch = 300.0 if request.conditioning is None else float(request.conditioning.arrays[self.array][0])
+        size = round(len(request.text) * SECONDS_PER_PHONEME * RATE)
+        pcm = (LEVEL * np.sin(2 * np.pi * pitch * np.arange(size) / RATE)).astype(np.float32)
+        with timeline.measure(Stage.T3_DECODE):
+            timeline.tokens += len(request.text)
+            timeline.drafted += 10
+            timeline.accepted += 4
+        first, rest = pcm[: size // 4], pcm[size // 4 :]
+        yield AudioChunk(first, last=False)
+        while not self.hold.wait(0.005):
+            yield None
+            if cancelled():
+                raise Cancelled
+        yield AudioChunk(rest)
+
+
+@dataclass
+class Shout:
+    """Translates by writing capitals, a word a step, all sentences of a batch together. Words decide how it behaves."""
+
+    languages: tuple[str, ...] = (
+        "eng_Latn", "fra_Latn", "spa_Latn", "deu_Latn", "zho_Hans", "zho_Hant", "jpn_Jpan", "arb_Arab", "heb_Hebr",
+        "tha_Thai", "hin_Deva", "kor_Hang", "rus_Cyrl",
+    )  # fmt: skip
+    max_batch: int = 32
+    gate: threading.Event = field(default_factory=threading.Event)
+    batches: list[list[TranslationRequest]] = field(default_factory=list)
+    closed: int = 0
+
+    @property
+    def begun(self) -> list[str]:
+        return [request.text for batch in self.batches for request in batch]
+
+    def check(self, request: TranslationRequest) -> None:
+        if "quark" in request.text:
+            raise OutsideCoverageError("'quark' is not in the phrase book")
+        if len(request.text) > 550:
+            raise InputTooLongError("a sentence of more than 550 characters")
+        if request.source == "kor_Hang" and request.target != "eng_Latn":
+            raise UnknownLanguageError("Korean is translated to English only")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("batch 1", 1, 1, 0.0))
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        assert 0 < len(batch) <= self.max_batch
+        self.batches.append(list(batch))
+        with timeline.measure(Stage.TRANSLATE_ENCODE):
+            left = {index: request.text.split() for index, request in enumerate(batch)}
+        step = 0
+        try:
+            while left:
+                step += 1
+                with timeline.measure(Stage.TRANSLATE_DECODE):
+                    while any("gated" in words for words in left.values()) and not self.gate.wait(0.005):
+                        if cancelled():
+                            raise Cancelled
+                    if any("broken" in words for words in left.values()):
+                        raise RuntimeError("a failure inside the model")
+                    time.sleep(0.01 * any("slow" in words for words in left.values()))
+                for index in [index for index, words in left.items() if len(words) <= step]:
+                    yield self._translation(index, batch[index], len(left.pop(index)))
+                if cancelled():
+                    raise Cancelled
+                yield None
+        finally:
+            self.closed += 1
+
+    @staticmethod
+    def _translation(index: int, request: TranslationRequest, words: int) -> Translation:
+        text = request.text.upper()
+        if "forgetful" in request.text:
+            text = "FORGOTTEN."
+        others = tuple(
+            Hypothesis(f"{text[:-1]} {rank}{text[-1:]}", -1.0 - rank, (1,) * words)
+            for rank in range(1, request.alternatives + 1)
+        )
+        score = -0.5 if request.beams > 1 else float("nan")
+        return Translation(index, Hypothesis(text, score, (1,) * words), others, words + 2)
