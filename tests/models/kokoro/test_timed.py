@@ -1,0 +1,34 @@
+"""Between two stages is no gap; what others do meanwhile is no stage's."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from models.kokoro.stages import Row, Timed
+from models.timeline import Stage, Timeline
+
+
+def test_stages_follow_each_other_without_a_gap_and_without_others_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    timeline = Timeline()
+    row = Row([0], np.zeros((1, 2), np.float32), 1.0, 0, timeline, lambda: False)
+    timed = Timed([row, row], profile=True)
+    clock = 5.0
+    with timed.measure(Stage.VOICE):
+        clock += 1.0
+    clock += 0.25  # books: the next stage's
+    with timed.measure(Stage.DECODER):
+        clock += 2.0
+    clock += 0.25
+    left = timed.left()
+    clock += 100.0  # somebody else's
+    timed.resumed(left)
+    clock += 0.5
+    with timed.measure(Stage.DECODER):
+        clock += 4.0
+    assert timeline.stages == {Stage.VOICE: 1.0, Stage.DECODER: 0.25 + 2.0 + 0.25 + 0.5 + 4.0}
+    assert [span[0] for span in timeline.spans] == [Stage.VOICE, Stage.DECODER, Stage.DECODER]
