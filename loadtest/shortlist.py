@@ -41,12 +41,12 @@ def model(shortlist: int) -> NllbTranslator:
     return NllbTranslator(config, network, NllbTokenizer(str(FOLDER / "tokenizer.json"), config), shortlist=shortlist)
 
 
-def translate(translator: NllbTranslator, texts: Sequence[str], target: str, **options: int) -> list[str]:
-    """Each English text's translation into `target`; `options` as TranslationRequest has them."""
+def translate(translator: NllbTranslator, texts: Sequence[str], target: str, *, beams: int = 1) -> list[str]:
+    """Each English text's translation into `target`."""
     made = [""] * len(texts)
     for start in range(0, len(texts), translator.max_batch):
         some = texts[start : start + translator.max_batch]
-        batch = [TranslationRequest(text, "eng_Latn", target, **options) for text in some]
+        batch = [TranslationRequest(text, "eng_Latn", target, beams=beams) for text in some]
         for one in translator.translate(batch, Timeline(), lambda: False):
             if one is not None:
                 made[start + one.index] = one.best.text
