@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -260,5 +261,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 if __name__ == "__main__":
-    # A process of its own, for tests of signals: settings come from its environment.
-    serve(load_settings(None), ToneCatalog())
+    # A process of its own, for tests of signals: settings come from its environment, and SIGUSR1 opens the gate.
+    catalog = ToneCatalog()
+    signal.signal(signal.SIGUSR1, lambda *_: catalog.tone.gate.set())
+    serve(load_settings(None), catalog)

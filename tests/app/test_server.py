@@ -42,7 +42,7 @@ def process(folder: Path, **environ: str) -> Iterator[Process]:
             text=True,
         )
     try:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         url = ""
         while time.monotonic() < deadline and popen.poll() is None:
             found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
@@ -112,16 +112,24 @@ def test_sigterm_lets_a_socket_speak_what_it_was_sent(tmp_path: Path) -> None:
                     types.append(kind)
         return audio, types
 
-    with process(tmp_path) as server:
+    # However late this machine is: speech waits for the gate, and draining for the speech.
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="60") as server:
         address = server.url.replace("http", "ws", 1) + "/v1/audio/stream"
-        with connect(address) as calm, connect(address) as drained:
-            for socket, voice in ((calm, "steady"), (drained, "slow")):
-                socket.send(json.dumps({"type": "start", "voice": voice}))
-                for text in texts:
-                    socket.send(json.dumps({"type": "text", "text": text}))
-                    socket.send(json.dumps({"type": "flush"}))
+
+        def say(socket: ClientConnection, voice: str) -> None:
+            socket.send(json.dumps({"type": "start", "voice": voice}))
+            for text in texts:
+                socket.send(json.dumps({"type": "text", "text": text}))
+                socket.send(json.dumps({"type": "flush"}))
+
+        with connect(address) as calm:
+            say(calm, "steady")
             calm.send(json.dumps({"type": "end"}))
             expected, _ = spoken(calm)
+        with connect(address) as drained:
+            say(drained, "gated")
+            # Answered once all that came before it was read.
+            assert drained.ping().wait(20)
             while "tts_active_streams 1.0" not in httpx.get(server.url + "/metrics").text:
                 time.sleep(0.01)
             server.popen.send_signal(signal.SIGTERM)
@@ -129,14 +137,15 @@ def test_sigterm_lets_a_socket_speak_what_it_was_sent(tmp_path: Path) -> None:
                 time.sleep(0.01)
             # Who comes now is sent elsewhere; who was there hears all of it.
             with connect(address) as late:
-                assert json.loads(late.recv(timeout=5))["error"]["code"] == "draining"
+                assert json.loads(late.recv(timeout=20))["error"]["code"] == "draining"
                 assert spoken(late) == (b"", [])
                 assert late.close_code == 1012
+            server.popen.send_signal(signal.SIGUSR1)
             audio, types = spoken(drained)
             assert audio == expected
             assert types == ["done", "done", "error"]
             assert drained.close_code == 1012
-        assert server.popen.wait(10) == 0
+        assert server.popen.wait(30) == 0
         assert "Traceback" not in server.log.read_text()
 
 
@@ -165,14 +174,13 @@ def test_draining_ends_in_time_even_when_streams_do_not(tmp_path: Path) -> None:
             for message in ({"type": "start", "voice": "gated"}, {"type": "text", "text": "Hi."}, {"type": "flush"}):
                 socket.send(json.dumps(message))
             assert json.loads(socket.recv(timeout=5))["type"] == "ready"
-            start = time.monotonic()
             server.popen.send_signal(signal.SIGTERM)
             assert json.loads(socket.recv(timeout=5))["error"]["code"] == "draining"
             with pytest.raises(ConnectionClosed):
                 socket.recv(timeout=5)
             assert socket.close_code == 1012
-        assert server.popen.wait(15) == 0
-        assert time.monotonic() - start < 8
+        # The gate stays shut: without an end to draining this would never come.
+        assert server.popen.wait(30) == 0
         for thread in (begun, waiting):
             thread.join(10)
         # What had begun is broken off; what had not is told.
@@ -180,11 +188,9 @@ def test_draining_ends_in_time_even_when_streams_do_not(tmp_path: Path) -> None:
 
 
 def test_an_idle_server_ends_at_once(tmp_path: Path) -> None:
-    with process(tmp_path) as server:
-        start = time.monotonic()
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="60") as server:
         server.popen.send_signal(signal.SIGINT)
-        assert server.popen.wait(15) == 0
-        assert time.monotonic() - start < 5
+        assert server.popen.wait(30) == 0
 
 
 def test_an_unknown_default_model_is_refused_at_start(tmp_path: Path) -> None:
