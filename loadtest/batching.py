@@ -22,54 +22,37 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from mlx.utils import tree_flatten
 
-from loadtest.official import KOKORO
-from models.backend import device_name, limit_cache, mx, on_cpu
+from loadtest import fake_kokoro
+from models.backend import device_name, limit_cache
 from models.contract import ModelSpec
-from models.kokoro.config import load_config
-from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer, load
 from models.kokoro.stages import Row
 from models.kokoro.text import tokenize
-from models.kokoro.weights import load_weights
 from models.timeline import Timeline
 
-HOUSE = Path(__file__).parents[1] / "models/house"
 WORDS = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ ænd ðˈɛn ɪt ɹˈɛsts bIðə wˈɔɾəɹ."
 LENGTHS = {"short": (5, 3, 8, 4, 6, 7, 3, 5), "middle": (14, 12, 16, 13, 15, 12, 14, 16)}
 FRAMES_PER_TOKEN = 4
 
 
-def random_kokoro(dtype: str, seed: int = 0) -> KokoroSynthesizer:
-    """Kokoro-82M's shapes with random weights; each token lasts FRAMES_PER_TOKEN frames."""
+def random_kokoro(dtype: str) -> KokoroSynthesizer:
+    """Kokoro-82M's shapes with random weights."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "config.json"
-        path.write_text(json.dumps(KOKORO), encoding="utf-8")
-        config = load_config(path)
-    network, draw = Kokoro(config), np.random.default_rng(seed)
-    shapes: dict[str, mx.array] = dict(tree_flatten(network.parameters()))
-    arrays = {}
-    for name, array in shapes.items():
-        values = draw.standard_normal(array.shape, dtype=np.float32)
-        values *= np.float32(0.05 if array.ndim == 1 else 1 / math.sqrt(math.prod(array.shape[1:])))
-        arrays[name] = mx.array(values) + float(name.endswith(("norm.weight", "alpha")))
-    share = FRAMES_PER_TOKEN / config.max_dur
-    arrays["predictor.duration_proj.weight"] *= 0
-    arrays["predictor.duration_proj.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
-    arrays["predictor.F0_proj.bias"] += 120
-    load_weights(network, arrays, "random")
-    if dtype == "bfloat16" and not on_cpu():
-        network.decoder.to_bfloat16()
-    packs = {"random": draw.standard_normal((1, 2 * config.style_dim), dtype=np.float32) * np.float32(0.5)}
-    return KokoroSynthesizer(config, network, packs)
+        fake_kokoro.write(Path(folder) / "random", frames=FRAMES_PER_TOKEN)
+        return opened(Path(folder) / "random", dtype)
 
 
 def house(dtype: str) -> KokoroSynthesizer:
     """The voice in the box."""
+    return opened(fake_kokoro.HOUSE, dtype)
+
+
+def opened(folder: Path, dtype: str) -> KokoroSynthesizer:
+    """A checkpoint in our own names."""
     names = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
-    files = {role: str(HOUSE / name) for role, name in names.items()}
-    return load(ModelSpec("house", "kokoro", files, dtype=dtype))
+    files = {role: str(folder / name) for role, name in names.items()}
+    return load(ModelSpec(folder.name, "kokoro", files, dtype=dtype))
 
 
 MODELS: dict[str, Callable[[str], KokoroSynthesizer]] = {"house": house, "random": random_kokoro}
@@ -81,10 +64,7 @@ def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[Row]:
     rows = []
     for at in range(count):
         phonemes = " ".join((words * 2)[at : at + LENGTHS[kind][at % len(LENGTHS[kind])]])
-        if len(packs) == 1:  # the random network's symbols are its own
-            ids = [0, *(1 + ord(character) % (len(vocab) - 1) for character in phonemes), 0]
-        else:
-            ids, _ = tokenize(phonemes, vocab, model.max_phonemes)
+        ids, _ = tokenize(phonemes, vocab, model.max_phonemes)
         rows.append(Row(ids, packs[at % len(packs)][:1], 1.0, at, Timeline(), lambda: False))
     return rows
 

@@ -1,4 +1,4 @@
-"""Chatterbox checkpoints of random numbers, in the official files' names and layout: `make fake-checkpoints`.
+"""Checkpoints of random numbers, Chatterbox's in the official files' names and layout: `make fake-checkpoints`.
 
 They exercise what real ones do (strict loading, warm-up, every surface, speed) without a download, and speak noise.
 Sizes: `full` has the official sizes, 3.2 GB of float32 in English; `small` loads in a second. Written below
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 
-from loadtest import torch_file
+from loadtest import fake_kokoro, torch_file
 from models.backend import mx
 from models.chatterbox.config import (
     SPEECH_TOKENS,
@@ -43,6 +43,8 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 Array = npt.NDArray[np.float32]
 
+# Not among `all`: a server that has it speaks with it unless it is told otherwise.
+KOKORO = "kokoro-82m"
 PROMPT_TOKENS = 75  # of the voice in conds.pt: three seconds
 _SENTENCES = ["The weather is fine today, and the train leaves in the morning.", "Hello world. How are you?"]
 
@@ -216,18 +218,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write what the command line asks for; 1 if something is there already."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True, help="the server's data_dir")
-    parser.add_argument("--model", choices=[*VARIANTS, "all"], default="all")
+    parser.add_argument("--model", choices=[*VARIANTS, "all", KOKORO], default="all", help=f"all: not {KOKORO}")
     parser.add_argument("--size", choices=["full", "small"], default="full")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    chosen: list[Variant] = list(VARIANTS) if options.model == "all" else [options.model]
-    for variant in chosen:
-        folder: Path = options.data_dir / "models" / variant
+    if options.model == KOKORO and options.size == "small":
+        parser.error(f"{KOKORO} has one size: the model in the box is small")
+    for name in VARIANTS if options.model == "all" else [options.model]:
+        folder: Path = options.data_dir / "models" / name
         if folder.exists():
             print(f"{folder} is there already and stays as it is", file=sys.stderr)
             return 1
-        write(folder, variant, small(variant) if options.size == "small" else VARIANTS[variant], options.seed)
-        print(f"{variant}: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.0f} MB in {folder}")
+        if name == KOKORO:
+            fake_kokoro.write(folder, options.seed)
+        else:
+            write(folder, name, small(name) if options.size == "small" else VARIANTS[name], options.seed)
+        print(f"{name}: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.0f} MB in {folder}")
     return 0
 
 

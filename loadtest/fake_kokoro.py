@@ -1,0 +1,46 @@
+"""A Kokoro-82M checkpoint of random numbers: what a server with the real one has to do, without a download.
+
+Names and layout are the project's own (config.json, model.safetensors, voices.safetensors), which the catalogue takes
+in place of the official files. It hums at about 120 Hz.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+from mlx.utils import tree_flatten
+
+from loadtest.official import KOKORO
+from models.backend import mx
+from models.kokoro.config import load_config
+from models.kokoro.network import Kokoro
+
+HOUSE = Path(__file__).parents[1] / "models/house"
+# Random durations would be seconds or nothing: each token lasts as long as speech's do.
+FRAMES_PER_TOKEN = 3
+VOICE = "af_heart"
+
+
+def write(folder: Path, seed: int = 0, frames: float = FRAMES_PER_TOKEN) -> None:
+    """The checkpoint in `folder`, with the house voice's symbols; every token lasts `frames` frames of 25 ms."""
+    folder.mkdir(parents=True, exist_ok=False)
+    vocabulary = json.loads((HOUSE / "config.json").read_text(encoding="utf-8"))["vocab"]
+    (folder / "config.json").write_text(json.dumps(KOKORO | {"vocab": vocabulary}), encoding="utf-8")
+    config = load_config(folder / "config.json")
+    draw = np.random.default_rng(seed)
+    arrays: dict[str, mx.array] = {}
+    shapes: dict[str, mx.array] = dict(tree_flatten(Kokoro(config).parameters()))
+    for name, array in shapes.items():
+        values = draw.standard_normal(array.shape, dtype=np.float32)
+        values *= np.float32(0.05 if array.ndim == 1 else 1 / math.sqrt(math.prod(array.shape[1:])))
+        arrays[name] = mx.array(values) + float(name.endswith(("norm.weight", "alpha")))
+    share = frames / config.max_dur
+    arrays["predictor.duration_proj.weight"] *= 0
+    arrays["predictor.duration_proj.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
+    arrays["predictor.F0_proj.bias"] += 120
+    mx.save_safetensors(str(folder / "model.safetensors"), arrays)
+    style = draw.standard_normal((config.max_phonemes, 1, 2 * config.style_dim), dtype=np.float32) * np.float32(0.5)
+    mx.save_safetensors(str(folder / "voices.safetensors"), {VOICE: mx.array(style)})
