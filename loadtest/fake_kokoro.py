@@ -41,6 +41,9 @@ def write(folder: Path, seed: int = 0, frames: float = FRAMES_PER_TOKEN) -> None
     arrays["predictor.duration_proj.weight"] *= 0
     arrays["predictor.duration_proj.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
     arrays["predictor.F0_proj.bias"] += 120
+    # The generator's last layer says logarithms of magnitudes: far below full scale, whatever comes before.
+    arrays["decoder.generator.conv_post.weight"] *= 1e-3
+    arrays["decoder.generator.conv_post.bias"] -= 1
     mx.save_safetensors(str(folder / "model.safetensors"), arrays)
     style = draw.standard_normal((config.max_phonemes, 1, 2 * config.style_dim), dtype=np.float32) * np.float32(0.5)
     mx.save_safetensors(str(folder / "voices.safetensors"), {VOICE: mx.array(style)})
