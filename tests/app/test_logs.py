@@ -105,10 +105,12 @@ def test_exemplars_lead_to_requests_for_who_reads_them(server: Any) -> None:
     assert speak(server, "x" * 128, input="Hello world.").status_code == 200
 
 
-def test_the_journal_knows_when_each_stage_ran(server: Any) -> None:
+def test_the_journal_knows_when_each_stage_ran(server: Any, wait_until: Callable[..., bool]) -> None:
     journal.recent.clear()
     reply = speak(server, "journal-1", input="Hello world. And good night.")
     assert reply.status_code == 200
+    # The reply leaves before it is written down.
+    assert wait_until(lambda: "journal-1" in [each.request_id for each in journal.recent])
     (entry,) = (each for each in journal.recent if each.request_id == "journal-1")
     assert (entry.model, entry.surface, entry.outcome, entry.streaming) == ("tone", "openai", "ok", True)
     assert {"queue", "g2p", "decoder", "audio_encode"} <= {span.stage for span in entry.spans}
