@@ -10,6 +10,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
+# Seconds for which what a failed client still sends is read, at most and after its last byte.
+LINGER = 2.0
+QUIET = 0.2
+
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
 
@@ -35,16 +39,37 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.conn = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self._failed_at: float | None = None
         # It would log headers, keys among them, and what people say.
         self.conn.debug = False
 
-    def handle_parser_exception(self) -> None:
-        """The client broke the protocol: what is sent from now on raises ClientDisconnected, an OSError.
+    def data_received(self, data: bytes) -> None:
+        """What the socket brings; from a client that failed it is dropped."""
+        if self._failed_at is None:
+            super().data_received(data)
+        else:
+            self._close_when_quiet(self._failed_at)
 
-        Without this it raises RuntimeError until the last bytes are through, as if the application had closed.
+    def handle_parser_exception(self) -> None:
+        """The client broke the protocol, or sent more than is read: tell it, and drop what it is still sending.
+
+        Closed with data unread, TCP resets the connection, and the client may never see why (RFC 6455, section 7.1.1).
+        What is sent from now on raises ClientDisconnected, an OSError; in uvicorn it raises RuntimeError until the last
+        bytes are through, as if the application had closed.
         """
-        super().handle_parser_exception()
-        self.disconnected = True
+        close = self.conn.close_sent
+        code, reason = (1006, "") if close is None else (close.code, close.reason)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.stop_keepalive()
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = self.disconnected = True
+        self._failed_at = self.loop.time()
+        self._close_when_quiet(self._failed_at)
+
+    def _close_when_quiet(self, failed_at: float) -> None:
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        self.close_timer = self.loop.call_at(min(self.loop.time() + QUIET, failed_at + LINGER), self.transport.close)
 
     def keepalive_timeout(self) -> None:
         """The client does not answer pings; likewise."""

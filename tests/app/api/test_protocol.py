@@ -7,6 +7,7 @@ import logging
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from app.api.protocol import WebSocketProtocol
 
 TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
+# Bytes that a client sends at once.
+PIECE = 100_000
 # What the application sends as soon as it knows that the client is gone, and what that raised.
 raised: list[BaseException | None] = []
 
@@ -78,7 +81,10 @@ def talk(address: tuple[str, int]) -> Talk:
             )
             while stream.readline() != b"\r\n":
                 pass
-            connection.sendall(data)
+            for start in range(0, len(data), PIECE):
+                connection.sendall(data[start : start + PIECE])
+                if start:
+                    time.sleep(0.01)
             found = []
             while head := stream.read(2):
                 found.append((head[0] & 0x0F, stream.read(head[1])))
@@ -160,3 +166,10 @@ def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: 
     while not raised:
         waiting.wait(0.01)
     assert isinstance(raised[0], OSError)
+
+
+def test_who_sends_too_much_is_told_before_the_connection_ends(talk: Talk) -> None:
+    """Not reset while it still sends: a reset throws the reason away."""
+    head = struct.pack("!BBQ", 0x80 | TEXT, 0x80 | 127, 3_000_000) + bytes(4)
+    (answer,) = talk(head + b"x" * 3_000_000)
+    assert code(answer) == 1009
