@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.respond import again
 from app.api.services import Services, services
 
 
@@ -40,16 +41,7 @@ class Direct:
         if body is not None:
             await self._answer(services(HTTPConnection(scope)), body)(scope, receive, send)
             return
-        first: Message | None = message
-
-        async def receive_again() -> Message:
-            nonlocal first
-            if first is None:
-                return await receive()
-            message, first = first, None
-            return message
-
-        await self._app(scope, receive_again, send)
+        await self._app(scope, again(message, receive), send)
 
     def _read(self, scope: Scope, message: Message) -> BaseModel | None:
         """The body, if it is all there and nothing is wrong with it."""

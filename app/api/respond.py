@@ -264,16 +264,8 @@ class BodyLimit:
             parts.append(part)
             if not message.get("more_body", False):
                 break
-        whole: Message | None = {"type": "http.request", "body": b"".join(parts), "more_body": False}
-
-        async def replay() -> Message:
-            nonlocal whole
-            if whole is None:
-                return await receive()
-            message, whole = whole, None
-            return message
-
-        await self._app(scope, replay, send)
+        whole: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        await self._app(scope, again(whole, receive), send)
 
     async def _refuse(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
         error = _too_large(limit)
@@ -283,6 +275,20 @@ class BodyLimit:
 
 def _too_large(limit: int) -> BodyTooLargeError:
     return BodyTooLargeError(f"The body is too large; at most {limit} bytes are accepted.")
+
+
+def again(first: Message, receive: Receive) -> Receive:
+    """`receive`, with `first`, which was taken from it, before the rest."""
+    taken: Message | None = first
+
+    async def receive_again() -> Message:
+        nonlocal taken
+        if taken is None:
+            return await receive()
+        message, taken = taken, None
+        return message
+
+    return receive_again
 
 
 def _counted(receive: Receive, limit: int) -> Receive:
