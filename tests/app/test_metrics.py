@@ -92,8 +92,10 @@ def test_a_blocked_event_loop_is_seen() -> None:
         watching.cancel()
 
     def late() -> float:
-        total = sample("tts_event_loop_lag_seconds_count")
-        return total - sample("tts_event_loop_lag_seconds_bucket", le="1.0")
+        # From one reading: servers of other tests live in this process, and their loops are observed meanwhile.
+        (family,) = metrics.event_loop_lag.collect()
+        found = {one.labels.get("le"): one.value for one in family.samples if one.name.endswith("_bucket")}
+        return found["+Inf"] - found["1.0"]
 
     before = late()
     asyncio.run(run())
