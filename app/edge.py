@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import uvicorn.config
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs
+from app.api.protocol import WebSocketProtocol
 from app.api.respond import error_response, request_id_of
 from app.config import load_settings
 from app.errors import NotFoundError, SaturatedError, ServiceError, UnavailableError
@@ -37,6 +39,8 @@ _RESTART, _LATER = 1012, 1013
 
 def middlewares() -> list[Middleware]:
     """What Ray's proxy asks for. Of the settings it sees those of its environment."""
+    # Ray makes uvicorn's configuration after this, and leaves WebSockets to what has that name.
+    uvicorn.config.WS_PROTOCOLS["auto"] = f"{WebSocketProtocol.__module__}:{WebSocketProtocol.__qualname__}"
     return [Middleware(Edge, stall_seconds=load_settings(None).stall_seconds)]
 
 

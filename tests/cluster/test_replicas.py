@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from websockets.exceptions import ConnectionClosedError, InvalidStatus
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError, InvalidStatus
+from websockets.frames import Close, Frame, Opcode
 from websockets.sync.client import connect
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -80,6 +81,28 @@ def test_an_answer_has_one_request_id(cluster):
     answer = httpx.get(f"{cluster.url}/v1/models", headers={"x-request-id": "mine-1"}, timeout=TIMEOUT)
     assert answer.headers.get_list("x-request-id") == ["mine-1"]
     assert answer.headers["x-replica"] in cluster.replicas()
+
+
+def test_sockets_are_the_ones_that_a_single_process_has(cluster):
+    with connect(cluster.socket_url, open_timeout=TIMEOUT, compression="deflate") as socket:
+        # Speech does not deflate, and trying takes longer than the model.
+        assert socket.protocol.extensions == []
+        socket.send(json.dumps({"type": "start", "format": "pcm"}))
+        assert json.loads(socket.recv(TIMEOUT))["type"] == "ready"
+        # A close between the fragments of a message, RFC 6455, section 5.4.
+        fragment = Frame(Opcode.TEXT, b'{"type": "te', fin=False)
+        close = Frame(Opcode.CLOSE, Close(1000, "").serialize())
+        socket.socket.sendall(fragment.serialize(mask=True) + close.serialize(mask=True))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(TIMEOUT)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+    with connect(cluster.socket_url, open_timeout=TIMEOUT) as socket:
+        socket.socket.sendall(Frame(Opcode.TEXT, b"\xff", fin=False).serialize(mask=True))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(TIMEOUT)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1007
 
 
 def given_up(cluster) -> float:
