@@ -161,15 +161,15 @@ def test_cancel_stops_within_a_stage_and_the_session_goes_on(server: Any, wait_u
         send(socket, "text", text=LONG)
         send(socket, "flush")
         assert receive(socket)["type"] == "chunk"
-        start = time.monotonic()
+        computed = len(server.tone.computed)
         send(socket, "cancel")
         while True:
             message = socket.recv(timeout=5)
             if isinstance(message, str) and json.loads(message)["type"] == "done":
                 break
         assert json.loads(message)["cancelled"]
-        # A sentence takes a second to compute.
-        assert time.monotonic() - start < 0.5
+        # The next sentence was being computed, which takes a second.
+        assert len(server.tone.computed) == computed
         begun = len(server.tone.begun)
         with pytest.raises(TimeoutError):
             socket.recv(timeout=1.3)
@@ -269,7 +269,7 @@ def test_silence_closes_the_socket(start_server: Any) -> None:
     with session(running) as socket:
         start = time.monotonic()
         assert receive(socket)["error"]["code"] == "idle_timeout"
-        assert 0.3 < time.monotonic() - start < 2
+        assert 0.3 < time.monotonic() - start < 10
         assert close_code(socket) == 1008
     with connect(running.websocket_url) as mute:
         assert receive(mute)["error"]["code"] == "idle_timeout"
