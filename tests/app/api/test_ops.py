@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 from typing import Any
 
 import httpx
