@@ -46,4 +46,4 @@ def test_the_tables_of_the_guide_are_what_their_commands_print(capsys: pytest.Ca
     for command in commands:
         assert main(command.split()) == 0
         assert capsys.readouterr().out.strip() in guide
-    assert table([size(100, Measured(10, 1.4), Policy())]).splitlines()[2] in guide
+    assert table([size(100, Measured(10, 1.4, 135), Policy())]).splitlines()[2] in guide
