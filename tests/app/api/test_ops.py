@@ -28,10 +28,14 @@ def speak(server: Any, **body: object) -> httpx.Response:
     return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=10)
 
 
-def test_livez_reports_the_heartbeat(server: Any) -> None:
-    response = httpx.get(server.url + "/livez")
-    assert response.status_code == 200
-    assert 0 <= response.json()["heartbeat_age_seconds"] < 10
+def test_livez_reports_the_heartbeat(server: Any, wait_until: Any) -> None:
+    def age() -> float:
+        response = httpx.get(server.url + "/livez")
+        assert response.status_code == 200
+        return float(response.json()["heartbeat_age_seconds"])
+
+    # An idle thread beats twice a second; a busy machine may be late for once.
+    assert wait_until(lambda: 0 <= age() < 1.5)
 
 
 def test_livez_fails_when_the_model_thread_is_stuck(start_server: Any, tone: Any, wait_until: Any) -> None:
@@ -160,7 +164,7 @@ def test_first_audible_counts_the_silence_before_it(server: Any, wait_until: Any
     assert wait_until(lambda: value(server, "tts_ttfa_seconds_count", **named) == count + 1)
     first, audible = (after - earlier for after, earlier in zip(sums(), before, strict=True))
     # The pause is sent at once, and lasts.
-    assert first < 3.0 <= audible - first
+    assert first < 3.0 <= audible - first < 3.5
 
 
 def test_labels_never_carry_voices_or_text(server: Any) -> None:
