@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from app import errors, metrics
-from app.audio.decode import decode
+from app.audio.decode import Decoder
 from app.config import Settings
 from app.jobs import CancelToken, ModelStatus, Priority
 from app.library import Catalogue
@@ -128,18 +128,20 @@ class VoiceService:
     def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
         self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
         self.uploads = asyncio.Semaphore(UPLOADS)
-        self._max_seconds = settings.voice_seconds
+        self._decoder = Decoder(
+            sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
+        )
         self._catalog = catalog
         self._worker = worker
         self._cache = ConditioningCache(settings.voice_cache_bytes)
         self._making: dict[Key, _Making] = {}
         self._ahead: set[asyncio.Task[None]] = set()
-        # Neither may hold up the event loop, nor decoding what a request needs from the disk.
-        self._decoding = ThreadPoolExecutor(UPLOADS, thread_name_prefix="decode")
+        # The event loop must not wait for the disk.
         self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
 
     async def start(self) -> None:
-        """Sweep what an interrupted process left, and count the voices."""
+        """Sweep what an interrupted process left, and count the voices. Start the process that decodes recordings."""
+        self._decoder.start()
         await self._run(self.store.sweep)
         await self.voices()
 
@@ -149,8 +151,8 @@ class VoiceService:
             making.task.cancel()
         for task in self._ahead:
             task.cancel()
-        for threads in (self._decoding, self._disk):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._decoder.close()
+        self._disk.shutdown(wait=False, cancel_futures=True)
 
     def cloners(self) -> list[str]:
         """Names of the models that can speak in the voice of a recording."""
@@ -159,12 +161,9 @@ class VoiceService:
     async def add(self, voice: NewVoice, data: bytes) -> StoredVoice:
         """Decode a recording, keep it, and begin to make it ready for the models that are loaded.
 
-        Raises UnusableRecordingError, TooManyVoicesError, StorageFullError and StorageError.
+        Raises UnusableRecordingError, UnavailableError, TooManyVoicesError, StorageFullError and StorageError.
         """
-        recording = await asyncio.get_running_loop().run_in_executor(
-            self._decoding,
-            partial(decode, data, sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=self._max_seconds),
-        )
+        recording = await self._decoder.decode(data)
         stored = await self._run(
             partial(self.store.add, voice.name, recording.pcm, language=voice.language, gender=voice.gender)
         )

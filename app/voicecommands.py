@@ -6,6 +6,7 @@ Each function carries out one action and returns the exit status; what is wrong 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from dataclasses import asdict
@@ -39,7 +40,7 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
 
 def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
     """Make a voice from a file and print its id."""
-    from app.audio.decode import decode
+    from app.audio.decode import Decoder
     from app.cloning import MIN_SECONDS, new_voice
     from app.voicestore import SAMPLE_RATE
 
@@ -50,7 +51,8 @@ def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
         data = file.read(settings.max_upload_bytes + 1)
     if len(data) > settings.max_upload_bytes:
         raise BodyTooLargeError(f"{arguments.file} is too large; at most {settings.max_upload_bytes} bytes are read")
-    recording = decode(data, sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds)
+    with Decoder(sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds) as decoder:
+        recording = asyncio.run(decoder.decode(data))
     stored = _store(settings).add(voice.name, recording.pcm, language=voice.language, gender=voice.gender)
     if recording.cut:
         print(f"nightingale: the first {recording.seconds:g} seconds of it are used", file=sys.stderr)

@@ -1,36 +1,37 @@
-"""Recordings that people send: whatever FFmpeg's libraries read, down to mono samples at one rate.
+"""Recordings that people send, decoded in processes of their own, to mono samples at one rate.
 
-What is decoded is bounded while it is decoded: a small file can hold hours, or a rate that nobody can hear. Only
-audio formats are opened, and none of them may open another file or address.
+FFmpeg's libraries read what strangers wrote. They do it in `decoder_process`, under limits of memory and time: a
+recording that crashes them, or takes too much, ends that process, and its sender gets an error. Another process takes
+the next recording.
 """
 
 from __future__ import annotations
 
-import io
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import IO, Final
 
-import av
 import numpy as np
 import numpy.typing as npt
-import soxr
-from av.container import InputContainer
 
-from app.audio.resample import MIN_RATE
-from app.errors import UnusableRecordingError
+from app.audio import decoder_process
+from app.audio.decoder_process import CUT, MAX_REASON, READY, REFUSED, REPLY, REQUEST, TOO_MUCH
+from app.errors import DrainingError, UnavailableError, UnusableRecordingError
 
-MAX_RATE: Final = 192_000
-MAX_CHANNELS: Final = 8
+log = logging.getLogger(__name__)
+
 # A louder sample than this must be in a recording: microphones make more noise than that.
 SILENCE: Final = 1e-3
-
-# FFmpeg's names of demuxers and decoders.
-_CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm"
-_CODECS: Final = (
-    "pcm_u8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,"
-    "pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,flac,alac,mp3,mp3float,vorbis,opus,libopus,aac"
-)
-_READABLE: Final = "WAV, FLAC, MP3, Ogg (Opus or Vorbis), AAC, MP4 (AAC or ALAC), WebM, AIFF and CAF"
+# Seconds by the clock for one recording. The limit on CPU time is shorter; this one ends what waits.
+DEADLINE: Final = 60.0
+SAMPLE_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,65 +48,186 @@ class Recording:
         return self.pcm.size / self.sample_rate
 
 
-def decode(data: bytes, *, sample_rate: int, min_seconds: float, max_seconds: float) -> Recording:
-    """Decode a recording, mix its channels to one and resample it; what lies beyond `max_seconds` is not decoded.
+class Decoder:
+    """Decodes recordings in at most `processes` processes. One of them waits for the next recording.
 
-    Blocks. Raises UnusableRecordingError with the reason: no audio, an unknown or damaged file, too many channels, a
-    rate outside [8000, 192000] Hz, silence, or less than `min_seconds`.
+    Args:
+        sample_rate: Rate of the samples that `decode` returns, in Hz.
+        min_seconds: Shortest recording that is accepted.
+        max_seconds: Seconds of a recording that are decoded; the rest is cut.
+        processes: Recordings that are decoded at the same time; others wait.
     """
-    try:
-        with av.open(
-            io.BytesIO(data),
-            "r",
-            container_options={"format_whitelist": _CONTAINERS, "codec_whitelist": _CODECS},
-            io_open=_refuse_to_open,
-        ) as container:
-            pcm, rate, cut = _decode(container, max_seconds)
-    except UnusableRecordingError:
-        raise
-    except (OSError, ValueError, EOFError, LookupError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise UnusableRecordingError(f"The recording cannot be read: {reason}. Accepted are {_READABLE}.") from error
-    pcm = np.clip(np.nan_to_num(pcm, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
-    if rate != sample_rate:
-        pcm = np.clip(soxr.resample(pcm, rate, sample_rate), -1.0, 1.0).astype(np.float32)
-    recording = Recording(pcm, sample_rate, cut)
-    if recording.seconds < min_seconds:
-        raise UnusableRecordingError(
-            f"The recording has {recording.seconds:.2f} seconds of audio; at least {min_seconds:g} are needed."
-        )
-    if float(np.abs(pcm).max()) < SILENCE:
-        raise UnusableRecordingError("The recording is silent.")
-    return recording
+
+    def __init__(self, *, sample_rate: int, min_seconds: float, max_seconds: float, processes: int = 1) -> None:
+        self._sample_rate = sample_rate
+        self._min_seconds = min_seconds
+        self._max_seconds = max_seconds
+        self._waiting: DecoderProcess | None = None
+        self._busy: set[DecoderProcess] = set()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="decode")
+
+    def __enter__(self) -> Decoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the process that takes the first recording. Returns at once."""
+        self._waiting = DecoderProcess()
+        self._threads.submit(self._waiting.start)
+
+    async def decode(self, data: bytes) -> Recording:
+        """Decode a recording, mix its channels to one and resample it. Cancelling it ends the work.
+
+        Raises UnusableRecordingError with the reason: no audio, an unknown or damaged file, a codec that is not
+        accepted, too many channels, a rate outside [8000, 192000] Hz, silence, less than `min_seconds`, or more work
+        than the limits allow. Raises UnavailableError where no process can be started.
+        """
+        process, self._waiting = self._waiting or DecoderProcess(), None
+        self._busy.add(process)
+        decode = partial(process.decode, data, self._sample_rate, self._max_seconds)
+        try:
+            recording = await asyncio.get_running_loop().run_in_executor(self._threads, decode)
+        except UnusableRecordingError:
+            if self._closed:
+                raise DrainingError("The server is shutting down.") from None
+            raise
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        finally:
+            self._busy.discard(process)
+            self._keep(process)
+        length, least = recording.seconds, self._min_seconds
+        if length < least:
+            raise UnusableRecordingError(
+                f"The recording has {length:.2f} seconds of audio; at least {least:g} are needed."
+            )
+        if float(np.abs(recording.pcm).max()) < SILENCE:
+            raise UnusableRecordingError("The recording is silent.")
+        return recording
+
+    def close(self) -> None:
+        """End every process; what they decode fails."""
+        self._closed = True
+        for process in self._busy:
+            process.kill()
+        if self._waiting is not None:
+            self._waiting.end()
+            self._waiting = None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _keep(self, process: DecoderProcess) -> None:
+        """Have one process wait: this one, if it takes another recording."""
+        if self._closed:
+            process.end()
+        elif self._waiting is None and process.usable:
+            self._waiting = process
+        else:
+            self._threads.submit(process.end)
+            if self._waiting is None:
+                self.start()
 
 
-def _decode(container: InputContainer, max_seconds: float) -> tuple[npt.NDArray[np.float32], int, bool]:
-    """Samples [n] of the first audio stream, their rate, and whether there was more."""
-    if not container.streams.audio:
-        raise UnusableRecordingError("The recording has no audio in it.")
-    stream = container.streams.audio[0]
-    rate, channels = stream.rate or 0, stream.channels
-    if not MIN_RATE <= rate <= MAX_RATE:
-        raise UnusableRecordingError(
-            f"The recording has a sample rate of {rate} Hz; accepted is {MIN_RATE} to {MAX_RATE} Hz."
-        )
-    if not 1 <= channels <= MAX_CHANNELS:
-        raise UnusableRecordingError(f"The recording has {channels} channels; at most {MAX_CHANNELS} are accepted.")
-    wanted = round(max_seconds * rate)
-    # The sample format only: the rate is soxr's to change, and FFmpeg would add channels up until they clip.
-    plane = av.AudioResampler(format="fltp")
-    parts: list[npt.NDArray[np.float32]] = []
-    size = 0
-    for frame in container.decode(stream):
-        for planes in plane.resample(frame):
-            samples = planes.to_ndarray().mean(axis=0, dtype=np.float32)
-            parts.append(samples)
-            size += samples.size
-        if size > wanted:
-            break
-    pcm = np.concatenate(parts)[:wanted] if parts else np.empty(0, np.float32)
-    return pcm, rate, size > wanted
+class DecoderProcess:
+    """A process that decodes one recording after the other, until one of them breaks it."""
+
+    def __init__(self) -> None:
+        self.usable = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
+        self._killed = False
+        # One thread starts the program and waits for it; another may end it meanwhile.
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the program, unless it runs. Does not wait for its imports. Raises OSError."""
+        with self._lock:
+            if self._process is None and not self._killed:
+                # By its path: it needs nothing else of this package. A session of its own: Ctrl-C is for the server.
+                self._process = subprocess.Popen(  # noqa: S603
+                    [sys.executable, "-P", decoder_process.__file__],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,
+                )
+
+    def decode(self, data: bytes, sample_rate: int, max_seconds: float) -> Recording:
+        """Decode one recording. Blocks, for DEADLINE seconds at most. `usable` tells whether another may follow.
+
+        Raises UnusableRecordingError and UnavailableError.
+        """
+        self.usable = False
+        watchdog = threading.Timer(DEADLINE, self.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            kind, more, rest = self._ask(data, sample_rate, max_seconds)
+        finally:
+            watchdog.cancel()
+            # It may fire this moment. Later it must not: the process may serve another recording by then.
+            watchdog.join()
+        self.usable = more and not self._killed
+        if kind == REFUSED:
+            raise UnusableRecordingError(rest.decode("utf-8", "replace"))
+        return Recording(np.frombuffer(rest, np.float32), sample_rate, kind == CUT)
+
+    def kill(self) -> None:
+        """End the program at once. What it decodes fails."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self) -> int | None:
+        """Kill the program and wait for its end, which is short. Returns its exit status, None if it never ran."""
+        self.kill()
+        process = self._process
+        if process is None:
+            return None
+        status = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        return status
+
+    def _ask(self, data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, bool, bytes]:
+        """Send a request and return the reply: its kind, whether another may follow, and its bytes."""
+        try:
+            self.start()
+            asked, replies = self._pipes()
+            if not self._ready and replies.read(len(READY)) != READY:
+                raise OSError(f"it ended with status {self.end()}")
+            self._ready = True
+        except OSError as error:
+            log.error("the program that decodes recordings does not start: %s", error)
+            raise UnavailableError("Recordings cannot be decoded now; the server's log has the cause.") from error
+        try:
+            for part in (REQUEST.pack(len(data), sample_rate, max_seconds), data):
+                asked.write(part)
+            asked.flush()
+            kind, more, size = REPLY.unpack(_read(replies, REPLY.size))
+            most = MAX_REASON if kind == REFUSED else round(max_seconds * sample_rate) * SAMPLE_BYTES
+            if size > most:
+                raise EOFError(f"a reply of {size} bytes, of at most {most}")
+            return kind, more, _read(replies, size)
+        except (OSError, EOFError) as error:
+            log.warning("a recording broke its decoder process: status %s, %s", self.end(), error)
+            raise UnusableRecordingError(TOO_MUCH) from error
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Input and output of the program. Raises OSError where it was killed before it ran."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise OSError("it was given up")
+        return process.stdin, process.stdout
 
 
-def _refuse_to_open(url: str, flags: int, options: dict[str, Any]) -> NoReturn:
-    raise UnusableRecordingError("The recording refers to another file.")
+def _read(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise EOFError("it ended before its reply")
+    return data

@@ -1,0 +1,266 @@
+"""Program that decodes recordings for the server: FFmpeg's libraries read them here, where they may crash.
+
+`app.audio.decode` runs this file and speaks to it through pipes. A request is REQUEST and then the bytes of the
+recording; a reply is REPLY and then float32 mono samples, or the reason of a refusal in UTF-8. The program ends at the
+end of its input. It imports nothing of `app`, so that it starts fast and stays small.
+
+Limits hold it: memory and CPU time for each recording, no file written, no file opened, no core dumped.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import mmap
+import os
+import resource
+import struct
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+import av
+
+# PyAV imports these once a file has such a stream. It cannot then: no file may be opened.
+import av.subtitles.codeccontext
+import av.subtitles.stream
+import av.video.codeccontext
+import av.video.stream
+import numpy as np
+import numpy.typing as npt
+import soxr
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+
+MIN_RATE: Final = 8_000
+MAX_RATE: Final = 192_000
+MAX_CHANNELS: Final = 8
+ACCEPTED: Final = "WAV, FLAC, MP3, Ogg (Opus or Vorbis), AAC, MP4 (AAC or ALAC), WebM, AIFF and CAF"
+TOO_MUCH: Final = (
+    f"The recording cannot be read: it is damaged, or takes too much memory or time. Accepted are {ACCEPTED}."
+)
+
+# Size of the recording in bytes, rate of the samples in Hz, most seconds of them.
+REQUEST: Final = struct.Struct("<QId")
+# Kind, whether the process takes another recording, size of the rest in bytes.
+REPLY: Final = struct.Struct("<B?Q")
+WHOLE, CUT, REFUSED = 0, 1, 2
+# Written once, after the imports.
+READY: Final = b"+"
+MAX_REASON: Final = 1_000
+
+# Seconds of CPU time for one recording; a file of 20 MB takes less than one.
+CPU_SECONDS: Final = 10
+# Bytes for one recording, beside the recording and its samples.
+MEMORY: Final = 256 << 20
+# Recordings for one process: what the libraries leak ends with it.
+RECORDINGS: Final = 100
+WATCH_SECONDS: Final = 0.02
+NICENESS: Final = 10
+
+# FFmpeg's names of demuxers and decoders.
+_CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm"
+_CODECS: Final = (
+    "pcm_u8,pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,"
+    "pcm_f64be,pcm_alaw,pcm_mulaw,adpcm_ms,adpcm_ima_wav,flac,alac,mp3,mp3float,vorbis,opus,libopus,aac"
+)
+
+Samples = npt.NDArray[np.float32]
+
+
+class RefusedError(Exception):
+    """The recording cannot be used; the message says why, to the person who sent it."""
+
+
+def decode(data: bytes, sample_rate: int, max_seconds: float) -> tuple[Samples, bool]:
+    """Decode the first audio stream, mix its channels to one and resample it.
+
+    Returns float32 samples [n] in [-1, 1] at `sample_rate`, and whether the recording is longer than `max_seconds`.
+    The rest is not decoded. Raises RefusedError, and what FFmpeg's libraries raise on damaged files.
+    """
+    with av.open(
+        io.BytesIO(data),
+        "r",
+        container_options={"format_whitelist": _CONTAINERS, "codec_whitelist": _CODECS},
+        io_open=_refuse_to_open,
+        metadata_errors="replace",
+    ) as container:
+        # FFmpeg names some formats by all their names: "matroska,webm".
+        if not set(container.format.name.split(",")) & set(_CONTAINERS.split(",")):
+            raise RefusedError(f"The recording is in the format '{container.format.name}'. Accepted are {ACCEPTED}.")
+        stream = _audio_stream(container)
+        return _decode_stream(container, stream, sample_rate, max_seconds)
+
+
+def _audio_stream(container: InputContainer) -> AudioStream:
+    if not container.streams.audio:
+        raise RefusedError("The recording has no audio in it.")
+    stream = container.streams.audio[0]
+    # FFmpeg's own list of codecs does not reach this decoder. There is none for a codec that FFmpeg does not know.
+    codec = getattr(stream.codec_context, "name", "unknown")
+    if codec not in _CODECS.split(","):
+        raise RefusedError(f"The recording has the codec '{codec}'. Accepted are {ACCEPTED}.")
+    stream.codec_context.thread_count = 1
+    return stream
+
+
+def _check(rate: int, channels: int) -> None:
+    if not MIN_RATE <= rate <= MAX_RATE:
+        raise RefusedError(f"The recording has a sample rate of {rate} Hz; accepted is {MIN_RATE} to {MAX_RATE} Hz.")
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise RefusedError(f"The recording has {channels} channels; at most {MAX_CHANNELS} are accepted.")
+
+
+def _decode_stream(
+    container: InputContainer, stream: AudioStream, sample_rate: int, max_seconds: float
+) -> tuple[Samples, bool]:
+    # The sample format only: the rate is soxr's to change, and FFmpeg would add channels up until they clip.
+    # Interleaved: PyAV reads past the end of eight planes.
+    interleave = av.AudioResampler(format="flt")
+    resampler: soxr.ResampleStream | None = None
+    found: tuple[int, int] | None = None
+    pcm = np.empty(round(max_seconds * sample_rate), np.float32)
+    size = taken = wanted = 0
+
+    def put(samples: Samples) -> None:
+        nonlocal size
+        kept = samples[: pcm.size - size]
+        pcm[size : size + kept.size] = kept
+        size += kept.size
+
+    for frame in container.decode(stream):
+        rate, channels = frame.sample_rate, frame.layout.nb_channels
+        if found is None:
+            # The container may have said otherwise; the decoder knows.
+            _check(rate, channels)
+            found = rate, channels
+            wanted = round(max_seconds * rate)
+            resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
+        elif found != (rate, channels):
+            raise RefusedError("The recording changes its sample rate or its channels in the middle.")
+        for part in interleave.resample(frame):
+            mixed = part.to_ndarray().reshape(-1, channels).mean(axis=1, dtype=np.float32)
+            mixed = np.clip(np.nan_to_num(mixed, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
+            kept = mixed[: max(0, wanted - taken)]
+            put(kept if resampler is None else resampler.resample_chunk(kept))
+            taken += mixed.size
+        if taken > wanted:
+            break
+    if resampler is not None:
+        put(resampler.resample_chunk(np.empty(0, np.float32), last=True))
+    if found is None:
+        raise RefusedError(f"The recording has no audio that can be read. Accepted are {ACCEPTED}.")
+    return np.clip(pcm[:size], -1.0, 1.0), taken > wanted
+
+
+def _refuse_to_open(url: str, flags: int, options: dict[str, Any]) -> NoReturn:
+    raise RefusedError("The recording refers to another file.")
+
+
+def answer(data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, bytes]:
+    """Return the kind of the reply to one recording, and its bytes."""
+    try:
+        pcm, cut = decode(data, sample_rate, max_seconds)
+        return CUT if cut else WHOLE, pcm.tobytes()
+    except RefusedError as error:
+        reason = str(error)
+    except MemoryError:
+        reason = TOO_MUCH
+    except Exception as error:
+        # Any: a damaged file makes PyAV raise what its documentation does not name.
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = f"The recording cannot be read: {said}. Accepted are {ACCEPTED}."
+    return REFUSED, reason.encode("utf-8", "replace")[:MAX_REASON]
+
+
+class Guard(threading.Thread):
+    """Thread that ends the process in the middle of a recording, once its parent is gone or its memory is too large.
+
+    It watches the memory for macOS, whose kernel does not hold a process to RLIMIT_AS.
+    """
+
+    def __init__(self, parent: int) -> None:
+        super().__init__(daemon=True)
+        self.decoding = threading.Event()
+        self.most = math.inf
+        self._parent = parent
+        self._at_start = peak_memory()
+
+    def run(self) -> None:
+        """Watch, and sleep while nothing is decoded."""
+        while self.decoding.wait():
+            if os.getppid() != self._parent or peak_memory() - self._at_start > self.most:
+                os._exit(1)
+            time.sleep(WATCH_SECONDS)
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process had resident, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def address_space() -> int:
+    """Return the address space that is in use, in bytes; 0 where there is no /proc."""
+    with suppress(OSError), open("/proc/self/statm") as file:  # noqa: PTH123
+        return int(file.read().split()[0]) * mmap.PAGESIZE
+    return 0
+
+
+def limit(kind: int, soft: int) -> None:
+    """Set a soft limit, as far as the hard one lets it."""
+    hard = resource.getrlimit(kind)[1]
+    resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def has_memory(size: int) -> bool:
+    """Return whether `size` bytes are left: less are where a recording leaked."""
+    try:
+        mmap.mmap(-1, size).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def main() -> None:
+    """Answer requests until the input ends, or this process should take no more."""
+    parent = os.getppid()
+    # Speech comes first.
+    os.nice(NICENESS)
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    # A library that prints must break neither the replies nor the server's log.
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    guard = Guard(parent)
+    guard.start()
+    # Threads reserve address space: the limit counts from here.
+    used = address_space()
+    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
+        resource.setrlimit(kind, (0, 0))
+    replies.write(READY)
+    replies.flush()
+    for count in range(1, RECORDINGS + 1):
+        head = requests.read(REQUEST.size)
+        if len(head) < REQUEST.size:
+            return
+        size, sample_rate, max_seconds = REQUEST.unpack(head)
+        memory = MEMORY + 2 * size + 16 * round(max_seconds * sample_rate)
+        if used:
+            limit(resource.RLIMIT_AS, used + memory)
+        limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + CPU_SECONDS)
+        guard.most = memory
+        guard.decoding.set()
+        kind, rest = answer(requests.read(size), sample_rate, max_seconds)
+        guard.decoding.clear()
+        more = count < RECORDINGS and has_memory(memory // 2)
+        replies.write(REPLY.pack(kind, more, len(rest)) + rest)
+        replies.flush()
+        if not more:
+            return
+
+
+if __name__ == "__main__":
+    main()
