@@ -85,7 +85,7 @@ class Decoder:
         accepted, too many channels, a rate outside [8000, 192000] Hz, silence, less than `min_seconds`, or more work
         than the limits allow. Raises UnavailableError where no process can be started.
         """
-        process, self._waiting = self._waiting or DecoderProcess(), None
+        process = self._take()
         self._busy.add(process)
         decode = partial(process.decode, data, self._sample_rate, self._max_seconds)
         try:
@@ -119,6 +119,14 @@ class Decoder:
             self._waiting = None
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _take(self) -> DecoderProcess:
+        """Take the process that waits, or a new one."""
+        process, self._waiting = self._waiting, None
+        if process is None or not process.ended:
+            return process or DecoderProcess()
+        self._threads.submit(process.end)
+        return DecoderProcess()
+
     def _keep(self, process: DecoderProcess) -> None:
         """Have one process wait: this one, if it takes another recording."""
         if self._closed:
@@ -141,6 +149,11 @@ class DecoderProcess:
         self._killed = False
         # One thread starts the program and waits for it; another may end it meanwhile.
         self._lock = threading.Lock()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the program ended by itself, or somebody else ended it."""
+        return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
         """Start the program, unless it runs. Does not wait for its imports. Raises OSError."""

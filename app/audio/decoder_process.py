@@ -58,7 +58,7 @@ MEMORY: Final = 256 << 20
 # Recordings for one process: what the libraries leak ends with it.
 RECORDINGS: Final = 100
 WATCH_SECONDS: Final = 0.02
-NICENESS: Final = 10
+NICENESS: Final = 5
 
 # FFmpeg's names of demuxers and decoders.
 _CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm"
