@@ -33,7 +33,7 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── ModelLoadingError       Retry-After
     │   ├── OverloadedError         Retry-After
     │   └── DrainingError           Retry-After, 1012
-    ├── StorageError                500: the data directory cannot be written
+    ├── StorageError                500: a file cannot be written
     │   └── StorageFullError        507: no room on its disk
     ├── ModelFailedError            500: weights that cannot be used, or a failure inside the model
     └── IdleTimeoutError            408, 1008
@@ -300,13 +300,13 @@ class DrainingError(UnavailableError):
 
 
 class StorageError(ServiceError):
-    """Something could not be written to the data directory."""
+    """Something could not be written to the data directory, or to that of temporary files."""
 
     code = "storage_failed"
 
 
 class StorageFullError(StorageError):
-    """The disk of the data directory is full (RFC 4918 section 11.5)."""
+    """The disk is full (RFC 4918 section 11.5)."""
 
     status = 507
     code = "storage_full"

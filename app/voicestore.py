@@ -64,6 +64,12 @@ def is_voice_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
+def storage_error(failed: str, error: OSError) -> StorageError:
+    """Make the error that says what `failed` and why: StorageFullError where no room is left."""
+    kind = StorageFullError if error.errno in _FULL else StorageError
+    return kind(f"{failed}: {error.strerror or error}.")
+
+
 class VoiceStore:
     """The voices in one directory, which is made when the first one is added."""
 
@@ -292,6 +298,4 @@ class VoiceStore:
         except OSError as error:
             reason = error.strerror or str(error)
             log.error("voices in %s: %s", self.directory, reason)
-            if error.errno in _FULL:
-                raise StorageFullError(f"The voice cannot be {done}: {reason}.") from error
-            raise StorageError(f"The voice cannot be {done}: {reason}.") from error
+            raise storage_error(f"The voice cannot be {done}", error) from error

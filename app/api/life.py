@@ -26,10 +26,10 @@ class SocketClosedError(Exception):
     """The socket is closed, by either side."""
 
 
-async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`. Cancels it and raises ClientGoneError when the client disconnects, DrainingError once `aborted`.
+async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, _T]) -> _T:
+    """The result of `work`, which is cancelled where the client's going or the server's ending comes first.
 
-    It begins at once and in the caller's task: a task of its own would wait for its turn. Those that watch come a
+    Raises ClientGoneError when the client disconnects, DrainingError once `aborted`. The work begins at once and in the caller's task: a task of its own would wait for its turn. Those that watch come a
     little later, so that they are not waited for either.
     """
     task = asyncio.current_task()
@@ -54,7 +54,7 @@ async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work:
 
     begun = asyncio.get_running_loop().call_later(WATCH_AFTER, watch)
     try:
-        await work
+        return await work
     except asyncio.CancelledError:
         # As asyncio.timeout does: somebody else may have cancelled the task, too.
         if interrupted and task.cancelling() <= before + 1:

@@ -6,6 +6,7 @@ id of a consent recording. Bodies are spooled to disk while they come, and few r
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -14,11 +15,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from app import errors
+from app.api.life import ClientGoneError, until_gone
 from app.api.services import Services, services
 from app.api.wire import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
-from app.cloning import new_voice
-from app.voicestore import StoredVoice, is_voice_id
+from app.cloning import NewVoice, VoiceService, new_voice
+from app.voicestore import StoredVoice, is_voice_id, storage_error
 from models.contract import Voice, VoiceCloner
+
+log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -39,7 +43,6 @@ _FORM: dict[str, Any] = {
 async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
-    voices = app.speech.voices
     if request.headers.get("sec-fetch-site") == "cross-site":
         # Unlike one with JSON in it, a form is sent by any page without asking this server first.
         raise errors.CrossSiteError("A page of another site may not add voices here.")
@@ -53,13 +56,21 @@ async def create(request: Request) -> Response:
                 language=_text(form, "language"),
                 gender=_text(form, "gender"),
             )
-            async with voices.uploads:
-                stored = await voices.add(asked, await upload.read())
-    except ClientDisconnect:
+            work = _add(app.speech.voices, asked, upload)
+            stored = await until_gone(request.receive, app.speech.aborted(), work)
+    except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # there is nobody to read it
+    except OSError as error:
+        log.error("an upload cannot be stored: %s", error)
+        raise storage_error("The upload cannot be stored", error) from error
     finally:
         app.speech.release()
     return JSONResponse(cloned_entry(stored).model_dump())
+
+
+async def _add(voices: VoiceService, asked: NewVoice, upload: UploadFile) -> StoredVoice:
+    async with voices.uploads:
+        return await voices.add(asked, await upload.read())
 
 
 @router.get(PATH)

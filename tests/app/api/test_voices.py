@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -284,3 +285,19 @@ def test_voices_that_do_not_exist(cloning: Any, voice: str) -> None:
         response = httpx.request(method, f"{cloning.url}{VOICES}/{quoted}", params={"model": "parrot"})
         assert response.status_code in (404, 405), response.text
     assert nothing_is_stored(cloning)
+
+
+@pytest.mark.parametrize(("container", "room"), [("WAV", 2 << 20), ("FLAC", 1 << 20)], ids=["upload", "voice"])
+def test_a_full_disk_is_said(running: Any, tmp_path: Path, container: str, room: int) -> None:
+    """The disk that takes uploads in, and that of the voices: no file may grow beyond `room`, which is as good."""
+    data = recording(seconds=80.0 if container == "WAV" else 29.0, container=container)
+    assert (len(data) > room) == (container == "WAV")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        refused = error(upload(running, data), 507, "storage_full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused["type"] == "server_error"
+    assert stored(tmp_path) == []
+    assert cloned(running)
