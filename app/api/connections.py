@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import socket
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
@@ -31,6 +32,8 @@ OTHER_FILES = 256
 MOST_FILES = 65_536
 # Seconds between two looks at every connection, at most and at least.
 SWEEP_SECONDS = (0.05, 0.5)
+# Seconds after which a client that shut down its side is sent something.
+FIRST_SIGN = 0.5
 # Seconds in which the log has one line about closed connections.
 LOG_EVERY = 10.0
 
@@ -186,6 +189,30 @@ class Unread:
             return False
         log.info("a client read nothing for %g seconds and was dropped", self._seconds)
         self._transport.abort()
+        return True
+
+
+class ShutPeer:
+    """A client that shut down its side: it waits for an answer, or it is gone. One that is gone resets what it is sent.
+
+    So it is sent something that means nothing, at first after FIRST_SIGN seconds, then after four times as many.
+    """
+
+    def __init__(self, transport: asyncio.BaseTransport, now: float) -> None:
+        self._transport = transport
+        self.since = now
+        self._next = FIRST_SIGN
+
+    def is_gone(self) -> bool:
+        """Whether it reset the connection."""
+        peer: socket.socket = self._transport.get_extra_info("socket")
+        return peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+    def is_due(self, now: float) -> bool:
+        """Whether it should be sent something, if there is no answer to send."""
+        if now - self.since < self._next:
+            return False
+        self._next *= 4
         return True
 
 

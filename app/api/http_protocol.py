@@ -7,16 +7,15 @@ its side down after a whole request gets its answer.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.connections import Connections, Unread, answer_bytes, for_probes
+from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes
 from app.errors import (
     AddressTooLongError,
     HeadTooLargeError,
@@ -37,8 +36,6 @@ PIECE = 4_096
 PIECES = 16
 # Seconds for which what a refused client still sends is read, so that it sees the answer.
 LINGER = 2.0
-# Seconds after which a client that shut down its side is asked for a sign of life; then four times as many, and so on.
-FIRST_PROBE = 0.5
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -64,6 +61,18 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
+class _Transport:
+    """What one exchange has of a connection's transport: its end waits for a client that still sends a body."""
+
+    def __init__(self, protocol: HttpProtocol, transport: asyncio.Transport) -> None:
+        self._protocol = protocol
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+
+    def close(self) -> None:
+        self._protocol.close()
+
+
 class HttpProtocol(HttpToolsProtocol):
     """For `uvicorn.Config(http=functools.partial(HttpProtocol, connections))`."""
 
@@ -84,8 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._refused_at: float | None = None
         self._lingers = False
         self._served: RequestResponseCycle | None = None
-        self._shut_at: float | None = None
-        self._next_probe = FIRST_PROBE
+        self._shut: ShutPeer | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -191,11 +199,17 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop(HeadTooLargeError(f"A request may have {MAX_HEADERS} headers."))
 
     def on_headers_complete(self) -> None:
+        upgraded = self.parser.should_upgrade() and self._should_upgrade()
+        if upgraded and not self._is_idle:
+            self._stop(InvalidRequestError("A WebSocket cannot begin before the request ahead of it is answered."))
         super().on_headers_complete()
+        if upgraded:
+            return
         self._expected = _Expected.BODY
         self._head = self._wire = self._payload = self._unwanted = 0
         self._since = self.loop.time()
         self._connections.head_came(self)
+        self.cycle.transport = cast(asyncio.Transport, _Transport(self, self.transport))
 
     def on_body(self, body: bytes) -> None:
         self._payload += len(body)
@@ -219,7 +233,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Callable[..., Any]) -> None:
         self._served = cycle
-        super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -250,12 +264,21 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.write(answer_bytes(error, path, self.server_state.default_headers))
         self._linger()
 
+    def close(self) -> None:
+        """End after an answer, which may have come before the body."""
+        if self._expected is _Expected.BODY and not self._is_over:
+            self._refused_at = self.loop.time()
+            self._linger()
+        else:
+            self.transport.close()
+
     def _linger(self) -> None:
         """Close once the client has read: closed with data unread, TCP resets the connection, and it may read nothing.
 
         What it still sends is dropped.
         """
         self._lingers = True
+        self._unparsed.clear()
         self.transport.write_eof()
         self.flow.held = False
         self._read_on()
@@ -279,8 +302,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._refused_at is not None:
             if self._lingers and now - self._refused_at > LINGER:
                 self.transport.close()
-        elif self._shut_at is not None:
-            self._check_peer(now - self._shut_at)
+        elif self._shut is not None:
+            self._check_shut(self._shut, now)
         elif self._expected is _Expected.BODY:
             if self.flow.read_paused:
                 # The server is the one that is slow.
@@ -304,25 +327,18 @@ class HttpProtocol(HttpToolsProtocol):
         """Keep the connection for the answer to what came whole; without such a request, it is closed."""
         if self._is_idle or self._lingers or (self._refused_at is None and self._expected is not _Expected.HEAD):
             return False
-        self._shut_at = self.loop.time()
+        self._shut = ShutPeer(self.transport, self.loop.time())
         self.cycle.keep_alive = False
         return True
 
-    def _check_peer(self, shut: float) -> None:
-        """Notice that a client has not only shut down its side, but is gone: it resets what it is sent.
-
-        As long as there is no answer that could be sent, that is an interim one (RFC 9110 section 15.2).
-        """
-        peer: socket.socket = self.transport.get_extra_info("socket")
-        if peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self.transport.abort()
-            return
+    def _check_shut(self, peer: ShutPeer, now: float) -> None:
+        """Drop a client that is gone. The sign it is sent is an interim answer (RFC 9110 section 15.2)."""
         served = self._served
-        if shut < self._next_probe or served is None or served.response_started:
-            return
-        self._next_probe *= 4
-        if self.scope["http_version"] == "1.1":
-            self.transport.write(_INTERIM)
-        elif shut > self._limits.stall_seconds:
-            # HTTP/1.0 has no interim answers.
+        if peer.is_gone():
             self.transport.abort()
+        elif served is not None and not served.response_started and peer.is_due(now):
+            if served.scope["http_version"] == "1.1":
+                self.transport.write(_INTERIM)
+            elif now - peer.since > self._limits.stall_seconds:
+                # HTTP/1.0 has no interim answers.
+                self.transport.abort()

@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.respond import note_error
 
+# So many seconds' worth of frames or events may come at once: text that was written before the socket was open.
+BURST_SECONDS = 10
 # RFC 6455 section 7.4.1: the client breaks a rule of the server's.
 POLICY_VIOLATION = 1008
 

@@ -18,15 +18,13 @@ from websockets.server import ServerProtocol
 
 from app.admission import TokenBucket
 from app.api.connections import Connections, Unread, answer_bytes
-from app.api.limits import POLICY_VIOLATION
+from app.api.limits import BURST_SECONDS, POLICY_VIOLATION
 from app.api.respond import note_error
 from app.errors import HeadTooLargeError, InvalidRequestError
 
 # Seconds for which what a failed client still sends is read, at most and after its last byte.
 LINGER = 2.0
 QUIET = 0.2
-# So many seconds' worth of frames may come at once: text that was written before the socket was open.
-BURST_SECONDS = 10
 # Bytes of a reason (section 5.5: a control frame has 125, of which the code takes two).
 MAX_REASON = 123
 # Bytes that are parsed at once, and how many such pieces before others have their turn.
@@ -66,7 +64,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.logger = _log
-        self.conn = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self._frames = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self.conn = self._frames
         self._failed_at: float | None = None
         # It would log headers, keys among them, and what people say.
         self.conn.debug = False
@@ -137,7 +136,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _count(self) -> None:
         """Close with 1008 where frames come faster than they may."""
-        count, self.conn.frames = self.conn.frames, 0
+        count, self._frames.frames = self._frames.frames, 0
         now = self.loop.time()
         if not count or self._is_over:
             return
