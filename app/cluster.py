@@ -30,7 +30,7 @@ from app.api.ops import FAILED
 from app.api.services import Services
 from app.config import PREFIX, Settings, SettingsError
 from app.errors import SaturatedError, UnavailableError
-from app.main import ABORT_SECONDS, check_public, create_app, drain
+from app.main import ABORT_SECONDS, check_public, configure, create_app, drain
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Replica:
         self._app = create_app(self._settings)
         marked = edge.Marked(self._app, context.replica_tag)
         port = self._settings.replica_port + context.rank.local_rank
-        _warm_first(self._app, _serve_own_paths(marked, self._settings.host, port), self._drain_in_the_end())
+        _warm_first(self._app, _serve_own_paths(marked, self._settings, port), self._drain_in_the_end())
         return marked
 
     @property
@@ -134,9 +134,9 @@ def _warm_first(app: FastAPI, *beside: Coroutine[Any, Any, None]) -> None:
     app.router.lifespan_context = lifespan
 
 
-async def _serve_own_paths(app: ASGIApp, host: str, port: int) -> None:
+async def _serve_own_paths(app: ASGIApp, settings: Settings, port: int) -> None:
     """Answer, at a port of this replica, what only it can. A port that is not free is waited for."""
-    taken = False
+    host, taken = settings.host, False
     while True:
         try:
             listening = socket.create_server((host, port), family=_family(host))
@@ -159,7 +159,7 @@ async def _serve_own_paths(app: ASGIApp, host: str, port: int) -> None:
             return
         await send({"type": "websocket.close", "code": 1008})
 
-    config = uvicorn.Config(only_own, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
+    config = configure(only_own, settings, lifespan="off")
     with listening:
         await uvicorn.Server(config).serve(sockets=[listening])
 
@@ -265,7 +265,7 @@ def _prepare_environment(settings: Settings) -> None:
     chosen = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": f"{edge.__name__}:{edge.middlewares.__name__}",
-        f"{PREFIX}STALL_SECONDS": str(settings.stall_seconds),
+        **{f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in edge.SETTINGS},
         # Lines that resemble each other are not the same line; and colours are for terminals.
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",

@@ -118,6 +118,13 @@ class Settings(BaseModel):
         1 << 30, ge=0, description="memory that MLX keeps for reuse; it would grow with every new length"
     )
     max_streams: int = Field(128, ge=1, le=10_000, description="requests and sockets served at once before refusal")
+    max_connections: int = Field(
+        1_000,
+        ge=1,
+        le=60_000,
+        description="connections at once, fewer where the system allows fewer open files; beyond, the one that waits "
+        "longest for a request is closed, and where none waits, new ones may ask /livez, /readyz and /metrics alone",
+    )
     max_load: Annotated[float, Field(ge=0, le=1_000)] = Field(
         0.0, description="sum of the measured real-time factors of live streams beyond which more are refused; 0: any"
     )
@@ -125,12 +132,22 @@ class Settings(BaseModel):
         30.0, description="how long a request waits for its first turn on the model before it is refused"
     )
     messages_per_second: int = Field(
-        200, ge=1, le=100_000, description="WebSocket messages a second that a client may send, ten seconds' at once"
+        200,
+        ge=1,
+        le=100_000,
+        description="WebSocket messages a second that a client may send, ten seconds' worth at once; each fragment and "
+        "each control frame counts as one",
     )
     session_seconds: Annotated[float, Field(gt=0, le=604_800)] = Field(
         14_400.0, description="how long a WebSocket may last"
     )
     idle_seconds: Annotated[float, Field(gt=0, le=86_400)] = Field(60.0, description="silence that closes a WebSocket")
+    head_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        10.0, description="how long the head of a request may take from its first byte, or from the connection"
+    )
+    body_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        20.0, description="how long a body may take in all beyond what 4 KiB a second would have brought"
+    )
     stall_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
         30.0, description="how long a client may read nothing before its stream is dropped"
     )

@@ -8,6 +8,7 @@ end has lost its replica. The mark stays on: it tells a client which replica ser
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import uvicorn.config
@@ -16,6 +17,8 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs
+from app.api.connections import Connections, Limits, raise_open_files
+from app.api.http_protocol import HttpProtocol
 from app.api.protocol import WebSocketProtocol
 from app.api.respond import error_response, request_id_of
 from app.config import load_settings
@@ -37,11 +40,29 @@ _DISCONNECTS = frozenset({"http.disconnect", "websocket.disconnect"})
 _RESTART, _LATER = 1012, 1013
 
 
+# Of the settings, those that hold here.
+SETTINGS = (
+    "max_connections",
+    "head_seconds",
+    "body_seconds",
+    "stall_seconds",
+    "messages_per_second",
+)
+
+
 def middlewares() -> list[Middleware]:
     """What Ray's proxy asks for. Of the settings it sees those of its environment."""
-    # Ray makes uvicorn's configuration after this, and leaves WebSockets to what has that name.
-    uvicorn.config.WS_PROTOCOLS["auto"] = f"{WebSocketProtocol.__module__}:{WebSocketProtocol.__qualname__}"
-    return [Middleware(Edge, stall_seconds=load_settings(None).stall_seconds)]
+    raise_open_files()
+    settings = load_settings(None)
+    connections = Connections(Limits.of(settings))
+    # Ray makes uvicorn's configuration after this, and leaves both protocols to what has that name.
+    protocols: tuple[tuple[dict[Any, Any], Any], ...] = (
+        (uvicorn.config.HTTP_PROTOCOLS, HttpProtocol),
+        (uvicorn.config.WS_PROTOCOLS, WebSocketProtocol),
+    )
+    for known, protocol in protocols:
+        known["auto"] = partial(protocol, connections)
+    return [Middleware(Edge, stall_seconds=settings.stall_seconds)]
 
 
 class Marked:

@@ -25,7 +25,10 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── AuthenticationError     401: no key, or none that is known
     │   ├── CrossSiteError          403: a page of another site had the browser send it
     │   ├── MethodNotAllowedError   405
-    │   └── BodyTooLargeError       413, 1009
+    │   ├── BodyTooLargeError       413, 1009
+    │   ├── AddressTooLongError     414: the path and query of a request
+    │   ├── HeadTooLargeError       431: a request head of too many bytes or headers
+    │   └── RequestTimeoutError     408: the head or the body of a request came too slowly
     ├── QuotaExceededError          429 rate_limit_error, 1013, Retry-After
     ├── SaturatedError              429 rate_limit_error, 1013, Retry-After: every process is busy
     ├── UnavailableError            503 service_unavailable, 1013
@@ -239,6 +242,27 @@ class BodyTooLargeError(InvalidRequestError):
     status = 413
     code = "body_too_large"
     close_code = 1009
+
+
+class AddressTooLongError(InvalidRequestError):
+    """The path and the query of a request are longer than any that is served."""
+
+    status = 414
+    code = "address_too_long"
+
+
+class HeadTooLargeError(InvalidRequestError):
+    """The head of a request has too many bytes, or too many headers (RFC 6585 section 5)."""
+
+    status = 431
+    code = "head_too_large"
+
+
+class RequestTimeoutError(InvalidRequestError):
+    """The head or the body of a request came too slowly."""
+
+    status = 408
+    code = "request_timeout"
 
 
 class QuotaExceededError(ServiceError):

@@ -11,12 +11,15 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from app import __version__, logs, metrics, tracing
 from app.api import (
@@ -36,6 +39,8 @@ from app.api import (
     websocket,
     wyoming,
 )
+from app.api.connections import Connections, Limits, raise_open_files
+from app.api.http_protocol import HttpProtocol
 from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
 from app.api.wire import SpeechBody
@@ -141,11 +146,7 @@ def _guards(settings: Settings) -> list[Middleware]:
         keys = auth.KeyFile(settings.keys_file, settings.key_characters_per_minute, settings.key_streams)
     guards = [
         Middleware(auth.Guard, keys=keys, origins=settings.cors_origins, open_metrics=settings.open_metrics),
-        Middleware(
-            limits.SocketLimits,
-            messages_per_second=settings.messages_per_second,
-            session_seconds=settings.session_seconds,
-        ),
+        Middleware(limits.SocketLimits, session_seconds=settings.session_seconds),
     ]
     if settings.cors_origins:
         # Before keys are looked at: browsers ask for leave without one. Never with credentials, which are for cookies.
@@ -181,19 +182,21 @@ def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Cat
     return catalog, tuple(dict.fromkeys(names))
 
 
-def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """How uvicorn serves `app`."""
-    return uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
+def configure(app: ASGIApp, settings: Settings, **chosen: Any) -> uvicorn.Config:
+    """How uvicorn serves `app`, at the address of `settings` unless `chosen` says otherwise."""
+    connections = Connections(Limits.of(settings))
+    options: dict[str, Any] = {
+        "host": settings.host,
+        "port": settings.port,
+        "log_config": None,
+        "access_log": False,
+        "http": partial(HttpProtocol, connections),
         # Without compression: speech does not deflate, and trying costs more than the model does.
-        ws=WebSocketProtocol,
-        ws_max_size=settings.max_frame_bytes * FRAME_MARGIN,
-        timeout_graceful_shutdown=1,
-    )
+        "ws": partial(WebSocketProtocol, connections),
+        "ws_max_size": settings.max_frame_bytes * FRAME_MARGIN,
+        "timeout_graceful_shutdown": 1,
+    }
+    return uvicorn.Config(app, **(options | chosen))
 
 
 def check_public(settings: Settings) -> None:
@@ -228,6 +231,7 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
     Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
     """
     check_public(settings)
+    raise_open_files()
     app = create_app(settings, catalog)
     logs.configure(settings.log_level, settings.log_format)
     # What is there by now stays; and a collection in the middle of a request costs it a tenth of a millisecond.

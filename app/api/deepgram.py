@@ -26,7 +26,7 @@ from app import logs, messages, metrics
 from app.api.names import model_and_voice
 from app.api.openai import SpeechResponse
 from app.api.reply import Reply, Shape
-from app.api.respond import SPEAK_PATH, error_response
+from app.api.respond import SPEAK_PATH, error_response, header_text
 from app.api.services import Services, services
 from app.api.websocket import Connection
 from app.api.wire import SpeechBody
@@ -150,7 +150,7 @@ async def speak_live(socket: WebSocket) -> None:
             SOCKET_ENCODINGS[_encoding(socket.query_params)], speaker.synthesizer.sample_rate, start.sample_rate
         )
     except ServiceError as error:
-        headers = {"dg-error": error.message.encode("ascii", "replace").decode()}
+        headers = {"dg-error": header_text(error.message)}
         await socket.send_denial_response(error_response(error, headers, path=SPEAK_PATH))
         return
     await socket.accept()

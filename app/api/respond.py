@@ -25,12 +25,19 @@ from app.errors import (
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
+    OverloadedError,
     ServiceError,
 )
 
 log = logging.getLogger("app.requests")
 
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+# Not in the value of a header (RFC 9110 section 5.5).
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+# Characters of a header that is made from a message.
+MAX_HEADER_TEXT = 500
+# So many bodies of the largest size may lie in memory at once.
+MAX_BODIES = 64
 
 
 # Paths of LibreTranslate's surface: its clients expect the message alone.
@@ -46,6 +53,11 @@ def note_error(code: str | None, status: int) -> None:
     """Count and log that a client is told of an error. Not what it is told: that quotes what it sent."""
     metrics.errors.labels(code or "none").inc()
     logs.event(log, logging.WARNING if status >= 500 else logging.INFO, "told of an error", code=code, status=status)
+
+
+def header_text(text: str) -> str:
+    """`text` as the value of a header: printable ASCII, everything else escaped, and not too long."""
+    return "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in text[:MAX_HEADER_TEXT])
 
 
 def error_response(
@@ -114,7 +126,10 @@ def install(
         if error.status_code == 404:
             return error_response(NotFoundError(f"No such path: {path}."), headers, path=request.url.path)
         if error.status_code == 405:
-            allowed = headers.get("Allow") or headers.get("allow", "")
+            allowed = headers.pop("Allow", None) or headers.pop("allow", "")
+            if "GET" in allowed and "HEAD" not in allowed:
+                allowed += ", HEAD"
+            headers["allow"] = allowed
             refusal = MethodNotAllowedError(f"{path} is not allowed; accepted: {allowed}.")
             return error_response(refusal, headers, path=request.url.path)
         if error.status_code < 500:
@@ -135,6 +150,7 @@ def install(
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_crash)
     app.add_middleware(BodyLimit, limit=max_body_bytes, uploads=uploads or {})
+    app.user_middleware.append(Middleware(HeadAsGet))
     app.user_middleware[:0] = [Middleware(RequestId), *guards]
 
 
@@ -198,7 +214,9 @@ class RequestId:
             nonlocal status
             if message["type"] in _ANSWERS:
                 # A handshake's message may come without headers.
-                message.setdefault("headers", [])
+                given = message.get("headers", ())
+                # A value that was made from what a client sent must not break the answer.
+                message["headers"] = [(name, _CONTROL.sub(b" ", value)) for name, value in given]
                 MutableHeaders(scope=message)["x-request-id"] = request_id
             status = message.get("status", message.get("code", status))
             await send(message)
@@ -227,16 +245,31 @@ class RequestId:
             )
 
 
+class HeadAsGet:
+    """Answer HEAD wherever there is GET (RFC 9110 section 9.3.2): the server keeps the body back."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
+
+
 class BodyLimit:
     """Read bodies before the application does and refuse those above `limit` bytes with 413.
 
-    To the paths of `uploads` they are handed on as they come, and BodyTooLargeError is raised where one is too long.
+    All bodies together have a bound, too, above which one is refused with 503. To the paths of `uploads` they are
+    handed on as they come, and BodyTooLargeError is raised where one is too long.
     """
 
     def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
         self._app = app
         self._limit = limit
         self._uploads = uploads
+        # Of bodies that are not whole, in bytes.
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
@@ -245,32 +278,40 @@ class BodyLimit:
         declared = Headers(scope=scope).get("content-length", "0")
         limit = self._uploads.get(scope["path"], self._limit)
         if declared.isdecimal() and int(declared) > limit:
-            await self._refuse(limit, scope, receive, send)
+            await self._refuse(_too_large(limit), scope, receive, send)
             return
         if scope["path"] in self._uploads:
             await self._app(scope, _counted(receive, limit), send)
             return
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            part = message.get("body", b"")
-            size += len(part)
-            if size > limit:
-                await self._refuse(limit, scope, receive, send)
-                return
-            parts.append(part)
-            if not message.get("more_body", False):
-                break
-        whole: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        body = bytearray()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                part = message.get("body", b"")
+                body += part
+                self._held += len(part)
+                if len(body) > limit:
+                    await self._refuse(_too_large(limit), scope, receive, send)
+                    return
+                if self._held > limit * MAX_BODIES:
+                    await self._refuse(_too_many(), scope, receive, send)
+                    return
+                if not message.get("more_body", False):
+                    break
+        finally:
+            self._held -= len(body)
+        whole: Message = {"type": "http.request", "body": bytes(body), "more_body": False}
         await self._app(scope, again(whole, receive), send)
 
-    async def _refuse(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
-        error = _too_large(limit)
+    async def _refuse(self, error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:
         # The rest of the body is not read, so the connection cannot be used again.
         await error_response(error, {"connection": "close"}, path=scope["path"])(scope, receive, send)
+
+
+def _too_many() -> OverloadedError:
+    return OverloadedError("Too many bodies are being received; try again shortly.")
 
 
 def _too_large(limit: int) -> BodyTooLargeError:

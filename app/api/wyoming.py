@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 import uuid
 from typing import Any, ClassVar, Final
 
@@ -21,7 +22,10 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Message
 
 from app import __version__, logs, messages, metrics
+from app.admission import TokenBucket
+from app.api.connections import ShutPeer
 from app.api.life import INBOX
+from app.api.limits import BURST_SECONDS
 from app.api.names import model_and_voice
 from app.api.respond import note_error
 from app.api.services import Services
@@ -42,6 +46,8 @@ from models.contract import Synthesizer, Translator
 log = logging.getLogger(__name__)
 
 WIDTH: Final = 2
+# Seconds between two looks at a client that sends nothing more.
+SIGN_EVERY: Final = 0.25
 # Languages are listed as BCP-47 writes them, which Home Assistant compares with its own.
 _ATTRIBUTION: Final = {"name": "Nightingale", "url": "https://github.com/OHF-Voice/wyoming"}
 # Errors after which a stream simply has no audio: a language model's reply may be nothing but an emoji.
@@ -98,7 +104,12 @@ class WyomingServer:
         if task is None:
             raise RuntimeError("a client is served outside of a task")
         logs.request_id.set(uuid.uuid4().hex)
-        full = len(self._clients) >= self._app.settings.max_streams
+        most = self._app.settings.max_streams
+        full = len(self._clients) >= most
+        if len(self._clients) >= 2 * most:
+            # Not even those that are told so are all through.
+            writer.transport.abort()
+            return
         self._clients.add(task)
         try:
             client = _Client(reader, writer, self._app)
@@ -135,6 +146,9 @@ class _Client:
         self._utterance: _Utterance | None = None
         self._speaking: asyncio.Task[bool] | None = None
         self._streaming = False
+        self._heard = False
+        rate = app.settings.messages_per_second
+        self._bucket = TokenBucket.full(rate, rate * BURST_SECONDS, time.monotonic())
 
     async def refuse(self, error: ServiceError) -> None:
         """Say why the connection ends."""
@@ -147,7 +161,10 @@ class _Client:
         try:
             while True:
                 waiting: set[asyncio.Task[Any]] = {reading}
-                patience: float | None = self._app.settings.idle_seconds
+                settings = self._app.settings
+                patience: float | None = settings.idle_seconds
+                if not self._heard:
+                    patience = min(settings.idle_seconds, settings.head_seconds)
                 if self._speaking is not None:
                     # How long it waits for text is its session's to know.
                     waiting.add(self._speaking)
@@ -159,7 +176,11 @@ class _Client:
                     return
                 if reading.done():
                     event = reading.result()
-                    if event is None or not await self._handle(*event):
+                    if event is None:
+                        await self._answer_the_rest()
+                        return
+                    self._count()
+                    if not await self._handle(*event):
                         return
                     reading = asyncio.create_task(self._read())
         except ServiceError as error:
@@ -169,6 +190,27 @@ class _Client:
             if self._speaking is not None:
                 self._speaking.cancel()
                 await asyncio.wait({self._speaking})
+
+    def _count(self) -> None:
+        """An event came. Raises ProtocolError where they come faster than they may."""
+        self._heard = True
+        now = time.monotonic()
+        if self._bucket.wait(1, now) > 0:
+            raise ProtocolError(f"At most {self._app.settings.messages_per_second} events a second are accepted.")
+        self._bucket = self._bucket.take(1, now)
+
+    async def _answer_the_rest(self) -> None:
+        """The client sends nothing more: speak what came whole, unless it is gone."""
+        if self._speaking is None or self._streaming:
+            return
+        peer = ShutPeer(self._writer.transport, time.monotonic())
+        while not peer.is_gone():
+            done, _ = await asyncio.wait({self._speaking}, timeout=SIGN_EVERY)
+            if done:
+                return
+            if peer.is_due(time.monotonic()):
+                # An answer to nothing, which clients drop.
+                await self.send("pong")
 
     async def _is_well(self) -> bool:
         """Whether no utterance ended in an error; one that ended is forgotten."""

@@ -9,17 +9,20 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from app.api.connections import Connections, Limits
 from app.api.protocol import WebSocketProtocol
 
 TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
 # Bytes that a client sends at once.
 PIECE = 100_000
+LIMITS = Limits(connections=100, head_seconds=10, body_seconds=10, stall_seconds=10, frames_per_second=200)
 # What the application sends as soon as it knows that the client is gone, and what that raised.
 raised: list[BaseException | None] = []
 
@@ -41,8 +44,8 @@ async def collect(scope: Scope, receive: Receive, send: Send) -> None:
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
     config = uvicorn.Config(
-        collect, port=0, ws=WebSocketProtocol, ws_max_size=1_000, ws_ping_interval=0.3, ws_ping_timeout=0.3,
-        lifespan="off", log_config=None,
+        collect, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
+        ws_ping_interval=0.3, ws_ping_timeout=0.3, lifespan="off", log_config=None,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
