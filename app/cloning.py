@@ -1,5 +1,8 @@
 """Cloned voices as requests use them: taken in, listed, made ready for a model, deleted.
 
+A voice belongs to the key that made it: for other keys it does not exist. One that was made without a key may be used
+by everybody, and deleted by whoever has none: on a server that wants keys, by the machine's owner.
+
 A voice is made ready for each model once: from memory, else from disk, else by the model from the recording. Requests
 that want the same at the same time wait for one making of it; when the last of them goes, it is given up.
 """
@@ -10,13 +13,15 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from app import errors, metrics
+from app.admission import client
 from app.audio.decode import decode
 from app.config import Settings
 from app.jobs import CancelToken, ModelStatus, Priority
@@ -45,6 +50,8 @@ T = TypeVar("T")
 MIN_SECONDS: Final = 1.0
 # Recordings that are in memory at once; others wait on disk, where the parser puts them.
 UPLOADS: Final = 2
+# Recordings on the disk at once that are not stored yet: each of `max_upload_bytes` at most.
+SPOOLED: Final = 16
 DISK_THREADS: Final = 2
 
 # A voice and the model it is for.
@@ -87,6 +94,26 @@ class ConditioningCache:
         self.nbytes -= 0 if dropped is None else dropped.nbytes
 
 
+class Spool:
+    """Counts the uploads whose bodies are on the disk, or come there. On the event loop."""
+
+    def __init__(self) -> None:
+        self._places: list[str | None] = []
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place for one upload of the request's key, which may have half of them. Raises OverloadedError."""
+        owner = _owner()
+        mine = self._places.count(owner) if owner is not None else 0
+        if len(self._places) >= SPOOLED or mine >= SPOOLED // 2:
+            raise errors.OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        self._places.append(owner)
+        try:
+            yield
+        finally:
+            self._places.remove(owner)
+
+
 @dataclass(slots=True)
 class _Making:
     task: asyncio.Task[Conditioning]
@@ -100,6 +127,12 @@ class NewVoice:
     name: str
     language: str | None
     gender: str | None
+
+
+def _owner() -> str | None:
+    """Whose voices the request makes."""
+    who = client.get()
+    return None if who is None else who.name
 
 
 def new_voice(name: str, *, consent: bool, language: str | None = None, gender: str | None = None) -> NewVoice:
@@ -128,6 +161,7 @@ class VoiceService:
     def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
         self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
         self.uploads = asyncio.Semaphore(UPLOADS)
+        self.spool = Spool()
         self._max_seconds = settings.voice_seconds
         self._catalog = catalog
         self._worker = worker
@@ -165,8 +199,15 @@ class VoiceService:
             self._decoding,
             partial(decode, data, sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=self._max_seconds),
         )
+        who = client.get()
         stored = await self._run(
-            partial(self.store.add, voice.name, recording.pcm, language=voice.language, gender=voice.gender)
+            self.store.add,
+            voice.name,
+            recording.pcm,
+            language=voice.language,
+            gender=voice.gender,
+            owner=_owner(),
+            most=0 if who is None else who.voices,
         )
         metrics.voices_stored.inc()
         for model in self.cloners():
@@ -177,21 +218,30 @@ class VoiceService:
         return stored
 
     async def voices(self) -> list[StoredVoice]:
-        """Every cloned voice, the oldest first."""
+        """The cloned voices that the request's key may use, the oldest first."""
         found = await self._run(self.store.voices)
         metrics.voices_stored.set(len(found))
-        return found
+        return [voice for voice in found if voice.owner in (None, _owner())]
 
     async def get(self, voice: str) -> StoredVoice:
-        """The voice of that id. Raises UnknownVoiceError."""
+        """The voice of that id. Raises UnknownVoiceError: there is none that the request's key may use."""
         found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
         if found is None:
             self._cache.forget(voice)
+        if found is None or found.owner not in (None, _owner()):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         return found
 
     async def remove(self, voice: str) -> None:
-        """Delete a voice; streams that speak in it go on. Raises UnknownVoiceError and StorageError."""
+        """Delete a voice; streams that speak in it go on.
+
+        Raises UnknownVoiceError, PermissionDeniedError for one that the request's key may use and did not make, and
+        StorageError.
+        """
+        if (await self.get(voice)).owner != _owner():
+            raise errors.PermissionDeniedError(
+                f"Voice '{voice}' was made without a key; `nightingale voices remove`, run beside the server, deletes it."
+            )
         if not await self._run(self.store.remove, voice):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         self._cache.forget(voice)

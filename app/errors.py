@@ -23,7 +23,9 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
     │   ├── NotFoundError           404
     │   ├── AuthenticationError     401: no key, or none that is known
+    │   ├── PermissionDeniedError   403: what the request's key may not do
     │   ├── CrossSiteError          403: a page of another site had the browser send it
+    │   ├── HostNotAllowedError     403: asked for under a name that is not this server's
     │   ├── MethodNotAllowedError   405
     │   └── BodyTooLargeError       413, 1009
     ├── QuotaExceededError          429 rate_limit_error, 1013, Retry-After
@@ -217,6 +219,20 @@ class AuthenticationError(InvalidRequestError):
     def headers(self) -> dict[str, str]:
         """With the challenge that belongs to this status (RFC 9110 section 11.6.1)."""
         return super().headers() | {"www-authenticate": "Bearer"}
+
+
+class PermissionDeniedError(InvalidRequestError):
+    """The request's key may use this, but not change it."""
+
+    status = 403
+    code = "permission_denied"
+
+
+class HostNotAllowedError(InvalidRequestError):
+    """The header `Host` is no name of this server: a page of another site may have it resolve to this address."""
+
+    status = 403
+    code = "host_not_allowed"
 
 
 class CrossSiteError(InvalidRequestError):

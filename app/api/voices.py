@@ -1,7 +1,8 @@
 """Voices: a model's own, and those that are made from a recording.
 
 The upload is OpenAI's (`POST /v1/audio/voices` of its API reference), except that `consent` is a statement and not the
-id of a consent recording. Bodies are spooled to disk while they come, and few recordings are in memory at once.
+id of a consent recording. Bodies are spooled to disk while they come, a bounded number at once; few recordings are in
+memory at once. A voice belongs to the key that made it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from app import errors
 from app.api.services import Services, services
 from app.api.wire import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.cloning import new_voice
-from app.voicestore import StoredVoice, is_voice_id
+from app.voicestore import FULL, StoredVoice, is_voice_id
 from models.contract import Voice, VoiceCloner
 
 router = APIRouter()
@@ -27,6 +28,8 @@ PATH = "/v1/audio/voices"
 AUDIO_FIELDS = ("audio_sample", "audio", "file")
 FIELDS = (*AUDIO_FIELDS, "name", "consent", "language", "gender", "type")
 _TEXT_BYTES = 4_096
+# An upload is charged to its key like the speech of so many characters: about a minute of sound.
+UPLOAD_CHARACTERS = 1_000
 _FORM: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -39,24 +42,32 @@ _FORM: dict[str, Any] = {
 async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
-    voices = app.speech.voices
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        # Unlike one with JSON in it, a form is sent by any page without asking this server first.
-        raise errors.CrossSiteError("A page of another site may not add voices here.")
-    app.speech.admit()
     try:
-        async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
-            upload = _recording(form)
-            asked = new_voice(
-                _text(form, "name") or "",
-                consent=(_text(form, "consent") or "").strip().lower() == "true",
-                language=_text(form, "language"),
-                gender=_text(form, "gender"),
-            )
-            async with voices.uploads:
-                stored = await voices.add(asked, await upload.read())
+        with app.speech.voices.spool.place():
+            async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
+                return await _add(app, form)
     except ClientDisconnect:
         return Response(status_code=400)  # there is nobody to read it
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise errors.StorageFullError(f"The recording cannot be kept while it comes: {error.strerror}.") from error
+
+
+async def _add(app: Services, form: FormData) -> Response:
+    """Keep the recording of a form that is all there. Only now it takes a slot: its sender may have been slow."""
+    voices = app.speech.voices
+    upload = _recording(form)
+    asked = new_voice(
+        _text(form, "name") or "",
+        consent=(_text(form, "consent") or "").strip().lower() == "true",
+        language=_text(form, "language"),
+        gender=_text(form, "gender"),
+    )
+    app.speech.admit(UPLOAD_CHARACTERS)
+    try:
+        async with voices.uploads:
+            stored = await voices.add(asked, await upload.read())
     finally:
         app.speech.release()
     return JSONResponse(cloned_entry(stored).model_dump())

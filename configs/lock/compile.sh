@@ -8,3 +8,7 @@ lock() {
 }
 lock --group build -o configs/lock/runtime.txt
 lock --group dev -c configs/lock/runtime.txt -o configs/lock/dev.txt
+# Each extra with what the server itself needs, at the releases of runtime.txt.
+for extra in cluster cuda ja otel play watermark zh; do
+  lock --extra "$extra" -c configs/lock/runtime.txt -o "configs/lock/extra-$extra.txt"
+done
