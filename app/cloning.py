@@ -232,6 +232,12 @@ class VoiceService:
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         return found
 
+    def check_common(self, voice: str) -> None:
+        """Raise UnknownVoiceError unless there is such a voice and everybody may use it. Blocks; on any thread."""
+        found = self.store.get(voice)
+        if found is None or found.owner is not None:
+            raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}' that everybody may use.")
+
     async def remove(self, voice: str) -> None:
         """Delete a voice; streams that speak in it go on.
 
@@ -240,7 +246,7 @@ class VoiceService:
         """
         if (await self.get(voice)).owner != _owner():
             raise errors.PermissionDeniedError(
-                f"Voice '{voice}' was made without a key; `nightingale voices remove`, run beside the server, deletes it."
+                f"Voice '{voice}' was made without a key: `nightingale voices remove` on the server's machine does it."
             )
         if not await self._run(self.store.remove, voice):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")

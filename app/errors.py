@@ -44,9 +44,18 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
 from __future__ import annotations
 
 import math
+import re
 from typing import ClassVar
 
 from app import logs
+
+# From the beginning of the first absolute path of a line to the last slash: folders may have spaces in their names.
+_FOLDERS = re.compile(r"(?<![\w.])/(?:.*/)?")
+
+
+def without_paths(text: str) -> str:
+    """`text` for strangers: of every absolute path only the file's name. What stands between two of them goes, too."""
+    return _FOLDERS.sub("", text)
 
 
 class ServiceError(Exception):
