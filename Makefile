@@ -142,11 +142,11 @@ $(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
 	@$(PYTHON2) -m pip install $(PIP_FLAGS) --no-deps --target $(AUTOBAHN) --quiet -r configs/lock/autobahn.txt
 	@touch $(AUTOBAHN)/zope/__init__.py $@
 
-$(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/cluster.txt pyproject.toml
+$(CLUSTER)/.cluster: configs/lock/dev.txt configs/lock/extra-cluster.txt configs/lock/cluster.txt pyproject.toml
 	$(call create_venv,$(CLUSTER))
 	@echo "Installing Ray"
-	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
-	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) -r configs/lock/cluster.txt
+	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt \
+		-r configs/lock/extra-cluster.txt -r configs/lock/cluster.txt
 	@$(CLUSTER_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -22,11 +22,15 @@ STREAM_RETRY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whose key a request carried, and what that allows: characters a minute, streams at once; 0: as many as come."""
+    """Whose key a request carried, and what that allows: characters a minute, streams at once, voices; 0: any number.
+
+    `name` also says whose the voices are.
+    """
 
     name: str
     characters_per_minute: int = 0
     streams: int = 0
+    voices: int = 0
 
 
 # Of the request that is being served; None where no key is needed. Set where a request enters.

@@ -1,5 +1,8 @@
 """Cloned voices as requests use them: taken in, listed, made ready for a model, deleted.
 
+A voice belongs to the key that made it: for other keys it does not exist. One that was made without a key may be used
+by everybody, and deleted by whoever has none: on a server that wants keys, by the machine's owner.
+
 A voice is made ready for each model once: from memory, else from disk, else by the model from the recording. Requests
 that want the same at the same time wait for one making of it; when the last of them goes, it is given up.
 """
@@ -10,13 +13,15 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from app import errors, metrics
+from app.admission import client
 from app.audio.decode import Decoder
 from app.config import Settings
 from app.jobs import CancelToken, ModelStatus, Priority
@@ -45,6 +50,8 @@ T = TypeVar("T")
 MIN_SECONDS: Final = 1.0
 # Recordings that are in memory at once; others wait on disk, where the parser puts them.
 UPLOADS: Final = 2
+# Recordings on the disk at once that are not stored yet: each of `max_upload_bytes` at most.
+SPOOLED: Final = 16
 DISK_THREADS: Final = 2
 
 # A voice and the model it is for.
@@ -87,6 +94,26 @@ class ConditioningCache:
         self.nbytes -= 0 if dropped is None else dropped.nbytes
 
 
+class Spool:
+    """Counts the uploads whose bodies are on the disk, or come there. On the event loop."""
+
+    def __init__(self) -> None:
+        self._places: list[str | None] = []
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place for one upload of the request's key, which may have half of them. Raises OverloadedError."""
+        owner = _owner()
+        mine = self._places.count(owner) if owner is not None else 0
+        if len(self._places) >= SPOOLED or mine >= SPOOLED // 2:
+            raise errors.OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        self._places.append(owner)
+        try:
+            yield
+        finally:
+            self._places.remove(owner)
+
+
 @dataclass(slots=True)
 class _Making:
     task: asyncio.Task[Conditioning]
@@ -100,6 +127,12 @@ class NewVoice:
     name: str
     language: str | None
     gender: str | None
+
+
+def _owner() -> str | None:
+    """Whose voices the request makes."""
+    who = client.get()
+    return None if who is None else who.name
 
 
 def new_voice(name: str, *, consent: bool, language: str | None = None, gender: str | None = None) -> NewVoice:
@@ -131,6 +164,7 @@ class VoiceService:
         self._decoder = Decoder(
             sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
         )
+        self.spool = Spool()
         self._catalog = catalog
         self._worker = worker
         self._cache = ConditioningCache(settings.voice_cache_bytes)
@@ -164,8 +198,15 @@ class VoiceService:
         Raises UnusableRecordingError, UnavailableError, TooManyVoicesError, StorageFullError and StorageError.
         """
         recording = await self._decoder.decode(data)
+        who = client.get()
         stored = await self._run(
-            partial(self.store.add, voice.name, recording.pcm, language=voice.language, gender=voice.gender)
+            self.store.add,
+            voice.name,
+            recording.pcm,
+            language=voice.language,
+            gender=voice.gender,
+            owner=_owner(),
+            most=0 if who is None else who.voices,
         )
         metrics.voices_stored.inc()
         for model in self.cloners():
@@ -176,21 +217,36 @@ class VoiceService:
         return stored
 
     async def voices(self) -> list[StoredVoice]:
-        """Every cloned voice, the oldest first."""
+        """The cloned voices that the request's key may use, the oldest first."""
         found = await self._run(self.store.voices)
         metrics.voices_stored.set(len(found))
-        return found
+        return [voice for voice in found if voice.owner in (None, _owner())]
 
     async def get(self, voice: str) -> StoredVoice:
-        """The voice of that id. Raises UnknownVoiceError."""
+        """The voice of that id. Raises UnknownVoiceError: there is none that the request's key may use."""
         found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
         if found is None:
             self._cache.forget(voice)
+        if found is None or found.owner not in (None, _owner()):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         return found
 
+    def check_common(self, voice: str) -> None:
+        """Raise UnknownVoiceError unless there is such a voice and everybody may use it. Blocks; on any thread."""
+        found = self.store.get(voice)
+        if found is None or found.owner is not None:
+            raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}' that everybody may use.")
+
     async def remove(self, voice: str) -> None:
-        """Delete a voice; streams that speak in it go on. Raises UnknownVoiceError and StorageError."""
+        """Delete a voice; streams that speak in it go on.
+
+        Raises UnknownVoiceError, PermissionDeniedError for one that the request's key may use and did not make, and
+        StorageError.
+        """
+        if (await self.get(voice)).owner != _owner():
+            raise errors.PermissionDeniedError(
+                f"Voice '{voice}' was made without a key: `nightingale voices remove` on the server's machine does it."
+            )
         if not await self._run(self.store.remove, voice):
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
         self._cache.forget(voice)

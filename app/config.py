@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 PREFIX = "NIGHTINGALE_"
 SETTINGS_FILE = PREFIX + "SETTINGS"
 # Fields that a variable gives as a list with commas.
-_LISTS = ("preload", "cors_origins")
+_LISTS = ("preload", "cors_origins", "allowed_hosts")
 # A scheme, a host and perhaps a port (RFC 6454 section 6.2).
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s,]*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+|\*")
 
 
 class SettingsError(ValueError):
@@ -47,8 +48,18 @@ class Settings(BaseModel):
     key_characters_per_minute: int = Field(
         0, ge=0, le=1_000_000_000, description="characters a minute for a key whose entry says nothing else; 0: any"
     )
-    key_streams: int = Field(
-        0, ge=0, le=10_000, description="streams at once for a key whose entry says nothing else; 0: any number"
+    key_streams: int | None = Field(
+        None,
+        ge=0,
+        le=10_000,
+        description="streams at once for a key whose entry says nothing else; unset: half of max_streams where there "
+        "are several keys; 0: any number",
+    )
+    key_voices: int = Field(
+        100, ge=0, le=100_000, description="cloned voices of a key whose entry says nothing else; 0: any number"
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="further names under which a server without keys may be asked; * is any"
     )
     open_metrics: bool = Field(False, description="answer /metrics without a key")
     cors_origins: tuple[str, ...] = Field(
@@ -194,6 +205,14 @@ class Settings(BaseModel):
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser()
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not _HOST_NAME.fullmatch(name):
+                raise ValueError("Input should be names, such as tts.example.com, without a scheme and a port")
+        return tuple(name.lower().removesuffix(".") for name in value)
 
     @field_validator("cors_origins")
     @classmethod

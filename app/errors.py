@@ -23,7 +23,9 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
     │   ├── NotFoundError           404
     │   ├── AuthenticationError     401: no key, or none that is known
+    │   ├── PermissionDeniedError   403: what the request's key may not do
     │   ├── CrossSiteError          403: a page of another site had the browser send it
+    │   ├── HostNotAllowedError     403: asked for under a name that is not this server's
     │   ├── MethodNotAllowedError   405
     │   ├── BodyTooLargeError       413, 1009
     │   ├── AddressTooLongError     414: the path and query of a request
@@ -45,9 +47,18 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
 from __future__ import annotations
 
 import math
+import re
 from typing import ClassVar
 
 from app import logs
+
+# From the beginning of the first absolute path of a line to the last slash: folders may have spaces in their names.
+_FOLDERS = re.compile(r"(?<![\w.])/(?:.*/)?")
+
+
+def without_paths(text: str) -> str:
+    """`text` for strangers: of every absolute path only the file's name. What stands between two of them goes, too."""
+    return _FOLDERS.sub("", text)
 
 
 class ServiceError(Exception):
@@ -220,6 +231,20 @@ class AuthenticationError(InvalidRequestError):
     def headers(self) -> dict[str, str]:
         """With the challenge that belongs to this status (RFC 9110 section 11.6.1)."""
         return super().headers() | {"www-authenticate": "Bearer"}
+
+
+class PermissionDeniedError(InvalidRequestError):
+    """The request's key may use this, but not change it."""
+
+    status = 403
+    code = "permission_denied"
+
+
+class HostNotAllowedError(InvalidRequestError):
+    """The header `Host` is no name of this server: a page of another site may have it resolve to this address."""
+
+    status = 403
+    code = "host_not_allowed"
 
 
 class CrossSiteError(InvalidRequestError):

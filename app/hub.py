@@ -11,14 +11,14 @@ import fcntl
 import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
 import httpx2
-from huggingface_hub import HfApi, constants, hf_hub_url
+from huggingface_hub import HfApi, constants, get_session, hf_hub_url
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HfHubHTTPError,
@@ -36,6 +36,11 @@ from app.catalog import Entry, PinnedFile, check_file
 HEADROOM_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
 LISTING_TIMEOUT = 30.0
+# Most bytes of what a hub says that is no file: a listing, or why there is none.
+MAX_SAID = 8 << 20
+# Most bytes of a file whose size is not pinned: they are small, and the hub's word is all there is of it.
+MAX_UNPINNED = 64 << 20
+# Of requests for files; others add the library's own name.
 _USER_AGENT = f"nightingale/{__version__}"
 
 
@@ -69,6 +74,7 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     # Its 10 MB pieces would hold the bar still on a slow line, and be lost to an interruption.
     constants.DOWNLOAD_CHUNK_SIZE = PIECE_BYTES
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    _bound_answers()
 
     staging = directory.with_name(f"{directory.name}.partial")
     with _explained(base, entry, staging):
@@ -122,10 +128,76 @@ def _listed_sizes(entry: Entry, wanted: list[PinnedFile], base: str) -> dict[str
             raise HubError(f"{base} has no {pin.path} in {entry.repository} at revision {entry.revision}")
         size = pin.size if pin.size is not None else sibling.size
         digest = sibling.lfs.sha256 if sibling.lfs is not None else pin.sha256
-        if size is None or sibling.size not in (None, size) or digest != pin.sha256:
+        if size is None or sibling.size not in (None, size) or digest != pin.sha256 or size > _most(pin):
             raise HubError(f"{base} offers a {pin.path} that is not the pinned one; nothing was downloaded")
         sizes[pin.path] = size
     return sizes
+
+
+def _most(pin: PinnedFile) -> int:
+    return MAX_UNPINNED if pin.size is None else pin.size
+
+
+def _bound_answers() -> None:
+    """Have no answer of the hub fill the memory. Files are bounded where they are written."""
+    client = get_session()
+    # What is packed could unpack to any size.
+    client.headers["accept-encoding"] = "identity"
+    client.event_hooks = {**client.event_hooks, "response": [_bound_answer]}
+
+
+def _bound_answer(response: httpx2.Response) -> None:
+    # By its name a file is told from the rest, wherever the hub sends its reader on to.
+    if response.is_success and response.request.headers.get("user-agent") == _USER_AGENT:
+        return
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HubError(f"{response.url.host} sends packed answers, which were not asked for; nothing was installed")
+    response.stream = _Bounded(cast(httpx2.SyncByteStream, response.stream), str(response.url.host))
+
+
+class _Bounded(httpx2.SyncByteStream):
+    """The bytes of an answer. Raises HubError after MAX_SAID of them."""
+
+    def __init__(self, inner: httpx2.SyncByteStream, host: str) -> None:
+        self._inner = inner
+        self._host = host
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for piece in self._inner:
+            size += len(piece)
+            if size > MAX_SAID:
+                raise HubError(f"{self._host} does not come to an end; nothing was installed")
+            yield piece
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _PartFile:
+    """A file that takes `size` bytes, and raises HubError instead of taking more."""
+
+    def __init__(self, file: BinaryIO, name: str, size: int) -> None:
+        self._file = file
+        self._name = name
+        self._size = size
+        self.tell, self.seek, self.truncate = file.tell, file.seek, file.truncate
+
+    def write(self, data: bytes) -> int:
+        if self.tell() + len(data) > self._size:
+            raise _wrong_size(self._name, self._size)
+        return self._file.write(data)
+
+    def expect(self, total: int | None) -> None:
+        """The hub says how long the file is."""
+        if total not in (None, self._size):
+            raise _wrong_size(self._name, self._size)
+
+
+def _wrong_size(name: str, size: int) -> HubError:
+    return HubError(
+        f"{name} arrives with another size than its {size} bytes; it was thrown away, nothing was installed"
+    )
 
 
 def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> None:
@@ -140,17 +212,27 @@ def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> No
     if part.is_file() and part.stat().st_size > size:
         bar.update(-part.stat().st_size)
         part.unlink()
-    with part.open("ab") as file:
-        http_get(
-            url,
-            file,
-            resume_size=part.stat().st_size,
-            headers={"User-Agent": _USER_AGENT},
-            expected_size=size,
-            displayed_filename=pin.path,
-            # Anything that makes a context manager with `update` will do: every file advances the one bar.
-            tqdm_class=cast(Any, lambda **_: nullcontext(bar)),
-        )
+
+    def advance(total: int | None = None, **_: Any) -> AbstractContextManager[tqdm]:
+        """Anything that makes a context manager with `update` will do: every file advances the one bar."""
+        file.expect(total)
+        return nullcontext(bar)
+
+    with part.open("ab") as opened:
+        file = _PartFile(opened, pin.path, size)
+        try:
+            http_get(
+                url,
+                cast(BinaryIO, file),
+                resume_size=part.stat().st_size,
+                headers={"User-Agent": _USER_AGENT},
+                expected_size=size,
+                displayed_filename=pin.path,
+                tqdm_class=cast(Any, advance),
+            )
+        except HubError:
+            part.unlink()
+            raise
     state = check_file(staging, PinnedFile(str(part.relative_to(staging)), pin.sha256, size)).state
     if state != "ok":
         part.unlink()

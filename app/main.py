@@ -32,6 +32,7 @@ from app.api import (
     limits,
     openai,
     ops,
+    origins,
     pages,
     respond,
     translate,
@@ -143,9 +144,15 @@ def _guards(settings: Settings) -> list[Middleware]:
     """What stands before every path, the outermost first."""
     keys = None
     if settings.keys_file is not None:
-        keys = auth.KeyFile(settings.keys_file, settings.key_characters_per_minute, settings.key_streams)
+        keys = auth.KeyFile(settings.keys_file, auth.Quotas.of(settings))
     guards = [
-        Middleware(auth.Guard, keys=keys, origins=settings.cors_origins, open_metrics=settings.open_metrics),
+        Middleware(
+            auth.Guard,
+            keys=keys,
+            hosts=origins.Hosts(settings.host, settings.allowed_hosts),
+            origins=settings.cors_origins,
+            open_metrics=settings.open_metrics,
+        ),
         Middleware(limits.SocketLimits, session_seconds=settings.session_seconds),
     ]
     if settings.cors_origins:

@@ -12,7 +12,7 @@ from app.admission import Admission, client
 from app.audio.watermark import Watermark
 from app.catalog import OPENAI_NAMES
 from app.cloning import VoiceService
-from app.config import Settings
+from app.config import Settings, SettingsError
 from app.interpreting import Interpreter
 from app.library import Catalogue, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
@@ -26,7 +26,15 @@ from app.translation import AUTO, TranslationService
 from app.voices import language_of, resolve_alias
 from app.voicestore import StoredVoice, is_voice_id
 from app.worker import ModelWorker
-from models.contract import SAMPLING_RANGES, Model, Sampling, Synthesizer, Translator, VoiceCloner
+from models.contract import (
+    SAMPLING_RANGES,
+    Model,
+    ModelRequestError,
+    Sampling,
+    Synthesizer,
+    Translator,
+    VoiceCloner,
+)
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -96,10 +104,27 @@ class SpeechService:
         self.voices.close()
         self.watermark.close()
 
-    def _model_loaded(self, model: Model) -> None:
+    def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, what marks its speech is loaded beside it.
-        if not isinstance(model, Translator) and model.watermarked:
+        if isinstance(model, Translator):
+            return
+        if name == self.default_model and self.settings.default_voice is not None:
+            self._check_default_voice(self.settings.default_voice, model)
+        if model.watermarked:
             self.watermark.begin()
+
+    def _check_default_voice(self, voice: str, synthesizer: Synthesizer) -> None:
+        """Raise SettingsError unless everybody's requests can be spoken in `voice`."""
+        name = resolve_alias(voice, synthesizer)
+        try:
+            if _may_be_cloned(name, synthesizer):
+                if not isinstance(synthesizer, VoiceCloner):
+                    raise errors.UnknownVoiceError("the model cannot speak in a cloned voice")
+                self.voices.check_common(name)
+            else:
+                synthesizer.check_voice(name)
+        except (ModelRequestError, errors.ServiceError) as error:
+            raise SettingsError(f"setting 'default_voice' is {voice!r}: {error}") from None
 
     @property
     def draining(self) -> bool:
@@ -229,7 +254,7 @@ class SpeechService:
 
         Raises UnknownVoiceError: there is none, or the model cannot speak in it.
         """
-        if not is_voice_id(voice) or any(known.id == voice for known in synthesizer.voices):
+        if not _may_be_cloned(voice, synthesizer):
             return None
         stored = await self.voices.get(voice)
         if not isinstance(synthesizer, VoiceCloner):
@@ -285,6 +310,11 @@ class SpeechService:
             marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
         ticket = self.admission.open(speaker.model, client.get())
         return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, ticket)
+
+
+def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
+    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
+    return is_voice_id(voice) and all(known.id != voice for known in synthesizer.voices)
 
 
 def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:

@@ -49,7 +49,10 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 @dataclass(frozen=True, slots=True)
 class StoredVoice:
-    """A cloned voice. `created` in seconds since 1970; `seconds` of recording; `language` is a BCP-47 tag."""
+    """A cloned voice. `created` in seconds since 1970; `seconds` of recording; `language` is a BCP-47 tag.
+
+    `owner`: the name of the key that made it; None: it was made without one, and is everybody's to use.
+    """
 
     id: str
     name: str
@@ -57,6 +60,7 @@ class StoredVoice:
     seconds: float
     language: str | None = None
     gender: str | None = None
+    owner: str | None = None
 
 
 def is_voice_id(name: str) -> bool:
@@ -115,15 +119,35 @@ class VoiceStore:
                 removed.append(path.name)
         return removed
 
-    def add(self, name: str, pcm: Pcm, *, language: str | None = None, gender: str | None = None) -> StoredVoice:
-        """Keep a recording, float32 mono [samples] at SAMPLE_RATE.
+    def add(
+        self,
+        name: str,
+        pcm: Pcm,
+        *,
+        language: str | None = None,
+        gender: str | None = None,
+        owner: str | None = None,
+        most: int = 0,
+    ) -> StoredVoice:
+        """Keep a recording. Whoever calls has asked for consent: the file says that it was given.
 
-        Whoever calls has asked for consent: the file says that it was given. Raises TooManyVoicesError,
-        StorageFullError or StorageError; nothing is left behind then.
+        Args:
+            name: a label.
+            pcm: float32 mono [samples] at SAMPLE_RATE.
+            language: a BCP-47 tag.
+            gender: female or male.
+            owner: the name of the key that makes it.
+            most: as many voices as `owner` may have; 0: any number.
+
+        Raises:
+            TooManyVoicesError: the store is full, or its owner has as many as it may.
+            StorageFullError, StorageError: it cannot be written. Nothing is left behind.
         """
         with self._adding:
             if sum(1 for _ in self._recordings()) >= self._max_voices:
                 raise TooManyVoicesError(f"{self._max_voices} voices are kept already; delete one first.")
+            if most and sum(1 for voice in self.voices() if voice.owner == owner) >= most:
+                raise TooManyVoicesError(f"This key has {most} voices already, which is all it may; delete one first.")
             voice = StoredVoice(
                 id=f"voice_{secrets.token_hex(12)}",
                 name=name,
@@ -131,10 +155,12 @@ class VoiceStore:
                 seconds=round(pcm.size / SAMPLE_RATE, 3),
                 language=language,
                 gender=gender,
+                owner=owner,
             )
             header = {"format": _FORMAT, "sample_rate": str(SAMPLE_RATE), "consent": "true", "name": name}
             header |= {"created": str(voice.created), "seconds": repr(voice.seconds)}
-            header |= {key: text for key, text in (("language", language), ("gender", gender)) if text is not None}
+            said = {"language": language, "gender": gender, "owner": owner}
+            header |= {key: text for key, text in said.items() if text is not None}
             with self._lock(fcntl.LOCK_SH):
                 self._write(self._recording(voice.id), save({"pcm": np.ascontiguousarray(pcm, np.float32)}, header))
         return voice
@@ -241,6 +267,7 @@ class VoiceStore:
                 seconds=float(header["seconds"]),
                 language=header.get("language"),
                 gender=header.get("gender"),
+                owner=header.get("owner"),
             )
         except (SafetensorError, OSError, KeyError, ValueError):
             return None

@@ -27,6 +27,7 @@ from app.errors import (
     ServiceError,
     UnavailableError,
     WrongModelKindError,
+    without_paths,
 )
 from app.jobs import (
     CancelToken,
@@ -90,7 +91,8 @@ class ModelWorker:
         self._stopping = False
         self._longest_turns: dict[str, float] = {}
         # Told, on the model thread, of every model that was loaded, before it is warmed.
-        self.on_loaded: Callable[[Model], None] = lambda model: None
+        # What it raises is why the model cannot be used.
+        self.on_loaded: Callable[[str, Model], None] = lambda name, model: None
         self._current: list[Job[Any]] = []
         self._beat = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name="mlx", daemon=True)
@@ -360,7 +362,7 @@ class ModelWorker:
             if (after := _mlx_memory()) is not None:
                 state.memory = max(0, after - before)
                 metrics.model_memory.labels(state.name).set(state.memory)
-            self.on_loaded(model)
+            self.on_loaded(state.name, model)
             log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
             if self._warmup:
                 state.status = ModelStatus.WARMING
@@ -369,12 +371,13 @@ class ModelWorker:
             state.status = ModelStatus.IDLE
             return
         except WeightsMissingError as error:
-            state.error = str(error)
+            state.error = without_paths(str(error))
             state.status = ModelStatus.ABSENT
             log.warning("model %s is absent: %s", state.name, error)
             return
         except Exception as error:  # the thread must survive whatever a checkpoint does
-            state.error = str(error) or type(error).__name__
+            # Clients are told of it; the log has all.
+            state.error = without_paths(str(error)) or type(error).__name__
             state.status = ModelStatus.FAILED
             log.exception("model %s cannot be loaded", state.name)
             return

@@ -23,6 +23,9 @@ from models.contract import WeightsError, WeightsMissingError
 
 Array = npt.NDArray[Any]
 
+# Numbers that are looked at together.
+_PIECE = 1 << 24
+
 _STORAGES: dict[str, Any] = {
     "FloatStorage": np.float32,
     "DoubleStorage": np.float64,
@@ -41,7 +44,8 @@ def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.arr
     """Every array in `path`, nested names joined with dots (a bare tensor is named "").
 
     With `optional`, entries may be None in place of a tensor (PyTorch's format only); they are left out. Raises
-    WeightsMissingError if there is no such file, WeightsError if it is damaged or holds anything but tensors.
+    WeightsMissingError if there is no such file, WeightsError if it is damaged, holds anything but tensors, or a number
+    that is not finite.
     """
     path = Path(path)
     if not path.is_file():
@@ -52,8 +56,21 @@ def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.arr
         except (RuntimeError, ValueError) as error:
             raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
         assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
-        return loaded
-    return {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
+        arrays = loaded
+    else:
+        arrays = {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
+    broken = [f"{name} holds NaN or infinity" for name in sorted(arrays) if not _is_finite(arrays[name])]
+    raise_problems(broken, str(path))
+    return arrays
+
+
+def _is_finite(array: mx.array) -> bool:
+    """Whether every number of a floating-point array is one: a network with others would load, and be silent."""
+    if not mx.issubdtype(array.dtype, mx.floating):
+        return True
+    flat = array.reshape(-1)
+    # Zero times anything else is NaN, and so is every sum with it. In pieces: each needs as much memory again.
+    return all(not bool(mx.isnan(mx.sum(flat[start : start + _PIECE] * 0))) for start in range(0, flat.size, _PIECE))
 
 
 def check_shapes(

@@ -1,13 +1,14 @@
-"""Whose requests are served: API keys, and the origins of pages that open WebSockets.
+"""Whose requests are served: API keys, and what stands before every path.
 
 A key comes as `Authorization: Bearer` (OpenAI) or `Token` (Deepgram), as `xi-api-key` (ElevenLabs), or, from a
 browser's WebSocket, which can send no header, as the subprotocols `token, <key>` (Deepgram). Where a key has characters
 that a subprotocol may not have, `base64url.` and its base64url stands for it. It is looked for before anything of the
-request is read, at the handshake of a WebSocket.
+request is read, at the handshake of a WebSocket. When it is taken out of the file, what is open with it is closed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -17,7 +18,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,22 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.admission import Client, client
+from app.api.origins import Hosts, check_one_host, check_origin
 from app.api.respond import error_response
-from app.config import SettingsError
-from app.errors import AuthenticationError, CrossSiteError, ServiceError
+from app.config import Settings, SettingsError
+from app.errors import AuthenticationError, ServiceError
 
 log = logging.getLogger(__name__)
 
-# Seconds for which the file is not looked at again.
+# Seconds for which the file is not looked at again; while something is open it is looked at so often.
 LOOK_EVERY = 1.0
 # What is shorter could be guessed.
 MIN_KEY = 16
 _SHA256 = "sha256:"
 _BASE64 = "base64url."
 _NAME = re.compile(r"[\w.-]{1,64}")
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+# Their requests change nothing, so a link on another site's page may lead to them.
+_SAFE = frozenset({"GET", "HEAD"})
 
 # Without a key: what probes ask, and the pages with what they are made of. Their scripts need one for the rest.
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/", "/dashboard", "/docs", "/openapi.json"})
@@ -54,6 +57,7 @@ class _Entry(BaseModel):
     key: str = Field(max_length=1_000)
     characters_per_minute: int | None = Field(None, ge=0)
     streams: int | None = Field(None, ge=0)
+    voices: int | None = Field(None, ge=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,36 @@ class Keys:
         return found
 
 
-def parse_keys(text: str, characters_per_minute: int = 0, streams: int = 0) -> Keys:
-    """The keys of a TOML file: `name = "key"`, `name = "sha256:<hex>"`, or a table of `key`, `characters_per_minute`
-    and `streams`, whose defaults the arguments are.
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """What a key may have whose entry says nothing else; 0: any number.
+
+    `streams` None: any number for the only key of a file, and `share` where there are several.
+    """
+
+    characters_per_minute: int = 0
+    streams: int | None = None
+    voices: int = 0
+    share: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Quotas:
+        """Those of the settings: no key has more than half of the streams, unless it is said so."""
+        share = max(1, settings.max_streams // 2)
+        return cls(settings.key_characters_per_minute, settings.key_streams, settings.key_voices, share)
+
+
+def parse_keys(text: str, quotas: Quotas | None = None) -> Keys:
+    """The keys of a TOML file: `name = "key"`, `name = "sha256:<hex>"`, or a table of `key`, `characters_per_minute`,
+    `streams` and `voices`, whose defaults `quotas` has.
 
     Raises ValueError, which says what is wrong and quotes no key.
     """
+    quotas = quotas or Quotas()
     known: dict[bytes, Client] = {}
-    for name, value in tomllib.loads(text).items():
+    entries = tomllib.loads(text)
+    usual = (quotas.share if len(entries) > 1 else 0) if quotas.streams is None else quotas.streams
+    for name, value in entries.items():
         if not _NAME.fullmatch(name):
             raise ValueError(f"the name {name[:64]!r} is not 1 to 64 letters, digits, dots, hyphens and underscores")
         try:
@@ -94,8 +120,9 @@ def parse_keys(text: str, characters_per_minute: int = 0, streams: int = 0) -> K
         quota = entry.characters_per_minute
         known[digest] = Client(
             name,
-            characters_per_minute if quota is None else quota,
-            streams if entry.streams is None else entry.streams,
+            quotas.characters_per_minute if quota is None else quota,
+            usual if entry.streams is None else entry.streams,
+            quotas.voices if entry.voices is None else entry.voices,
         )
     return Keys(tuple(known.items()))
 
@@ -118,10 +145,10 @@ def _digest(key: str) -> bytes:
 class KeyFile:
     """The keys of a file, read again when it changes. One that cannot be read leaves the keys as they were."""
 
-    def __init__(self, path: Path, characters_per_minute: int = 0, streams: int = 0) -> None:
+    def __init__(self, path: Path, quotas: Quotas | None = None) -> None:
         """Raises SettingsError, one line, for a file that cannot be used."""
         self._path = path
-        self._defaults = (characters_per_minute, streams)
+        self._quotas = quotas
         self._looked = time.monotonic()
         self._version = self._find_version()
         try:
@@ -148,7 +175,7 @@ class KeyFile:
         return self._keys
 
     def _read(self) -> Keys:
-        return parse_keys(self._path.read_text(encoding="utf-8"), *self._defaults)
+        return parse_keys(self._path.read_text(encoding="utf-8"), self._quotas)
 
     def _find_version(self) -> tuple[int, ...] | None:
         try:
@@ -162,12 +189,68 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-class Guard:
-    """Lets in whoever has a key, and no page of a foreign origin to a WebSocket. `keys` None: no key is needed."""
+@dataclass(eq=False, slots=True)
+class _Open:
+    """A request or a socket that is served, with the key that let it in."""
 
-    def __init__(self, app: ASGIApp, keys: KeyFile | None, origins: tuple[str, ...], open_metrics: bool) -> None:
+    task: asyncio.Task[Any]
+    key: str = field(repr=False)
+    name: str
+    revoked: bool = False
+
+
+class OpenConnections:
+    """What is being served with a key of `keys`. What is open with a key that is taken away is cancelled."""
+
+    def __init__(self, keys: KeyFile) -> None:
+        self._keys = keys
+        self._seen = keys.keys()
+        self._open: set[_Open] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, key: str, name: str) -> _Open:
+        """Note that the current task serves the client `name`, who has `key`; `remove` it in the end."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is served outside of a task")
+        entry = _Open(task, key, name)
+        self._open.add(entry)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+        return entry
+
+    def remove(self, entry: _Open) -> None:
+        """It is not served any more."""
+        self._open.discard(entry)
+
+    def _look(self) -> None:
+        keys, self._timer = self._keys.keys(), None
+        if keys is not self._seen:
+            self._seen = keys
+            for entry in self._open:
+                owner = keys.find(entry.key)
+                # Under another name it is another client's.
+                if (owner is None or owner.name != entry.name) and not entry.revoked:
+                    entry.revoked = True
+                    entry.task.cancel()
+        if self._open:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+
+
+class Guard:
+    """Lets in whoever has a key, asks for this server by its name, and is no page of a foreign site.
+
+    `keys` None: no key is needed. Then, and only then, `hosts` says under which names the server may be asked: a key is
+    nothing that a browser adds by itself to what a page sends.
+    """
+
+    def __init__(
+        self, app: ASGIApp, keys: KeyFile | None, hosts: Hosts, origins: tuple[str, ...], open_metrics: bool
+    ) -> None:
         self._app = app
         self._keys = keys
+        self._connections = None if keys is None else OpenConnections(keys)
+        self._hosts = hosts
         self._origins = origins
         self._open = OPEN_PATHS | {"/metrics"} if open_metrics else OPEN_PATHS
 
@@ -176,29 +259,76 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        key = None
         try:
-            if scope["type"] == "websocket":
+            check_one_host(scope, headers)
+            if self._keys is None:
+                self._hosts.check(headers)
+            if not _is_visit(scope, headers):
                 check_origin(headers, self._origins)
             if self._keys is not None and not self._is_open(scope):
-                client.set(_authenticate(headers, self._keys.keys()))
+                key, owner = _authenticate(headers, self._keys.keys())
+                client.set(owner)
         except ServiceError as error:
             await _refuse(error, scope, receive, send)
             return
         if scope["type"] == "websocket" and "token" in (name.lower() for name in scope.get("subprotocols", ())):
             send = _answering(send, next(name for name in scope["subprotocols"] if name.lower() == "token"))
-        await self._app(scope, receive, send)
+        if self._connections is None or key is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._serve(self._connections, key, owner.name, scope, receive, send)
+
+    async def _serve(
+        self, connections: OpenConnections, key: str, name: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve what `key` let in, until it ends or the key is taken away."""
+        begun = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] in ("http.response.start", "websocket.accept")
+            await send(message)
+
+        entry = connections.add(key, name)
+        try:
+            await self._app(scope, receive, send_noting)
+        except asyncio.CancelledError:
+            if not entry.revoked:
+                raise
+            entry.task.uncancel()
+            log.info("the key of '%s' was taken away, and what was open with it is closed", name)
+            error = AuthenticationError("The API key is not one of this server's any more.")
+            if not begun:
+                await _refuse(error, scope, receive, send)
+            elif scope["type"] == "websocket":
+                with suppress(OSError, RuntimeError):  # the client has gone meanwhile
+                    await send({"type": "websocket.close", "code": error.close_code, "reason": error.message})
+            # A reply that was begun can only break: the server does so when this returns without its end.
+        finally:
+            connections.remove(entry)
 
     def _is_open(self, scope: Scope) -> bool:
         path = scope["path"]
         return scope["type"] == "http" and (path in self._open or path.startswith(OPEN_FOLDER))
 
 
-def _authenticate(headers: Headers, keys: Keys) -> Client:
+def _is_visit(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody follows a link to a page here, or the browser itself asks what a page may send."""
+    if scope["type"] != "http":
+        return False
+    return scope["method"] == "OPTIONS" or (
+        scope["method"] in _SAFE and headers.get("sec-fetch-mode", "").lower() == "navigate"
+    )
+
+
+def _authenticate(headers: Headers, keys: Keys) -> tuple[str, Client]:
+    """The key that a request carries, and whose it is. Raises AuthenticationError."""
     given = list(_given(headers))
     for key in given:
         owner = keys.find(key)
         if owner is not None:
-            return owner
+            return key, owner
     if given:
         raise AuthenticationError("The API key is not one of this server's.")
     raise AuthenticationError("An API key is needed: send it as 'Authorization: Bearer <key>' or 'xi-api-key: <key>'.")
@@ -218,21 +348,6 @@ def _given(headers: Headers) -> Iterator[str]:
             encoded = protocols[1].removeprefix(_BASE64)
             with suppress(ValueError):
                 yield base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-
-
-def check_origin(headers: Mapping[str, str], accepted: tuple[str, ...]) -> None:
-    """Raise CrossSiteError if a page of another site opens a WebSocket here: browsers ask nobody before they do.
-
-    Clients that are no browsers send no Origin.
-    """
-    origin = headers.get("origin")
-    if origin is None or "*" in accepted or origin.lower() in accepted:
-        return
-    scheme, _, host = origin.lower().partition("://")
-    own = headers.get("host", "").lower()
-    port = _DEFAULT_PORTS.get(scheme, "")
-    if not host or host.removesuffix(port) != own.removesuffix(port):
-        raise CrossSiteError(f"Pages of {origin[:100]} may not open a WebSocket here.")
 
 
 async def _refuse(error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -178,7 +178,7 @@ class _TimedReply(Reply):
         self._in_lines = in_lines
 
     async def whole(self, only: SpokenChunk) -> None:
-        encoder = self._encoder(only.pcm.size)
+        encoder = self._encoder(whole=True)
         data = await self._encode(encoder, only, last=True)
         self._stream.delivered(only)
         body = _json(data, self._aligner.push(only) + self._aligner.finish(), self._in_lines)
@@ -190,7 +190,7 @@ class _TimedReply(Reply):
             await super().streamed(first, rest)
             return
         chunks = [first, *[chunk async for chunk in rest]]
-        encoder = self._encoder(sum(chunk.pcm.size for chunk in chunks))
+        encoder = self._encoder(whole=True)
         data = bytearray()
         for chunk in chunks:
             data += await self._encode(encoder, chunk, last=chunk is chunks[-1])

@@ -51,7 +51,7 @@ class Reply:
 
     async def whole(self, only: SpokenChunk) -> None:
         """One piece: encode all of it, so that its length can be said."""
-        encoder = self._encoder(only.pcm.size)
+        encoder = self._encoder(whole=True)
         data = await self._encode(encoder, only, last=True)
         self._stream.delivered(only)
         sent = self._delta(data) + self._sse_done() if self._shape.sse else data
@@ -61,7 +61,7 @@ class Reply:
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
         """Send each piece as it comes. Raises what stopped it, after telling a client that can be told."""
         self._stream.labels = replace(self._stream.labels, streaming=True)
-        encoder = self._encoder(None)
+        encoder = self._encoder()
         data = await self._encode(encoder, first)
         await self._start(None)
         try:
@@ -76,10 +76,10 @@ class Reply:
             tail = await encode(encoder, None)
         await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
 
-    def _encoder(self, samples: int | None) -> Encoder:
+    def _encoder(self, *, whole: bool = False) -> Encoder:
         own = self._stream.speaker.synthesizer.sample_rate
         shape = self._shape
-        return make_encoder(shape.format, own, shape.rate, samples, shape.container, shape.bit_rate)
+        return make_encoder(shape.format, own, shape.rate, shape.container, shape.bit_rate, whole=whole)
 
     async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):

@@ -1,7 +1,8 @@
 """Voices: a model's own, and those that are made from a recording.
 
 The upload is OpenAI's (`POST /v1/audio/voices` of its API reference), except that `consent` is a statement and not the
-id of a consent recording. Bodies are spooled to disk while they come, and few recordings are in memory at once.
+id of a consent recording. Bodies are spooled to disk while they come, a bounded number at once; few recordings are in
+memory at once. A voice belongs to the key that made it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PATH = "/v1/audio/voices"
 AUDIO_FIELDS = ("audio_sample", "audio", "file")
 FIELDS = (*AUDIO_FIELDS, "name", "consent", "language", "gender", "type")
 _TEXT_BYTES = 4_096
+# An upload is charged to its key like the speech of so many characters: about a minute of sound.
+UPLOAD_CHARACTERS = 1_000
 _FORM: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -43,29 +46,32 @@ _FORM: dict[str, Any] = {
 async def create(request: Request) -> Response:
     """Make a voice from a recording of somebody who agrees to it."""
     app = services(request)
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        # Unlike one with JSON in it, a form is sent by any page without asking this server first.
-        raise errors.CrossSiteError("A page of another site may not add voices here.")
-    app.speech.admit()
     try:
-        async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
-            upload = _recording(form)
-            asked = new_voice(
-                _text(form, "name") or "",
-                consent=(_text(form, "consent") or "").strip().lower() == "true",
-                language=_text(form, "language"),
-                gender=_text(form, "gender"),
-            )
-            work = _add(app.speech.voices, asked, upload)
-            stored = await until_gone(request.receive, app.speech.aborted(), work)
+        with app.speech.voices.spool.place():
+            async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
+                stored = await _keep(request, app, form)
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # there is nobody to read it
     except OSError as error:
         log.error("an upload cannot be stored: %s", error)
         raise storage_error("The upload cannot be stored", error) from error
+    return JSONResponse(cloned_entry(stored).model_dump())
+
+
+async def _keep(request: Request, app: Services, form: FormData) -> StoredVoice:
+    """Keep the recording of a form that is all there. Only now it takes a slot: its sender may have been slow."""
+    upload = _recording(form)
+    asked = new_voice(
+        _text(form, "name") or "",
+        consent=(_text(form, "consent") or "").strip().lower() == "true",
+        language=_text(form, "language"),
+        gender=_text(form, "gender"),
+    )
+    app.speech.admit(UPLOAD_CHARACTERS)
+    try:
+        return await until_gone(request.receive, app.speech.aborted(), _add(app.speech.voices, asked, upload))
     finally:
         app.speech.release()
-    return JSONResponse(cloned_entry(stored).model_dump())
 
 
 async def _add(voices: VoiceService, asked: NewVoice, upload: UploadFile) -> StoredVoice:

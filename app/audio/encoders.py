@@ -1,5 +1,8 @@
 """One interface over every output format: float32 in, bytes of ONE continuous stream out, as soon as there are any.
 
+A stream does not say how long it is. What is encoded whole does: WAV in its sizes, FLAC in its number of samples, with
+their MD5. (Ogg does in its last page; MP3 and AAC stay plain sequences of frames, which clients join.)
+
 WAV and PCM are written here; FLAC, MP3, Ogg Opus, AAC (ADTS) and the two laws of ITU-T G.711 (mu-law, A-law) by
 FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
 """
@@ -7,8 +10,10 @@ FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Literal, Protocol, get_args
 
 import av
@@ -149,23 +154,22 @@ def make_encoder(
     name: Format,
     source_rate: int,
     rate: int | None = None,
-    samples: int | None = None,
     container: Container = "none",
     bit_rate: int | None = None,
+    *,
+    whole: bool = False,
 ) -> Encoder:
     """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: as `choose_rate` has it).
 
-    `samples`, when the whole is known beforehand and not resampled, gives WAV its exact sizes. `container` "wav" puts a
-    header before mu-law or A-law; other formats have theirs. `bit_rate`, in bit/s, as `check_bit_rate` returns it: MP3
-    then has it in every frame, Opus and AAC on average. Raises UnsupportedFormatError.
+    `container` "wav" puts a header before mu-law or A-law; other formats have theirs. `bit_rate`, in bit/s, as
+    `check_bit_rate` returns it: MP3 then has it in every frame, Opus and AAC on average. With `whole` the bytes may all
+    come from `finish`, and their headers are exact. Raises UnsupportedFormatError.
     """
     rate = choose_rate(name, source_rate, rate)
-    known = samples if rate == source_rate else None
-    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate)
-    if name == "wav":
-        inner = _Headed(wav_header(rate, known), inner)
-    elif container == "wav" and name in CODINGS:
-        inner = _Headed(wav_header(rate, known, CODINGS[name]), inner)
+    inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate, whole)
+    coding: Coding | None = "pcm" if name == "wav" else CODINGS.get(name) if container == "wav" else None
+    if coding is not None:
+        inner = _Headed(partial(wav_header, rate, coding=coding), inner, whole)
     return inner if rate == source_rate else _Resampled(inner, Resampler(source_rate, rate))
 
 
@@ -182,18 +186,32 @@ class _Raw:
 
 
 class _Headed:
-    """A header before the first bytes, or before none."""
+    """A header before the first bytes, or before none; `make` is told how many samples follow, None: not known yet.
 
-    def __init__(self, header: bytes, inner: Encoder) -> None:
+    With `whole` it is known, since all comes in the end.
+    """
+
+    def __init__(self, make: Callable[[int | None], bytes], inner: Encoder, whole: bool) -> None:
         self.quick = inner.quick
-        self._header = header
+        self._make = make
         self._inner = inner
+        self._parts: list[bytes] | None = [] if whole else None
+        self._header = b"" if whole else make(None)
+        self._samples = 0
 
     def encode(self, pcm: Float32) -> bytes:
-        return self._take() + self._inner.encode(pcm)
+        self._samples += pcm.size
+        data = self._inner.encode(pcm)
+        if self._parts is None:
+            return self._take() + data
+        self._parts.append(data)
+        return b""
 
     def finish(self) -> bytes:
-        return self._take() + self._inner.finish()
+        data = self._inner.finish()
+        if self._parts is None:
+            return self._take() + data
+        return b"".join((self._make(self._samples), *self._parts, data))
 
     def _take(self) -> bytes:
         header, self._header = self._header, b""
@@ -240,8 +258,9 @@ class _Compressed:
 
     quick = False
 
-    def __init__(self, info: FormatInfo, rate: int, bit_rate: int | None) -> None:
-        self._sink = _Sink()
+    def __init__(self, info: FormatInfo, rate: int, bit_rate: int | None, whole: bool) -> None:
+        # A muxer goes back in a file to write into its head how long it became.
+        self._sink = io.BytesIO() if whole else _Sink()
         options = {"write_xing": "0", "id3v2_version": "0", "page_duration": "100000", "flush_packets": "1"}
         accepted = {"mp3": ("write_xing", "id3v2_version"), "ogg": ("page_duration",)}.get(info.container, ())
         self._container: OutputContainer = av.open(
@@ -272,12 +291,12 @@ class _Compressed:
             frame.time_base = Fraction(1, self._rate)
             self._position += pcm.size
             self._container.mux(self._stream.encode(frame))
-        return self._sink.take()
+        return self._sink.take() if isinstance(self._sink, _Sink) else b""
 
     def finish(self) -> bytes:
         self._container.mux(self._stream.encode(None))
         self._container.close()
-        return self._sink.take()
+        return self._sink.take() if isinstance(self._sink, _Sink) else self._sink.getvalue()
 
 
 def _clip(pcm: Float32) -> Float32:

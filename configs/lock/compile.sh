@@ -4,7 +4,13 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 lock() {
   uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-    --python-version 3.11 pyproject.toml "$@"
+    --python-version 3.11 "${source:-pyproject.toml}" "$@"
 }
 lock --group build -o configs/lock/runtime.txt
 lock --group dev -c configs/lock/runtime.txt -o configs/lock/dev.txt
+# Each extra with what the server itself needs, at the releases of the others.
+for extra in cluster cuda ja otel play watermark zh; do
+  lock --extra "$extra" -c configs/lock/dev.txt -o "configs/lock/extra-$extra.txt"
+done
+# What only the tests of several replicas need.
+source=- lock -c configs/lock/dev.txt -o configs/lock/cluster.txt <<< "psutil>=7.2"

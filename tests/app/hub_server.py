@@ -28,6 +28,10 @@ class Hub:
     pace: float = 0.0  # seconds to wait after every 64 KiB
     status: dict[str, int] = field(default_factory=dict)
     not_json: bool = False
+    endless: set[str] = field(default_factory=set)  # paths whose answer has no end, "listing" among them
+    packed: bool = False  # answers say that they are gzip
+    elsewhere: bool = False  # files are redirected to another path, as to a content network
+    sent: int = 0  # bytes of endless answers
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     endpoint: str = ""
 
@@ -50,6 +54,11 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, path, self.headers.get("Range")))
         resolve = f"/{REPOSITORY}/resolve/{REVISION}/"
+        if self.hub.elsewhere and path.startswith(resolve):
+            self.answer(302, b"", {"Location": "/elsewhere/" + path.removeprefix(resolve)})
+            return
+        if self.hub.elsewhere:
+            path = path.replace("/elsewhere/", resolve)
         if path == f"/api/models/{REPOSITORY}/revision/{REVISION}":
             self.listing()
         elif path.startswith(resolve):
@@ -73,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps({"id": REPOSITORY, "modelId": REPOSITORY, "sha": REVISION, "siblings": siblings}).encode()
         if hub.not_json:
             body = b"<html>a captive portal</html>"
+        if "listing" in hub.endless:
+            self.pour()
+            return
         self.answer(200, body, {"Content-Type": "application/json"})
 
     def resolve(self, name: str) -> None:
@@ -82,6 +94,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if name not in hub.files:
             self.refuse(404, "EntryNotFound")
+            return
+        if name in hub.endless:
+            self.pour()
             return
         content = hub.served.get(name, hub.files[name])
         headers = {
@@ -100,6 +115,22 @@ class Handler(BaseHTTPRequestHandler):
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         drops = hub.drop_after.get(name)
         self.answer(status, content[start:], headers, drops.pop(0) if drops else None)
+
+    def pour(self) -> None:
+        """200, and bytes until the client goes, or after 100 MB."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        if self.hub.packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.close_connection = True
+        piece = b" " * (1 << 20)
+        try:
+            while self.hub.sent < 100 << 20:
+                self.wfile.write(piece)
+                self.hub.sent += len(piece)
+        except OSError:
+            return
 
     def refuse(self, status: int, code: str | None = None) -> None:
         self.answer(status, b"", {"X-Error-Code": code} if code else {})

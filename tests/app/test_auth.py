@@ -13,12 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.admission import Client
 from app.api import auth
-from app.api.auth import KeyFile, check_origin, parse_keys
+from app.api.auth import KeyFile, Quotas, parse_keys
+from app.api.origins import check_origin
 from app.config import Settings, SettingsError, is_loopback
 from app.errors import CrossSiteError
 from app.main import serve
@@ -43,7 +45,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 def test_keys_may_be_plain_or_hashed_and_have_quotas_of_their_own() -> None:
-    keys = parse_keys(FILE, characters_per_minute=1000, streams=8)
+    keys = parse_keys(FILE, Quotas(characters_per_minute=1000, streams=8))
     assert keys.find(ADA) == Client("ada", 1000, 8)
     assert keys.find(BOB) == Client("bob", 60, 1)
     for wrong in ("", ADA[:-1], ADA + "x", HASHED, HASHED.removeprefix("sha256:"), "\udcff", "é" * 20):
@@ -152,8 +154,8 @@ def test_a_file_without_keys_ends_the_start(tmp_path: Path, text: str | None) ->
         ("http://any", "h", ("*",), True),
     ],
 )
-def test_origins_of_websockets(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
-    headers = {"host": host} | ({} if origin is None else {"origin": origin})
+def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
+    headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
     if fits:
         check_origin(headers, accepted)
     else:

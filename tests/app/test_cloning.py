@@ -198,7 +198,7 @@ def test_a_model_that_does_not_load_is_not_told_of(parrot: Any, tmp_path: Path, 
     async def main() -> None:
         async with service(parrot, tmp_path, until) as (voices, worker):
             loaded: list[object] = []
-            worker.on_loaded = loaded.append
+            worker.on_loaded = lambda name, model: loaded.append(model)
             worker.request_load("other")
             await until(lambda: worker.state("other").status is ModelStatus.FAILED)
             assert loaded == []

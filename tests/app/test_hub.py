@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from app import hub as hub_module
 from app.catalog import Entry, PinnedFile
 from app.hub import HubError, pull
 
@@ -278,6 +279,64 @@ def test_disk_that_is_too_small_is_noticed_first(hub, target):
 
 
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n" + PULL
+
+
+@pytest.mark.parametrize("path", [WEIGHTS, "config.json", "voices/a.pt"])
+def test_file_without_an_end_is_stopped_at_its_size(hub, target, path):
+    hub.endless.add(path)
+    with pytest.raises(HubError, match=f"{path} arrives with another size than its {len(FILES[path])} bytes") as caught:
+        pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+    assert "\n" not in str(caught.value)
+    # What was not read yet lies in the buffers of two sockets.
+    assert hub.sent < 30 << 20
+    assert not (partial(target) / f"{path}.part").exists()
+    assert sum(file.stat().st_size for file in partial(target).rglob("*")) <= sum(map(len, FILES.values()))
+    assert not target.exists()
+    hub.endless.clear()
+    pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+    assert installed(target) == FILES
+
+
+@pytest.mark.parametrize("more", [1, 1_000_000, -1])
+def test_file_of_another_size_is_refused_before_it_is_read(hub, target, more):
+    hub.served[WEIGHTS] = (FILES[WEIGHTS] + bytes(1_000_000))[: len(FILES[WEIGHTS]) + more]
+    hub.pace = 0.02
+    with pytest.raises(HubError, match="arrives with another size"):
+        pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+    assert not (partial(target) / f"{WEIGHTS}.part").exists()
+    assert len(hub.ranges(WEIGHTS)) == 1
+
+
+def test_only_files_may_be_long(hub, target, monkeypatch):
+    monkeypatch.setattr(hub_module, "MAX_SAID", 4_000)
+    hub.elsewhere = True
+    pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+    assert installed(target) == FILES
+    hub.status["config.json"] = 500
+    (target / "config.json").unlink()
+    monkeypatch.setattr(hub_module, "MAX_SAID", 4)
+    with pytest.raises(HubError, match="does not come to an end"):
+        pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_listing_without_an_end(hub, target, packed):
+    hub.endless.add("listing")
+    hub.packed = packed
+    with pytest.raises(HubError, match="nothing was installed") as caught:
+        pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
+    assert "\n" not in str(caught.value)
+    assert hub.sent < 60 << 20
+    assert hub.ranges(WEIGHTS) == []
+
+
+def test_a_size_that_is_not_pinned_has_a_bound(hub, target):
+    huge = bytes(65 << 20)
+    hub.files["voices/a.pt"] = huge
+    files = tuple(pin("voices/a.pt", huge, sized=False) if each.path == "voices/a.pt" else each for each in ENTRY.files)
+    with pytest.raises(HubError, match="not the pinned one"):
+        pull(replace(ENTRY, files=files), target, endpoint=hub.endpoint, progress=False)
+    assert hub.ranges("voices/a.pt") == []
 
 
 def test_write_that_fails_is_one_line(hub, target):

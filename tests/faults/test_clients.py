@@ -392,7 +392,7 @@ def test_slow_readers_and_writers(victim: Any, undisturbed: Any) -> None:
         wire.leave(reset=True)
 
     def post(body: bytes) -> bytes:
-        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def unread_socket() -> None:

@@ -302,8 +302,8 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.connect((host, int(port)))
-        head = f"POST {SPEECH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        client.sendall(head.encode() + b"\r\n" + body)
+        head = f"POST {SPEECH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and "tts_active_streams 1.0" not in running.metrics():
             time.sleep(0.01)

@@ -79,7 +79,7 @@ def talk(address: tuple[str, int]) -> Talk:
         key = base64.b64encode(bytes(16)).decode()
         with socket.create_connection(address, timeout=20) as connection, connection.makefile("rb") as stream:
             connection.sendall(
-                f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
             )
             while stream.readline() != b"\r\n":

@@ -242,7 +242,7 @@ def test_a_client_that_goes_while_it_sends(running: Any, wait_until: Any) -> Non
     host, port = running.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as client:
         client.sendall(
-            b"POST /v1/audio/voices HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n"
+            b"POST /v1/audio/voices HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n"
             b"content-type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
         )
         assert wait_until(lambda: "tts_active_streams 1.0" in running.metrics())
