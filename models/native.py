@@ -19,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from models.private import FolderError, cache_root, private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +82,31 @@ def _shim(library: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this user's compiled objects are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "nightingale"
+    """Return the folder of this user's compiled objects, which nobody else can write. Raises FolderError."""
+    root = cache_root(os.environ)
+    if root is None:
+        raise FolderError(
+            "This user has no home folder to keep compiled code in: set HOME or XDG_CACHE_HOME to the absolute path of "
+            "a folder that only you can write."
+        )
+    return private_folder(root / "nightingale")
+
+
+def keep_kernels() -> None:
+    """Have MLX keep the kernels that it compiles in the cache folder. Raises FolderError.
+
+    MLX loads whatever lies under TMPDIR by a kernel's name, and reads TMPDIR at each compilation. Python's own
+    temporary files stay where they were.
+    """
+    with suppress(FileNotFoundError):  # no folder for temporary files at all
+        tempfile.tempdir = tempfile.gettempdir()
+    made_by = f"{_compiler_script('g++')}\0{_processor()}\0{platform.libc_ver()}"
+    folder = cache_folder() / f"kernels-{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"Compiled code cannot be kept in {folder}: {error.strerror}") from None
+    os.environ["TMPDIR"] = str(folder)
 
 
 def compile_c(
@@ -134,10 +159,16 @@ def compile_tuned(name: str, beside: str) -> ctypes.CDLL:
     """The C file `name`.c beside the Python file `beside`, compiled for this processor. Raises OSError."""
     source = Path(beside).with_name(f"{name}.c").read_text()
     choices = [("-O3", "-pthread", *_REORDER, tuned) for tuned in _THIS_PROCESSOR]
-    # Folders of caches travel between machines (images, network homes): what one processor runs another may not.
+    return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=_processor())))
+
+
+def _processor() -> str:
+    """Say what instructions this processor has.
+
+    Cache folders travel between machines (images, network homes): one processor's code may not run on another.
+    """
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
-    flags = next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
-    return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=flags)))
+    return next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
 
 
 blas_problem: str | None = None
@@ -204,10 +235,19 @@ inside {
 
 
 def _compiler_script(compiler: str) -> str:
-    """A shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels."""
+    """Return a shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels.
+
+    An object takes its name, the last argument, when it is whole: another process may wait to load it.
+    """
     return f"""#!/bin/sh
 for last; do case $last in *.cpp) source=$last; esac; done
 if [ -n "$source" ]; then
+  built=$last.$$
+  for argument; do
+    shift
+    [ "$argument" = "$last" ] && argument=$built
+    set -- "$@" "$argument"
+  done
   rewritten=${{source%.cpp}}.$$.cpp
   if awk '{_UNIT_STRIDES}' "$source" > "$rewritten"; then
     for argument; do
@@ -219,7 +259,10 @@ if [ -n "$source" ]; then
 fi
 "{compiler}" -march=native "$@"
 status=$?
-[ -n "$rewritten" ] && rm -f "$rewritten"
+if [ -n "$source" ]; then
+  rm -f "$rewritten"
+  if [ $status -eq 0 ]; then mv -f "$built" "$last"; else rm -f "$built"; fi
+fi
 exit $status
 """
 
