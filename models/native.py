@@ -234,20 +234,23 @@ inside {
 """
 
 
-def _compiler_script(compiler: str) -> str:
-    """Return a shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels.
+_SCRIPT_HEAD = "#!/bin/sh\n# Nightingale's stand-in for g++."
 
-    An object takes its name, the last argument, when it is whole: another process may wait to load it.
-    """
-    return f"""#!/bin/sh
+
+def _find_compiler() -> str | None:
+    """Return the first g++ of PATH that is not such a script: a parent process may have put its own there."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        found = shutil.which("g++", path=folder) if Path(folder).is_absolute() else None
+        if found is not None and not Path(found).read_bytes().startswith(_SCRIPT_HEAD.encode()):
+            return found
+    return None
+
+
+def _compiler_script(compiler: str) -> str:
+    """A shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels."""
+    return f"""{_SCRIPT_HEAD}
 for last; do case $last in *.cpp) source=$last; esac; done
 if [ -n "$source" ]; then
-  built=$last.$$
-  for argument; do
-    shift
-    [ "$argument" = "$last" ] && argument=$built
-    set -- "$@" "$argument"
-  done
   rewritten=${{source%.cpp}}.$$.cpp
   if awk '{_UNIT_STRIDES}' "$source" > "$rewritten"; then
     for argument; do
@@ -259,10 +262,7 @@ if [ -n "$source" ]; then
 fi
 "{compiler}" -march=native "$@"
 status=$?
-if [ -n "$source" ]; then
-  rm -f "$rewritten"
-  if [ $status -eq 0 ]; then mv -f "$built" "$last"; else rm -f "$built"; fi
-fi
+[ -n "$rewritten" ] && rm -f "$rewritten"
 exit $status
 """
 
@@ -275,21 +275,22 @@ def vectorise_jit() -> bool:
     name, put in front for this process, adds `-march=native` and makes unit strides known to the compiler (fused
     elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything works, slower.
     """
-    compiler = shutil.which("g++")
-    if sys.platform != "linux" or platform.machine() != "x86_64" or compiler is None:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
-    folder = cache_folder() / "bin"
-    if Path(compiler).parent != folder:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-                file.write(_compiler_script(compiler))
-            Path(file.name).chmod(0o700)
-            Path(file.name).replace(folder / "g++")
-        except OSError as error:
-            logger.info("MLX's kernels stay with SSE2: %s", error)
+    try:
+        compiler = _find_compiler()
+        if compiler is None:
             return False
-        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+        folder = cache_folder() / "bin"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            file.write(_compiler_script(compiler))
+        Path(file.name).chmod(0o700)
+        Path(file.name).replace(folder / "g++")
+    except OSError as error:
+        logger.info("MLX's kernels stay with SSE2: %s", error)
+        return False
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     return True
 
 
