@@ -20,6 +20,8 @@ from app import __version__, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
 from models.contract import SAMPLING_RANGES, Sampling
+from models.native import cache_folder
+from models.private import FolderError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -55,8 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = load_settings(arguments.config)
         debug = settings.log_level == "debug"
+        if getattr(arguments, "computes", False):
+            cache_folder()  # models load later and on another thread: a folder that cannot be had is said now
         status: int = arguments.run(arguments, settings)
     except SettingsError as error:
+        return _fail(str(error), USAGE_ERROR)
+    except FolderError as error:
         return _fail(str(error), USAGE_ERROR)
     except CommandError as error:
         return _fail(str(error), error.status)
@@ -108,7 +114,7 @@ def _parser() -> _Parser:
     serve.add_argument(
         "--max-replicas", type=_integer(0, 1_000), help="how many they may become under load (default: no more)"
     )
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run=_serve, computes=True)
 
     say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
     say.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
@@ -143,7 +149,7 @@ def _parser() -> _Parser:
             metavar="X",
             help=f"{low:g} to {high:g}, for models that take it (default: the model's)",
         )
-    say.set_defaults(run=_say)
+    say.set_defaults(run=_say, computes=True)
 
     translate = commands.add_parser("translate", parents=[common], help="translate a text")
     translate.add_argument("text", metavar="TEXT", help="what to translate; - reads it from standard input")
@@ -152,7 +158,7 @@ def _parser() -> _Parser:
     translate.add_argument("--model", help="model (default: nllb-200-distilled-600m)")
     translate.add_argument("--format", choices=("text", "markdown", "html"), default="text", help="what TEXT is")
     translate.add_argument("--beams", type=_integer(1, 8), default=1, help="hypotheses to keep, 1 to 8 (default 1)")
-    translate.set_defaults(run=_translate)
+    translate.set_defaults(run=_translate, computes=True)
 
     voices = commands.add_parser("voices", help="add, list and remove voices made from recordings")
     voicecommands.add_arguments(voices.add_subparsers(title="actions", metavar="ACTION", required=True), common)
@@ -176,7 +182,7 @@ def _parser() -> _Parser:
     bench.add_argument("--voice", help="voice (default: the model's)")
     bench.add_argument("--repeat", type=_integer(1, 1000), default=5, help="timed runs per sentence (default 5)")
     bench.add_argument("--json", action="store_true", help="print JSON")
-    bench.set_defaults(run=_bench)
+    bench.set_defaults(run=_bench, computes=True)
     return parser
 
 

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from models.private import home
+
 PREFIX = "NIGHTINGALE_"
 SETTINGS_FILE = PREFIX + "SETTINGS"
 # Fields that a variable gives as a list with commas.
@@ -204,7 +206,10 @@ class Settings(BaseModel):
     @field_validator("data_dir", "keys_file")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
-        return None if value is None else value.expanduser()
+        try:
+            return None if value is None else value.expanduser()
+        except RuntimeError:
+            raise ValueError("the home folder that ~ stands for is not known") from None
 
     @field_validator("allowed_hosts")
     @classmethod
@@ -255,12 +260,13 @@ def is_loopback(host: str) -> bool:
 
 def default_data_dir(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
     """The platform's directory for an application's data: Application Support on macOS, XDG elsewhere."""
-    home = Path(environ.get("HOME") or Path.home())
-    if platform == "darwin":
-        return home / "Library" / "Application Support" / "nightingale"
-    base = environ.get("XDG_DATA_HOME", "")
+    user = home(environ)
     # The XDG specification has relative paths ignored.
-    return (Path(base) if Path(base).is_absolute() else home / ".local" / "share") / "nightingale"
+    if platform != "darwin" and (base := Path(environ.get("XDG_DATA_HOME", ""))).is_absolute():
+        return base / "nightingale"
+    if user is None:
+        raise SettingsError("this user has no home folder: set HOME or NIGHTINGALE_DATA_DIR to an absolute path")
+    return user / ("Library/Application Support" if platform == "darwin" else ".local/share") / "nightingale"
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

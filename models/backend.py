@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import sys
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from models import native
 from models.native import preload_blas
+from models.private import FolderError
 
 __all__ = [
     "MemoryUse",
@@ -47,6 +49,12 @@ def cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
+try:
+    native.keep_kernels()
+except FolderError as error:
+    if __name__ == "__main__":
+        sys.exit(str(error))
+    raise
 preload_blas()
 native.vectorise_jit()
 native.keep_pages()
@@ -55,7 +63,7 @@ native.keep_pages()
 os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
 # Plans of eight frame buckets do not fit in the 128 that MLX keeps: first calls after a bucket change cost 60 ms more.
 os.environ.setdefault("MLX_CUDA_CONV_CACHE_SIZE", "8192")
-# Compiling MLX's CUDA kernels takes minutes; its default folder is a temporary one.
+# Compiling MLX's CUDA kernels takes minutes; its default folder is a temporary one, which others may write.
 os.environ.setdefault("MLX_PTX_CACHE_DIR", str(native.cache_folder() / "ptx" / _mlx_version()))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)

@@ -19,8 +19,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from models.private import FolderError, cache_root, private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +82,31 @@ def _shim(library: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this user's compiled objects are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "nightingale"
+    """Return the folder of this user's compiled objects, which nobody else can write. Raises FolderError."""
+    root = cache_root(os.environ)
+    if root is None:
+        raise FolderError(
+            "This user has no home folder to keep compiled code in: set HOME or XDG_CACHE_HOME to the absolute path of "
+            "a folder that only you can write."
+        )
+    return private_folder(root / "nightingale")
+
+
+def keep_kernels() -> None:
+    """Have MLX keep the kernels that it compiles in the cache folder. Raises FolderError.
+
+    MLX loads whatever lies under TMPDIR by a kernel's name, and reads TMPDIR at each compilation. Python's own
+    temporary files stay where they were.
+    """
+    with suppress(FileNotFoundError):  # no folder for temporary files at all
+        tempfile.tempdir = tempfile.gettempdir()
+    made_by = f"{_compiler_script('g++')}\0{_processor()}\0{platform.libc_ver()}"
+    folder = cache_folder() / f"kernels-{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FolderError(f"Compiled code cannot be kept in {folder}: {error.strerror}") from None
+    os.environ["TMPDIR"] = str(folder)
 
 
 def compile_c(
@@ -134,10 +159,16 @@ def compile_tuned(name: str, beside: str) -> ctypes.CDLL:
     """The C file `name`.c beside the Python file `beside`, compiled for this processor. Raises OSError."""
     source = Path(beside).with_name(f"{name}.c").read_text()
     choices = [("-O3", "-pthread", *_REORDER, tuned) for tuned in _THIS_PROCESSOR]
-    # Folders of caches travel between machines (images, network homes): what one processor runs another may not.
+    return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=_processor())))
+
+
+def _processor() -> str:
+    """Say what instructions this processor has.
+
+    Cache folders travel between machines (images, network homes): one processor's code may not run on another.
+    """
     described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
-    flags = next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
-    return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=flags)))
+    return next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
 
 
 blas_problem: str | None = None
@@ -203,9 +234,21 @@ inside {
 """
 
 
+_SCRIPT_HEAD = "#!/bin/sh\n# Nightingale's stand-in for g++."
+
+
+def _find_compiler() -> str | None:
+    """Return the first g++ of PATH that is not such a script: a parent process may have put its own there."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        found = shutil.which("g++", path=folder) if Path(folder).is_absolute() else None
+        if found is not None and not Path(found).read_bytes().startswith(_SCRIPT_HEAD.encode()):
+            return found
+    return None
+
+
 def _compiler_script(compiler: str) -> str:
     """A shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels."""
-    return f"""#!/bin/sh
+    return f"""{_SCRIPT_HEAD}
 for last; do case $last in *.cpp) source=$last; esac; done
 if [ -n "$source" ]; then
   rewritten=${{source%.cpp}}.$$.cpp
@@ -232,21 +275,22 @@ def vectorise_jit() -> bool:
     name, put in front for this process, adds `-march=native` and makes unit strides known to the compiler (fused
     elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything works, slower.
     """
-    compiler = shutil.which("g++")
-    if sys.platform != "linux" or platform.machine() != "x86_64" or compiler is None:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
-    folder = cache_folder() / "bin"
-    if Path(compiler).parent != folder:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-                file.write(_compiler_script(compiler))
-            Path(file.name).chmod(0o700)
-            Path(file.name).replace(folder / "g++")
-        except OSError as error:
-            logger.info("MLX's kernels stay with SSE2: %s", error)
+    try:
+        compiler = _find_compiler()
+        if compiler is None:
             return False
-        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+        folder = cache_folder() / "bin"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            file.write(_compiler_script(compiler))
+        Path(file.name).chmod(0o700)
+        Path(file.name).replace(folder / "g++")
+    except OSError as error:
+        logger.info("MLX's kernels stay with SSE2: %s", error)
+        return False
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
     return True
 
 

@@ -1,36 +1,27 @@
-"""espeak-ng, carried by the wheel `espeakng_loader`, driven through phonemizer's wrapper.
+"""espeak-ng, carried by the wheel `espeakng_loader`, called through its C interface (speak_lib.h).
 
-A data directory that espeak-ng cannot read makes its C library end the whole process, so the first use on a
-machine is tried in a child process; success is remembered in a file of the user's cache directory.
+The library keeps one state for the process: each call holds a lock and sets its voice first.
 """
 
 from __future__ import annotations
 
-import hashlib
+import ctypes
 import logging
 import re
-import subprocess
-import sys
-import tempfile
 import threading
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 _LOG = logging.getLogger(__name__)
-_PROBE_TIMEOUT: Final = 20.0
 _FLAG: Final = re.compile(r"\([a-z\u0361-]+\)")  # marks where espeak-ng changes language inside a text
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
-_PROBE: Final = """
-import sys
-from phonemizer.backend.espeak.wrapper import EspeakWrapper
-EspeakWrapper.set_library(sys.argv[1])
-EspeakWrapper.set_data_path(sys.argv[2])
-espeak = EspeakWrapper()
-espeak.set_voice("en-us")
-sys.exit(0 if espeak.text_to_phonemes("probe", tie=True) else 3)
-"""
+# Numbers of speak_lib.h: espeak_AUDIO_OUTPUT, the options of espeak_Initialize, espeakCHARS and espeakPHONEMES.
+_SYNCHRONOUS: Final = 2
+_DONT_EXIT: Final = 0x8000
+_UTF8: Final = 1
+_TIED_IPA: Final = 0x02 | 1 << 7 | 0x361 << 8
 
 
 class EspeakPaths(NamedTuple):
@@ -40,36 +31,79 @@ class EspeakPaths(NamedTuple):
     data: str
 
 
+class _Voice(ctypes.Structure):
+    """The first fields of espeak_VOICE; `languages` begins with a byte of priority."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("languages", ctypes.c_char_p), ("identifier", ctypes.c_char_p))
+
+
+class _Library:
+    """The loaded library and the voice it is set to. Raises OSError where it does not start."""
+
+    def __init__(self, paths: EspeakPaths) -> None:
+        self.lock = threading.Lock()
+        self._set: bytes | None = None
+        self._calls = calls = ctypes.CDLL(paths.library)
+        calls.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
+        calls.espeak_TextToPhonemes.restype = ctypes.c_char_p
+        if not (Path(paths.data) / "phontab").is_file():
+            raise OSError(f"there is no espeak-ng data in {paths.data}")
+        if calls.espeak_Initialize(_SYNCHRONOUS, 0, paths.data.encode(), _DONT_EXIT) <= 0:
+            raise OSError(f"espeak-ng does not start with the data in {paths.data}")
+        # Several voices may speak a language; espeak-ng lists the one it prefers first.
+        self.voices: dict[str, bytes] = {}
+        listed = calls.espeak_ListVoices(None)
+        while listed and listed[0]:
+            voice = listed[0].contents
+            self.voices.setdefault(voice.languages[1:].decode(), voice.identifier)
+            listed = ctypes.cast(ctypes.addressof(listed[0]) + ctypes.sizeof(ctypes.c_void_p), type(listed))
+
+    def phonemes(self, voice: bytes, text: bytes) -> str:
+        """Return the IPA of UTF-8 `text`. The caller holds the lock. Raises OSError for a voice without data."""
+        if voice != self._set:
+            if self._calls.espeak_SetVoiceByName(voice):
+                raise OSError(f"espeak-ng cannot load its voice {voice.decode()}")
+            self._set = voice
+        left = ctypes.c_char_p(text)
+        found = []
+        while left.value is not None:
+            found.append((self._calls.espeak_TextToPhonemes(ctypes.byref(left), _UTF8, _TIED_IPA) or b"").decode())
+        return " ".join(found)
+
+
 class Espeak:
-    """One espeak-ng voice. `phonemes` may be called from any thread."""
+    """One espeak-ng voice. `phonemes` may be called from any thread. Raises OSError where it cannot be used."""
 
     def __init__(self, voice: str, paths: EspeakPaths) -> None:
-        from phonemizer.backend.espeak.wrapper import EspeakWrapper
-
-        EspeakWrapper.set_library(paths.library)
-        EspeakWrapper.set_data_path(paths.data)
-        self._lock = threading.Lock()
-        self._wrapper: Any = EspeakWrapper()
-        self._wrapper.set_voice(voice)
+        self._library = _library(paths)
+        if voice not in self._library.voices:
+            raise OSError(f"it has no voice {voice!r}")
+        self._voice = self._library.voices[voice]
+        if not self.phonemes("a"):
+            raise OSError(f"the data of its voice {voice!r} is not whole")
 
     def phonemes(self, text: str) -> str:
         """Return IPA with stress marks, words separated by one space, and U+0361 tying the parts of one sound."""
-        with self._lock:
-            ipa: str = self._wrapper.text_to_phonemes(_CONTROL.sub(" ", text), tie=True)
+        with self._library.lock:
+            ipa = self._library.phonemes(self._voice, _CONTROL.sub(" ", text).encode())
         return " ".join(_FLAG.sub("", ipa).split())
+
+
+@cache
+def _library(paths: EspeakPaths) -> _Library:
+    return _Library(paths)
 
 
 @lru_cache(maxsize=16)
 def get_espeak(voice: str) -> Espeak | None:
     """Return espeak-ng set to a voice ("en-us", "fr-fr", ...), or None, with a warning, if it cannot run here."""
     paths = find_espeak()
-    if paths is None or not is_usable(paths):
-        _LOG.warning("espeak-ng cannot be used: English words outside the lexicon will be spelled letter by letter")
-        return None
     try:
+        if paths is None:
+            raise OSError("the package espeakng-loader is not installed")
         return Espeak(voice, paths)
-    except (RuntimeError, OSError) as error:
-        _LOG.warning("espeak-ng has no voice %r: %s", voice, error)
+    except OSError as error:
+        _LOG.warning("espeak-ng cannot be used (%s): words outside the lexicon are spelled letter by letter", error)
         return None
 
 
@@ -80,46 +114,3 @@ def find_espeak() -> EspeakPaths | None:
     except ImportError:
         return None
     return EspeakPaths(str(espeakng_loader.get_library_path()), str(espeakng_loader.get_data_path()))
-
-
-def is_usable(paths: EspeakPaths, cache: Path | None = None) -> bool:
-    """Whether espeak-ng starts with these paths; tried once per installation in a child process.
-
-    `cache` is the directory that remembers success (default: the user's cache directory).
-    """
-    if not Path(paths.library).is_file() or not (Path(paths.data) / "phontab").is_file():
-        return False
-    marker = _marker(paths, cache)
-    if marker is not None and marker.is_file():
-        return True
-    try:
-        probe = subprocess.run(  # noqa: S603 - our own interpreter, our own code
-            [sys.executable, "-c", _PROBE, *paths], capture_output=True, timeout=_PROBE_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        _LOG.warning("espeak-ng could not be tried: %s", error)
-        return False
-    if probe.returncode != 0:
-        reason = probe.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it ended the process"]
-        _LOG.warning("espeak-ng does not start (exit status %d): %s", probe.returncode, reason[0])
-        return False
-    if marker is not None:
-        try:
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=marker.parent, delete=False) as file:
-                temporary = Path(file.name)
-            temporary.replace(marker)
-        except OSError:
-            _LOG.debug("cannot remember that espeak-ng works in %s", marker.parent)
-    return True
-
-
-def _marker(paths: EspeakPaths, cache: Path | None) -> Path | None:
-    """The file whose existence says that this very installation has been tried."""
-    try:
-        directory = cache if cache is not None else Path.home() / ".cache" / "nightingale"
-    except RuntimeError:
-        return None
-    stamps = [Path(paths.library).stat(), (Path(paths.data) / "phontab").stat()]
-    identity = repr((sys.version_info[:2], *paths, *((s.st_size, s.st_mtime_ns) for s in stamps)))
-    return directory / f"espeak-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +21,7 @@ from app.text.english.lexicon import get_lexicon
 from app.text.english.tagger import tags
 from app.text.plan import Utterance, get_phonemizer
 
+ROOT = Path(__file__).parents[3]
 REFERENCE = Path(__file__).parent / "reference_en_us.tsv"
 
 
@@ -160,28 +164,51 @@ def test_without_espeak_words_are_spelled_with_a_warning(
         espeak.get_espeak.cache_clear()
 
 
-def test_a_data_directory_that_kills_espeak_is_found_out_in_a_child(tmp_path: Path) -> None:
+DAMAGED = """
+import sys
+from app.text import espeak
+espeak.find_espeak = lambda: espeak.EspeakPaths(*sys.argv[1:])
+sys.exit(0 if espeak.get_espeak("en-us") is None else 3)
+"""
+
+
+@pytest.mark.parametrize("damage", ["a file alone", "no dictionary", "a path too long"])
+def test_data_that_espeak_cannot_use_does_not_end_the_process(damage: str, tmp_path: Path) -> None:
     found = espeak.find_espeak()
     assert found is not None
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "phontab").write_bytes(b"not a phoneme table")
-    broken = espeak.EspeakPaths(found.library, str(tmp_path / "data"))
-    assert espeak.is_usable(broken, tmp_path / "cache") is False
-    assert not (tmp_path / "cache").exists()
-    assert espeak.is_usable(found, tmp_path / "cache") is True
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    data = tmp_path.joinpath(*(["x" * 90] * 2 if damage == "a path too long" else []), "espeak-ng-data")
+    shutil.copytree(found.data, data)
+    for file in data.iterdir() if damage == "a file alone" else [data / "en_dict"]:
+        if damage != "a path too long" and file.is_file() and file.name != "phontab":
+            file.unlink()
+    command = [sys.executable, "-c", DAMAGED, found.library, str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "letter by letter" in done.stderr
 
 
-def test_the_probe_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = espeak.find_espeak()
-    assert found is not None
-    assert espeak.is_usable(found, tmp_path)
+def test_voices_that_alternate_keep_their_own_sounds() -> None:
+    words, voices = ["bonjour", "nation", "garage"], [espeak.get_espeak(tag) for tag in ("fr-fr", "en-us", "it")]
+    spoken = [[voice.phonemes(word) for word in words] for voice in voices if voice is not None]
+    assert len(spoken) == 3 and spoken[0] != spoken[1] != spoken[2]
+    for at, word in enumerate(words):
+        assert [voice.phonemes(word) for voice in voices if voice is not None] == [each[at] for each in spoken]
 
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a second child process")
 
-    monkeypatch.setattr(subprocess, "run", refuse)
-    assert espeak.is_usable(found, tmp_path)
+KILLED = """
+import os, signal, sys
+from app.text.espeak import get_espeak
+assert get_espeak("en-us").phonemes("hello")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_leaves_nothing_of_espeak_behind(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", KILLED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_importing_loads_neither_lexicons_nor_espeak() -> None:

@@ -25,9 +25,9 @@ def tiny(folder: Path, *, padded: bool) -> KokoroSynthesizer:
 
 pytestmark = pytest.mark.timeout(260)  # a slow machine compiles its dozen kernels one by one
 
-# Run alone, with an empty folder for temporary files: MLX keeps what it compiles for the CPU there.
+# Run alone, with an empty cache folder: TMPDIR then names the part that MLX keeps compiled kernels in.
 PROGRAM = """
-import json, sys, tempfile
+import json, os, sys
 from dataclasses import asdict
 from pathlib import Path
 import numpy as np
@@ -36,7 +36,7 @@ from models.timeline import Timeline
 from tests.models.kokoro.test_warm import tiny
 
 def compiled():
-    return {path.name for path in Path(tempfile.gettempdir()).rglob("*.so")}
+    return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}
 
 def serve(padded):
     before, steps, samples = compiled(), [], []
@@ -58,7 +58,7 @@ print(json.dumps({"exact": serve(False), "padded": serve(True)}))
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What PROGRAM printed: fifty utterances after warm-up, unpadded and then padded."""
     compiled, work = tmp_path_factory.mktemp("compiled"), tmp_path_factory.mktemp("work")
-    environment = {**os.environ, "TMPDIR": str(compiled), "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(compiled), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM, str(work)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

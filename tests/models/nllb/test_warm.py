@@ -81,16 +81,16 @@ def test_every_bucket_is_reported(padded: NllbTranslator) -> None:
     assert all(step.seconds > 0 for step in steps)
 
 
-# Run alone, with an empty folder for temporary files: MLX keeps what it compiles for the CPU there.
+# Run alone, with an empty cache folder: TMPDIR then names the part that MLX keeps compiled kernels in.
 PROGRAM = """
-import json, sys, tempfile
+import json, os, sys
 from pathlib import Path
 from models.timeline import Timeline
 from tests.models.nllb.builder import translator
 from tests.models.nllb.test_warm import batches
 
 def compiled():
-    return {path.name for path in Path(tempfile.gettempdir()).rglob("*.so")}
+    return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}
 
 model = translator(Path(sys.argv[1]))
 model.warm(lambda step: None)
@@ -106,7 +106,7 @@ def test_the_cpu_compiles_nothing_new(tmp_path: Path) -> None:
     compiled, work = tmp_path / "compiled", tmp_path / "work"
     compiled.mkdir()
     work.mkdir()
-    environment = {**os.environ, "TMPDIR": str(compiled)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(compiled)}
     command = [sys.executable, "-c", PROGRAM, str(work)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

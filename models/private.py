@@ -1,0 +1,106 @@
+"""Folders that only this user can write. Code that is compiled at run time is loaded from nowhere else."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+
+class FolderError(OSError):
+    """A private folder cannot be had. The message is one line: which folder, why, and what to set."""
+
+
+def home(environ: Mapping[str, str]) -> Path | None:
+    """Return this user's home folder: HOME where it is absolute, else the passwd entry's; None without either."""
+    given = Path(environ.get("HOME", ""))
+    if given.is_absolute():
+        return given
+    try:
+        found = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return None
+    return found if found.is_absolute() else None
+
+
+def cache_root(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of this user's caches: XDG_CACHE_HOME where it is absolute, as its specification says."""
+    given = Path(environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():
+        return given
+    user = home(environ)
+    return None if user is None else user / ".cache"
+
+
+def private_folder(folder: Path, user: int | None = None) -> Path:
+    """Make the absolute path `folder` where it is missing, with mode 0700; return its real path.
+
+    `user` is the owner that it must have (default: the effective user). Raises FolderError where it cannot be made or
+    written, and where another user could put something into it, owns something in it, or could exchange it.
+    """
+    user = os.geteuid() if user is None else user
+    try:
+        real = folder.resolve()
+        # Whoever owns the root of the file system can do everything: in a user namespace that is not user 0.
+        trusted = {0, user, Path("/").stat().st_uid}
+        for parent in reversed(real.parents):
+            if not parent.exists():
+                parent.mkdir(mode=0o700, exist_ok=True)
+            _check_parent(parent, trusted, user)
+        real.mkdir(mode=0o700, exist_ok=True)
+        _check_own(real, user)
+        for path, folders, files in os.walk(real):
+            for name in (*folders, *files):
+                with suppress(FileNotFoundError):  # another process of this user compiles
+                    _check_owner(Path(path, name), user)
+        if stat.S_IMODE(real.lstat().st_mode) != 0o700:
+            real.chmod(0o700)
+        if not os.access(real, os.W_OK | os.X_OK):
+            raise FolderError("it cannot be written")
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise FolderError(
+            f"Compiled code cannot be kept in {folder}: {why}. Set XDG_CACHE_HOME to the absolute path of a folder "
+            "that only you can write."
+        ) from None
+    return real
+
+
+def _check_parent(folder: Path, trusted: set[int], user: int) -> None:
+    """Raise FolderError where somebody else can exchange what lies in `folder`."""
+    status = folder.stat()
+    if status.st_uid not in trusted:
+        raise FolderError(f"{folder} belongs to another user")
+    # In a sticky folder each entry is safe from all but its own owner and the folder's.
+    if not status.st_mode & stat.S_ISVTX and _is_shared(status, user):
+        raise FolderError(f"others can write {folder}")
+
+
+def _check_own(folder: Path, user: int) -> None:
+    """Raise FolderError where `folder` is not the user's own folder, or others can write it."""
+    _check_owner(folder, user)
+    if _is_shared(folder.lstat(), user):
+        raise FolderError("others can write it")
+
+
+def _check_owner(path: Path, user: int) -> None:
+    if path.lstat().st_uid != user:
+        raise FolderError(f"{path} belongs to another user")
+
+
+def _is_shared(status: os.stat_result, user: int) -> bool:
+    """Whether somebody else may write: anybody, or a group that is not the user's private one."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    try:
+        entry, group = pwd.getpwuid(user), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return True
+    private = entry.pw_gid == status.st_gid and group.gr_name == entry.pw_name
+    return not (private and set(group.gr_mem) <= {entry.pw_name})

@@ -1,0 +1,208 @@
+"""Code compiled at run time comes from folders that only this user can write; others' files are never loaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.private import FolderError, cache_root, home, private_folder
+
+ROOT = Path(__file__).parents[2]
+LINUX = sys.platform == "linux"
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_it_is_made_for_its_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = private_folder(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    assert made == (tmp_path / "a" / "b").resolve()
+    assert (mode(made), mode(made.parent)) == (0o700, 0o700)
+    assert private_folder(made) == made
+
+
+def test_a_folder_that_others_could_read_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir(mode=0o755)
+    assert mode(private_folder(tmp_path / "own")) == 0o700
+
+
+@pytest.mark.parametrize("bits", [0o777, 0o757, 0o1777])
+def test_a_folder_that_others_could_write_is_refused(tmp_path: Path, bits: int) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own").chmod(bits)
+    with pytest.raises(FolderError, match="others can write it"):
+        private_folder(tmp_path / "own")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_folder_that_others_could_exchange_is_refused(tmp_path: Path, depth: int) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    folder = open_to_all.joinpath(*"abc"[:depth])
+    private_folder(folder)
+    open_to_all.chmod(0o777)
+    with pytest.raises(FolderError, match=f"others can write {open_to_all.resolve()}"):
+        private_folder(folder)
+    open_to_all.chmod(0o1777)
+    assert private_folder(folder) == folder.resolve()
+
+
+def test_a_link_is_judged_by_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    for folder in (tmp_path / "link", tmp_path / "link" / "below"):
+        with pytest.raises(FolderError, match="others can write"):
+            private_folder(folder)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(FolderError):
+        private_folder(tmp_path / "loop")
+
+
+def test_another_users_folder_is_refused(tmp_path: Path) -> None:
+    private_folder(tmp_path / "own")
+    with pytest.raises(FolderError, match="belongs to another user") as refused:
+        private_folder(tmp_path / "own", os.geteuid() + 1)
+    assert "XDG_CACHE_HOME" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@as_root
+def test_a_file_of_another_user_in_it_is_refused(tmp_path: Path) -> None:
+    folder = private_folder(tmp_path / "own")
+    (folder / "deep").mkdir()
+    (folder / "deep" / "kernel.so").write_bytes(b"")
+    os.chown(folder / "deep" / "kernel.so", NOBODY, NOBODY)
+    with pytest.raises(FolderError, match=r"kernel\.so belongs to another user"):
+        private_folder(folder)
+
+
+@as_root
+def test_a_group_of_others_may_not_write(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o775)
+    assert private_folder(tmp_path / "shared" / "own")  # root's own group
+    os.chown(tmp_path / "shared", 0, NOBODY)
+    with pytest.raises(FolderError, match="others can write"):
+        private_folder(tmp_path / "shared" / "own")
+
+
+def test_relative_paths_of_the_environment_are_ignored() -> None:
+    assert cache_root({"XDG_CACHE_HOME": "cache", "HOME": "/home/a"}) == Path("/home/a/.cache")
+    assert cache_root({"XDG_CACHE_HOME": "/cache", "HOME": "/home/a"}) == Path("/cache")
+    assert home({"HOME": "."}) == home({})  # the passwd entry's
+
+
+# Everything is imported before the user changes: the interpreter's own folder may be closed to others.
+AS_ANOTHER = """
+import os, sys
+import app.cli
+user = int(sys.argv[1])
+os.setgroups([]); os.setgid(user); os.setuid(user)
+sys.exit(app.cli.main(["serve", "--port", "0"]))
+"""
+
+
+def serve_as(user: int, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", AS_ANOTHER, str(user)]
+    environment = {"PATH": os.environ["PATH"], **environment}
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ({}, ["HOME", "NIGHTINGALE_DATA_DIR"]),
+        ({"NIGHTINGALE_DATA_DIR": "/tmp/models"}, ["HOME", "XDG_CACHE_HOME"]),  # noqa: S108
+        ({"HOME": "/"}, ["Permission denied", "XDG_CACHE_HOME"]),
+        ({"HOME": "/nonexistent"}, ["Permission denied", "XDG_CACHE_HOME"]),
+        ({"HOME": "/root", "XDG_CACHE_HOME": "relative"}, ["Permission denied", "XDG_CACHE_HOME"]),
+        ({"HOME": "/proc"}, ["XDG_CACHE_HOME"]),
+    ],
+)
+def test_a_user_without_a_place_is_told_what_to_set(environment: dict[str, str], names: list[str]) -> None:
+    """User 12345 has no passwd entry and owns nothing."""
+    done = serve_as(12345, **environment)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert all(name in done.stderr for name in names), done.stderr
+
+
+TWO_USERS = """
+import os, sys
+from models import native
+users = [int(user) for user in sys.argv[1:]]
+for user in users:
+    if not os.fork():
+        os.setgroups([]); os.setgid(user); os.setuid(user)
+        os.environ["XDG_CACHE_HOME"] = f"{os.environ['SHARED']}/{user}"
+        native.keep_kernels()
+        os._exit(0 if os.stat(os.environ["TMPDIR"]).st_uid == user else 3)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0, user
+"""
+
+
+@as_root
+def test_two_users_have_a_folder_each() -> None:
+    shared = Path("/tmp") / f"nightingale-shared-{os.getpid()}"  # noqa: S108 - below pytest's folder only root may look
+    shared.mkdir()
+    try:
+        shared.chmod(0o1777)
+        environment = os.environ | {"SHARED": str(shared)}
+        command = [sys.executable, "-c", TWO_USERS, "0", str(NOBODY), "0", "12345"]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert {(shared / name).stat().st_uid for name in ("0", "12345", str(NOBODY))} == {0, NOBODY, 12345}
+    finally:
+        subprocess.run(["rm", "-rf", str(shared)], check=True)
+
+
+FUSED = """
+import os, signal
+from models.backend import mx
+fused = mx.compile(lambda x: mx.sin(x) * 2 + 1, shapeless=True)
+with mx.stream(mx.cpu):
+    mx.eval(fused(mx.ones((8, 8))))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+PLANTED = '#include <stdio.h>\n__attribute__((constructor)) static void loaded(void) { fclose(fopen("%s", "w")); }\n'
+
+
+@pytest.mark.skipif(not LINUX, reason="MLX compiles for the CPU with g++")
+def test_what_lies_in_the_temporary_directory_is_not_loaded(tmp_path: Path) -> None:
+    """Objects under the names that MLX would look for in TMPDIR, in a folder that everybody can write."""
+    temporary, loaded = tmp_path / "temporary", tmp_path / "loaded"
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+
+    def run(cache: str) -> Path:
+        environment = os.environ | {"TMPDIR": str(temporary), "XDG_CACHE_HOME": str(tmp_path / cache)}
+        command = [sys.executable, "-c", FUSED]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        return tmp_path / cache
+
+    kernels = [path for path in run("first").rglob("*.so") if path.parent.name == "cpu"]
+    assert kernels
+    assert list(temporary.iterdir()) == [], "a kill leaves nothing behind"
+    source = tmp_path / "planted.c"
+    source.write_text(PLANTED % loaded)
+    for kernel in kernels:
+        place = temporary.joinpath(*kernel.parts[kernel.parts.index("mlx") :])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(place)], check=True)
+    run("second")
+    assert not loaded.exists()
