@@ -132,6 +132,7 @@ def _parser() -> _Parser:
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
     say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
     say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
     say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
@@ -304,6 +305,7 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
         model=arguments.model,
         voice=arguments.voice,
         lang=arguments.lang,
+        any_language=arguments.any_language,
         speed=arguments.speed,
         seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),

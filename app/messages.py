@@ -71,6 +71,7 @@ class Start(SamplingFields, _Message):
     sample_rate: StrictInt | None = None
     speed: Speed = 1.0
     lang: UnicodeText | None = None
+    any_language: StrictBool = False
     seed: Seed = 0
     timestamps: StrictBool = False
     input: Literal["text", "llm"] = "text"

@@ -37,6 +37,7 @@ from app.errors import (
 from app.jobs import ModelState, ModelStatus
 from app.pipeline import SpeechStream, SpokenChunk
 from app.speech import SpeechOptions
+from app.text.translate import codes
 from models.contract import SAMPLING_RANGES, Translator
 from models.timeline import Timeline
 
@@ -97,6 +98,7 @@ def _models(app: Services) -> list[ModelEntry]:
                 preloaded=info.name in app.preload,
                 memory_bytes=held.memory,
                 parameters=_parameters(held),
+                languages=_languages(held),
             )
         )
     return entries
@@ -108,6 +110,15 @@ def _parameters(state: ModelState) -> list[str] | None:
         return None
     taken = state.model.parameters
     return [name for name in SAMPLING_RANGES if name in taken]
+
+
+def _languages(state: ModelState) -> list[str] | None:
+    """The BCP-47 tags of what a loaded model speaks, or translates from or to."""
+    if state.status is not ModelStatus.READY or state.model is None:
+        return None
+    if isinstance(state.model, Translator):
+        return [codes.tag(code) for code in state.model.languages]
+    return list(state.model.languages)
 
 
 class SpeechResponse(Response):
@@ -170,6 +181,7 @@ class SpeechResponse(Response):
                     model=self._body.model,
                     voice=self._body.voice_name,
                     lang=self._body.lang,
+                    any_language=self._body.any_language,
                     speed=self._body.speed,
                     seed=self._body.seed,
                     sampling=self._body.sampling,

@@ -207,6 +207,7 @@ class Connection:
                 model=start.model,
                 voice=start.voice,
                 lang=start.lang,
+                any_language=start.any_language,
                 speed=start.speed,
                 seed=start.seed,
                 sampling=start.sampling,
