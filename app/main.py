@@ -40,8 +40,9 @@ from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
 from app.api.wire import SpeechBody
 from app.audio import watermark
+from app.audio.encoders import check_format
 from app.config import Settings, SettingsError, is_loopback
-from app.errors import UnknownModelError
+from app.errors import UnknownModelError, UnsupportedFormatError
 from app.library import Catalogue
 from app.speech import SpeechService
 from app.translation import TranslationService
@@ -67,6 +68,11 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
     if settings.watermark == "perth" and not watermark.is_installed():
         raise SettingsError("setting 'watermark' is 'perth', which needs the extra `watermark` to be installed")
+
+    try:
+        check_format(settings.default_format)
+    except UnsupportedFormatError as error:
+        raise SettingsError(f"setting 'default_format': {error.message}") from None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app import metrics
+from app.api.accept import negotiate
 from app.api.life import ClientGoneError, until_gone
 from app.api.reply import Reply, Shape
 from app.api.respond import error_response
@@ -144,7 +146,7 @@ class SpeechResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            name, subtitle = self._format()
+            name, subtitle = self._format(Headers(scope=scope))
             self._check_input()
             self._app.speech.admit()
         except ServiceError as error:
@@ -160,8 +162,11 @@ class SpeechResponse(Response):
         finally:
             self._app.speech.release()
 
-    def _format(self) -> tuple[Format, SubtitleFormat | None]:
+    def _format(self, headers: Headers) -> tuple[Format, SubtitleFormat | None]:
         """The encoding of the audio, and what is sent in its place, if anything is."""
+        if self._body.response_format is None:
+            default = check_format(self._app.settings.default_format)
+            return negotiate(", ".join(headers.getlist("accept")), default), None
         for kind in SUBTITLE_FORMATS:
             if kind == self._body.response_format:
                 if self._sse:

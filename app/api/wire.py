@@ -33,7 +33,9 @@ class SpeechBody(SamplingFields):
     instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
         None
     )
-    response_format: UnicodeText = "wav"
+    response_format: Annotated[
+        UnicodeText | None, Field(description="default: what `Accept` names, else the setting `default_format`")
+    ] = None
     speed: Speed = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
