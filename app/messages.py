@@ -110,6 +110,15 @@ Incoming = Annotated[Start | Text | Flush | Cancel | End, Field(discriminator="t
 INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incoming)
 
 
+class Loading(_Message):
+    """Before `ready`, maybe several times: a model is being loaded. `total` steps it has, null: not known yet."""
+
+    type: Literal["loading"] = "loading"
+    model: str
+    done: int = 0
+    total: int | None = None
+
+
 class Ready(_Message):
     """Answer to `start`: what will be used, and what the speech is marked with."""
 
@@ -184,7 +193,7 @@ class Error(_Message):
     fatal: bool
 
 
-Outgoing = Ready | Chunk | Done | Error
+Outgoing = Loading | Ready | Chunk | Done | Error
 
 
 def read_json(frame: str | bytes, most: int) -> Any:

@@ -14,7 +14,7 @@ from app.catalog import OPENAI_NAMES
 from app.cloning import VoiceService
 from app.config import Settings
 from app.interpreting import Interpreter
-from app.library import Catalogue, require
+from app.library import Catalogue, Progress, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.sentences import TranslationOptions
 from app.text.beside import FrontEnd
@@ -113,8 +113,9 @@ class SpeechService:
         return self._slots
 
     def drain(self) -> None:
-        """Refuse new work from now on."""
+        """Refuse new work from now on, and what waits for a model to be loaded."""
         self._draining.set()
+        self._translation.loads.drain()
 
     async def drained(self) -> None:
         """Wait until new work is refused."""
@@ -173,21 +174,30 @@ class SpeechService:
 
         A model that is present and not loaded begins to load.
         """
-        canonical = self.model_name(name)
-        require(self.catalog, self.worker, canonical, "text-to-speech")
+        canonical = self._require(name)
         return canonical, self.worker.ready_synthesizer(canonical)
 
-    async def prepare(self, options: SpeechOptions, timeline: Timeline | None = None) -> Speaker:
+    def _require(self, name: str | None) -> str:
+        canonical = self.model_name(name)
+        require(self.catalog, self.worker, canonical, "text-to-speech")
+        return canonical
+
+    async def prepare(
+        self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
+    ) -> Speaker:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
+        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is told how far it is.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
         parameter that the model does not take; model absent or loading; no room for one more stream. A text's own
         language is not looked at: what a model makes of another one is its affair.
         """
-        model, synthesizer = self.model(options.model)
+        model = self._require(options.model)
+        await self._translation.loads.wait(model, progress)
+        synthesizer = self.worker.ready_synthesizer(model)
         self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
-        route = self._route(options)
+        route = await self._route(options, progress)
         lang = options.lang
         if lang is None and route is not None:
             lang = codes.tag(route.target)
@@ -243,7 +253,7 @@ class SpeechService:
             )
         return stored
 
-    def _route(self, options: SpeechOptions) -> TranslationOptions | None:
+    async def _route(self, options: SpeechOptions, progress: Progress | None) -> TranslationOptions | None:
         """How to translate, checked; None: not at all."""
         if options.translate_to is None:
             for param in ("source", "translate_model"):
@@ -251,7 +261,7 @@ class SpeechService:
                     raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
             return None
         service = self._translation
-        route = service.route(options.translate_model, options.translate_to, "translate_to")
+        route = await service.route(options.translate_model, options.translate_to, "translate_to", progress)
         source = options.source
         if source is not None and source.strip().lower() != AUTO:
             source = service.language(source, route.translator, "source")
