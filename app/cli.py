@@ -431,7 +431,7 @@ def _list(arguments: argparse.Namespace, settings: Settings) -> int:
     width = max(len(model.name) for model in catalog.models())
     for row in rows:
         mark = "*" if row["default"] else " "
-        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']} ({row['license']})")
+        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']}; {row['license']}")
         if row["status"] == "ready":
             print(f"  {row['directory']}")
         else:
