@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import __version__, voicecommands
+from app import __version__, extras, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
 from models.contract import SAMPLING_RANGES, Sampling
@@ -157,6 +157,9 @@ def _parser() -> _Parser:
 
     voices = commands.add_parser("voices", help="add, list and remove voices made from recordings")
     voicecommands.add_arguments(voices.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+
+    extra = commands.add_parser("extras", help="list and install optional parts")
+    extras.add_arguments(extra.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
     models = commands.add_parser("models", help="list, pull and verify models")
     actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
