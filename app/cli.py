@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import __version__, voicecommands
+from app import __version__, extras, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
 from models.contract import SAMPLING_RANGES, Sampling
@@ -138,6 +138,7 @@ def _parser() -> _Parser:
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
     say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
     say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
     say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
@@ -162,6 +163,9 @@ def _parser() -> _Parser:
 
     voices = commands.add_parser("voices", help="add, list and remove voices made from recordings")
     voicecommands.add_arguments(voices.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+
+    extra = commands.add_parser("extras", help="list and install optional parts")
+    extras.add_arguments(extra.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
     models = commands.add_parser("models", help="list, pull and verify models")
     actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -310,6 +314,7 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
         model=arguments.model,
         voice=arguments.voice,
         lang=arguments.lang,
+        any_language=arguments.any_language,
         speed=arguments.speed,
         seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
@@ -435,7 +440,7 @@ def _list(arguments: argparse.Namespace, settings: Settings) -> int:
     width = max(len(model.name) for model in catalog.models())
     for row in rows:
         mark = "*" if row["default"] else " "
-        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']} ({row['license']})")
+        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']}; {row['license']}")
         if row["status"] == "ready":
             print(f"  {row['directory']}")
         else:

@@ -76,6 +76,7 @@ class Settings(BaseModel):
     data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
     default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
+    default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["float32", "bfloat16"] = Field(

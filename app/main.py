@@ -46,8 +46,10 @@ from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
 from app.api.wire import SpeechBody
 from app.audio import watermark
+from app.audio.encoders import check_format
 from app.config import Settings, SettingsError, is_loopback
-from app.errors import UnknownModelError
+from app.errors import UnknownModelError, UnsupportedFormatError
+from app.extras import needs
 from app.library import Catalogue
 from app.speech import SpeechService
 from app.translation import TranslationService
@@ -72,7 +74,12 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     known, preload = _models_to_serve(settings, catalog)
     traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
     if settings.watermark == "perth" and not watermark.is_installed():
-        raise SettingsError("setting 'watermark' is 'perth', which needs the extra `watermark` to be installed")
+        raise SettingsError(needs("setting 'watermark' = 'perth'", "watermark"))
+
+    try:
+        check_format(settings.default_format)
+    except UnsupportedFormatError as error:
+        raise SettingsError(f"setting 'default_format': {error.message}") from None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -33,10 +33,15 @@ class SpeechBody(SamplingFields):
     instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
         None
     )
-    response_format: UnicodeText = "wav"
+    response_format: Annotated[
+        UnicodeText | None, Field(description="default: what `Accept` names, else the setting `default_format`")
+    ] = None
     speed: Speed = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    any_language: Annotated[
+        StrictBool, Field(description="speak `lang`, or `translate_to`, though the model was not made for it")
+    ] = False
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
     translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
@@ -53,7 +58,8 @@ class VoiceEntry(BaseModel):
     """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
 
     `language` of a cloned voice is null where nobody said it; `model` is one that speaks in it, null where none was
-    named. `created_at`, in seconds since 1970, and `duration`, in seconds of the recording, are those of cloned ones.
+    named, and `languages` are all that this model was made for, the usual one first. `created_at`, in seconds since
+    1970, and `duration`, in seconds of the recording, are those of cloned ones.
     """
 
     id: str
@@ -61,6 +67,7 @@ class VoiceEntry(BaseModel):
     language: str | None
     gender: str | None
     model: str | None
+    languages: list[str] | None = None
     object: Literal["voice", "audio.voice"] = "voice"
     kind: Literal["builtin", "cloned"] = "builtin"
     created_at: int | None = None
@@ -104,7 +111,8 @@ class ModelEntry(BaseModel):
     """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
     `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
-    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed. `preloaded` ones are
+    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a
+    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are
     loaded at start. `default` models answer requests that name none: one speaks, one translates.
     """
 
@@ -123,6 +131,7 @@ class ModelEntry(BaseModel):
     preloaded: bool = False
     memory_bytes: int | None = None
     parameters: list[str] | None = None
+    languages: list[str] | None = None
 
 
 class ModelList(BaseModel):

@@ -42,6 +42,7 @@ ENTRY = Entry(
     name="tiny",
     family="kokoro",
     description="",
+    parameters=1,
     license="",
     aliases=(),
     roles={"config": ("config.json",), "weights": (WEIGHTS,), "voices": ("voices",)},
