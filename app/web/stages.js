@@ -32,7 +32,7 @@ export function stageRows(stages, whole = Math.max(...Object.values(stages), 1e-
 /** Spans in their places between 0 and `whole` seconds; `mark` draws a line there. */
 export function bar(spans, whole, mark = null) {
   const percent = (seconds) => `${(Math.max(0, Math.min(1, seconds / whole)) * 100).toFixed(3)}%`;
-  const drawing = svg("svg", { "aria-hidden": "true" });
+  const drawing = svg("svg", { class: "bar", "aria-hidden": "true" });
   // Waiting lies below: one sentence waits while another is computed.
   const waits = ({ stage }) => (stage === "queue" || stage === "boundary" ? 0 : 1);
   for (const { stage, start, seconds } of [...spans].sort((a, b) => waits(a) - waits(b))) {
