@@ -124,7 +124,7 @@ function showRequests(requests) {
   const chosen = requests.filter((request) => (!model || request.model === model) && (!surface || request.surface === surface)).slice(0, REQUESTS);
   const longest = Math.max(...chosen.map(({ total: seconds }) => seconds), 0.001);
   const seen = new Set(chosen.flatMap(({ spans }) => spans.map(({ stage }) => stage)));
-  $("key").replaceChildren(...inOrder(seen).map((stage) => h("li", {}, swatch(stage), stage.replaceAll("_", " "))),
+  $("legend-stages").replaceChildren(...inOrder(seen).map((stage) => h("li", {}, swatch(stage), stage.replaceAll("_", " "))),
     h("li", {}, h("span", { class: "mark", "aria-hidden": "true" }), "first byte of audio"));
   $("legend").hidden = !chosen.length;
   $("longest").textContent = duration(longest);

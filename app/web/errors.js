@@ -32,7 +32,7 @@ export function showError(place, error) {
   place.append(h("p", {}, text));
   const details = [
     error.message && error.message !== text && h("p", {}, error.message),
-    error.code && h("p", {}, "Code ", h("code", {}, error.code)),
+    error.code && error.request_id && h("p", {}, "Code ", h("code", {}, error.code)),
     error.request_id && h("p", {}, "Request ", h("code", {}, error.request_id)),
   ].filter(Boolean);
   if (details.length) place.append(h("details", {}, h("summary", {}, "Details"), ...details));

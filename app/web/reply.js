@@ -19,7 +19,7 @@ export async function showReply(place, reply, started) {
   const headers = [...reply.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
   clear(place);
   place.append(
-    h("p", { class: "status", role: "status" }, `Status ${reply.status}, first byte after ${duration(first / 1000)}, all ${bytes(body.size)} after ${duration(all / 1000)}`),
+    h("p", { class: "status", role: "status" }, `Status ${reply.status}, headers after ${duration(first / 1000)}, all ${bytes(body.size)} after ${duration(all / 1000)}`),
     h("details", {}, h("summary", {}, "Headers"), h("pre", { tabindex: "0", "aria-label": "Headers" }, headers)));
   if (kind.startsWith("audio/") || kind === "application/octet-stream") {
     if (PLAYABLE.test(kind)) place.append(player(body));

@@ -9,6 +9,7 @@ import { wav } from "./wav.js";
 const SOCKETS = [
   {
     path: "/v1/audio/stream",
+    query: "",
     summary: "Text goes in while it is written, sound comes out sentence by sentence.",
     about: "Send `start`, then any number of `text`, then `flush`. The server answers `ready`, then a `chunk` before the "
       + "binary frames with its samples, and `done` in the end. `cancel` drops what was not sent yet; `end` closes.",
@@ -16,16 +17,18 @@ const SOCKETS = [
     last: ({ type }) => type === "done" || type === "error",
   },
   {
-    path: "/v1/speak?encoding=linear16&sample_rate=24000",
+    path: "/v1/speak",
+    query: "?encoding=linear16&sample_rate=24000",
     summary: "The same for Deepgram's clients.",
     about: "Send `Speak` messages, then `Flush`. Sound comes as binary frames, `Flushed` after the last one.",
     lines: ['{"type": "Speak", "text": "Hello! How are you today?"}', '{"type": "Flush"}'],
     last: ({ type }) => type === "Flushed" || type === "Error",
   },
   {
-    path: "/v1/text-to-speech/default/stream-input?output_format=pcm_24000",
+    path: "/v1/text-to-speech/{voice_id}/stream-input",
+    query: "?output_format=pcm_24000",
     summary: "The same for ElevenLabs' clients.",
-    about: "The part after `text-to-speech/` is the voice. The first message opens the stream with a space, an empty "
+    about: "The first message opens the stream with a space, an empty "
       + "`text` ends it. Sound comes as base64 in the field `audio`, and `isFinal` with the last.",
     lines: ['{"text": " "}', '{"text": "Hello! How are you today? "}', '{"text": ""}'],
     last: ({ isFinal, error }) => isFinal || error,
@@ -35,7 +38,7 @@ const SOCKETS = [
 /** What a page shows of each socket: {id, path, summary, parts}. `messages` are the schemas of the first one's. */
 export function sockets(messages) {
   return SOCKETS.map((socket, i) => ({
-    path: socket.path.split("?")[0],
+    path: socket.path,
     summary: socket.summary,
     parts: [...paragraphs(socket.about), tryForm(socket, i), ...(i ? [] : [...each("client", "You send", messages), ...each("server", "The server sends", messages)])],
   }));
@@ -49,11 +52,13 @@ function each(side, title, messages) {
 }
 
 function tryForm(socket, i) {
+  const address = h("input", { id: `address-${i}`, type: "text", value: socket.path.replace("{voice_id}", "alloy") + socket.query });
   const editor = h("textarea", { id: `lines-${i}`, spellcheck: "false", rows: socket.lines.length + 1 }, socket.lines.join("\n"));
   const trouble = h("div", { class: "alert", role: "alert", hidden: true });
   const log = h("pre", { tabindex: "0", "aria-label": "Messages", role: "log", hidden: true });
   const sound = h("div", {});
   const form = h("form", { class: "try" }, h("h4", {}, "Try it"),
+    h("div", { class: "fields" }, h("div", {}, h("label", { for: address.id }, "Path"), address)),
     h("label", { for: editor.id }, "Messages to send, one a line"), editor,
     h("div", { class: "actions" }, h("button", { class: "main", type: "submit" }, "Connect and send")), trouble, log, sound);
   let open = null;
@@ -64,7 +69,7 @@ function tryForm(socket, i) {
     clear(sound);
     log.replaceChildren();
     log.hidden = false;
-    open = converse(socket, editor.value, {
+    open = converse(address.value, editor.value, socket.last, {
       said: (line) => log.append(`${cut(line)}\n`),
       heard: (blob) => sound.append(player(blob)),
       failed: (error) => showError(trouble, error),
@@ -74,7 +79,7 @@ function tryForm(socket, i) {
 }
 
 /** Open a socket, send each line, and tell what comes. Samples are 16-bit at the rate that is said, or 24 kHz. */
-function converse({ path, last }, text, on) {
+function converse(path, text, last, on) {
   const address = new URL(path, location.href);
   address.protocol = address.protocol.replace("http", "ws");
   const socket = new WebSocket(address, protocols());

@@ -17,7 +17,8 @@ export function tryForm({ method, path, parameters, body, root }) {
   forms += 1;
   const id = (name) => `try-${forms}-${name}`;
   const inputs = parameters.map((parameter) => ({ parameter, input: field(id(parameter.name), parameter.name, parameter.schema, root, parameter.required) }));
-  const editor = body?.kind === "application/json" && h("textarea", { id: id("body"), spellcheck: "false" }, JSON.stringify(exampleOf(body.schema), null, 2));
+  const editor = body?.kind === "application/json" && h("textarea", { id: id("body"), spellcheck: "false", rows: Object.keys(exampleOf(body.schema)).length + 3 },
+    JSON.stringify(exampleOf(body.schema), null, 2));
   const parts = body?.kind === "multipart/form-data"
     ? inOrder(body.schema.properties, body.schema.required).map((name) => ({ name, input: field(id(name), name, body.schema.properties[name], root, body.schema.required?.includes(name)) }))
     : [];
