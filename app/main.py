@@ -134,15 +134,15 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.user_middleware.append(
         Middleware(direct.Direct, path=openai.PATH, body=SpeechBody, answer=openai.SpeechResponse)
     )
-    app.include_router(openai.router)
-    app.include_router(voices.router)
+    app.include_router(openai.router, tags=["Speech and models"])
+    app.include_router(voices.router, tags=["Voices"])
     app.include_router(websocket.router)
-    app.include_router(translate.router)
-    app.include_router(libretranslate.router)
-    app.include_router(deepgram.router)
-    app.include_router(elevenlabs.router)
+    app.include_router(translate.router, tags=["Translation"])
+    app.include_router(libretranslate.router, tags=["LibreTranslate"])
+    app.include_router(deepgram.router, tags=["Deepgram"])
+    app.include_router(elevenlabs.router, tags=["ElevenLabs"])
     app.include_router(elevenlabs_socket.router)
-    app.include_router(ops.router)
+    app.include_router(ops.router, tags=["Operation"])
     pages.install(app)
     return app
 

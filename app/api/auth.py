@@ -45,7 +45,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD"})
 
 # Without a key: what probes ask, and the pages with what they are made of. Their scripts need one for the rest.
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/", "/dashboard", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/", "/dashboard", "/docs", "/docs/messages", "/openapi.json"})
 OPEN_FOLDER = "/web/"
 
 

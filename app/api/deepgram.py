@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Request, WebSocket
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Send
@@ -60,7 +60,9 @@ _USUAL_RATE = 24_000  # Hz: Deepgram's, and that of the models here
 class SpeakBody(BaseModel):
     """`POST /v1/speak`."""
 
-    text: messages.UnicodeText
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello! How are you today?"}]})
+
+    text: Annotated[messages.UnicodeText, Field(description="the text to speak")]
 
 
 class Speak(BaseModel):
@@ -79,7 +81,27 @@ class Command(BaseModel):
 _INCOMING: TypeAdapter[Speak | Command] = TypeAdapter(Annotated[Speak | Command, Field(discriminator="type")])
 
 
-@router.post(SPEAK_PATH, response_class=Response, responses={200: {"content": {"audio/mpeg": {}}}})
+def _query(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    """Describe a query parameter: they are read by name, for Deepgram's clients send more of them."""
+    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", **schema}}
+
+
+_QUERY = {
+    "parameters": [
+        _query("model", "a voice of GET /v1/audio/voices, or one of Deepgram's names; default: the model's"),
+        _query("encoding", "of the audio; default: `mp3`", enum=list(ENCODINGS)),
+        _query("container", "`wav`, `ogg` or `none`; default: the first that the encoding has"),
+        _query("sample_rate", "Hz; default: the model's, where the encoding has it"),
+    ]
+}
+
+
+@router.post(
+    SPEAK_PATH,
+    response_class=Response,
+    responses={200: {"content": {"audio/mpeg": {}}}},
+    openapi_extra=_QUERY,
+)
 async def speak(request: Request, body: SpeakBody) -> Response:
     """Speak `text`, as Deepgram's clients ask for it: everything else is in the query."""
     app = services(request)

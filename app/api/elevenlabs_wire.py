@@ -79,6 +79,8 @@ class TextToSpeechBody(_Lenient):
     `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`, `audio_effects`.
     """
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello! How are you today?"}]})
+
     text: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
     model_id: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")

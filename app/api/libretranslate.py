@@ -36,7 +36,27 @@ DETECTIONS = 5
 MAX_FIELDS = 10_100
 
 
-@router.post("/translate")
+def _body(example: dict[str, Any], fields: dict[str, str], *required: str) -> dict[str, Any]:
+    """Describe a body that is read field by field, as JSON or as a form."""
+    properties = {name: {"description": about} for name, about in fields.items()}
+    schema = {"type": "object", "properties": properties, "required": list(required), "examples": [example]}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post(
+    "/translate",
+    openapi_extra=_body(
+        {"q": "Where is the train station?", "source": "en", "target": "fr"},
+        {
+            "q": "the text; a list of texts is accepted too",
+            "source": "a code of GET /languages, or `auto`",
+            "target": "a code of GET /languages",
+            "format": "`text` or `html`; default: `text`",
+        },
+        "q",
+        "target",
+    ),
+)
 async def translate(request: Request) -> Response:
     """Translate `q`, a string or a list."""
     fields = await _fields(request)
@@ -60,7 +80,7 @@ async def translate(request: Request) -> Response:
     return LibreExchange(services(request), texts, options, batch=batch, detected=source == "auto")
 
 
-@router.post("/detect")
+@router.post("/detect", openapi_extra=_body({"q": "Où est la gare ?"}, {"q": "the text"}, "q"))
 async def detect(request: Request) -> Response:
     """The languages that `q` may be in."""
     app = services(request)

@@ -82,8 +82,9 @@ def _models(app: Services) -> list[ModelEntry]:
     for info in app.catalog.models():
         held = app.worker.state(info.name)
         state = held.status
+        absent = info.status == "absent"
         status = {
-            ModelStatus.IDLE: "absent" if info.status == "absent" else "available",
+            ModelStatus.IDLE: "absent" if absent else "available",
             ModelStatus.WARMING: "loading",
         }.get(state, state.value)
         entries.append(
@@ -101,6 +102,8 @@ def _models(app: Services) -> list[ModelEntry]:
                 memory_bytes=held.memory,
                 parameters=_parameters(held),
                 languages=_languages(held),
+                install_command=info.install_command if absent else None,
+                install_hint=info.install_hint if absent else None,
             )
         )
     return entries

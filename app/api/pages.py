@@ -11,12 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
+from pydantic import TypeAdapter
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app import journal
 from app.api.services import services
+from app.messages import INCOMING, Outgoing
 from app.text.languages import LANGUAGES
 from models.contract import SAMPLING_RANGES
 
@@ -75,6 +77,12 @@ async def settings(request: Request) -> JSONResponse:
             "max_input_characters": services(request).settings.max_input_characters,
         }
     )
+
+
+@router.get("/docs/messages")
+async def docs_messages() -> JSONResponse:
+    """Describe the messages of `WS /v1/audio/stream` as JSON schemas: OpenAPI has no WebSockets."""
+    return JSONResponse({"client": INCOMING.json_schema(), "server": TypeAdapter(Outgoing).json_schema()})
 
 
 class _Files(StaticFiles):

@@ -6,8 +6,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from app.audio.encoders import FORMATS
+from app.audio.subtitles import SUBTITLE_FORMATS
 from app.messages import SamplingFields, Seed, Speed, UnicodeText
-from models.contract import Kind
+from models.contract import SAMPLING_RANGES, Kind
+
+# One that no encoder has is refused later, with the list of them: the schema lists them for readers.
+ResponseFormat = Annotated[
+    UnicodeText,
+    Field(
+        description="encoding of the audio; `srt` and `vtt` are subtitles in its place; default: what `Accept` names, "
+        "else the setting `default_format`",
+        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS]},
+    ),
+]
+
+
+def _sampling_last(schema: dict[str, Any]) -> None:
+    """Put the inherited fields after the own ones: pydantic describes a base class first."""
+    properties = schema["properties"]
+    for name in SAMPLING_RANGES:
+        properties[name] = properties.pop(name)
+    schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
 
 
 class VoiceReference(BaseModel):
@@ -23,21 +43,24 @@ class SpeechBody(SamplingFields):
     Unknown parameters are refused: a misspelt one would otherwise be ignored in silence.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
 
     input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
     model: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
-    voice: UnicodeText | VoiceReference | None = None
+    voice: Annotated[
+        UnicodeText | VoiceReference | None,
+        Field(description="an id of GET /v1/audio/voices, or one of OpenAI's names; default: the model's"),
+    ] = None
     instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
         None
     )
-    response_format: Annotated[
-        UnicodeText | None, Field(description="default: what `Accept` names, else the setting `default_format`")
-    ] = None
-    speed: Speed = 1.0
-    stream_format: Literal["audio", "sse"] = "audio"
+    response_format: ResponseFormat | None = None
+    speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
+    stream_format: Annotated[
+        Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
+    ] = "audio"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     any_language: Annotated[
         StrictBool, Field(description="speak `lang`, or `translate_to`, though the model was not made for it")
@@ -112,8 +135,9 @@ class ModelEntry(BaseModel):
 
     `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
     recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a
-    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are
-    loaded at start. `default` models answer requests that name none: one speaks, one translates.
+    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are loaded at start. `default`
+    models answer requests that name none: one speaks, one translates. `install_hint` of an absent one says how to
+    install it; `install_command` is the command, null where there is none.
     """
 
     id: str
@@ -132,6 +156,8 @@ class ModelEntry(BaseModel):
     memory_bytes: int | None = None
     parameters: list[str] | None = None
     languages: list[str] | None = None
+    install_command: str | None = None
+    install_hint: str | None = None
 
 
 class ModelList(BaseModel):
@@ -145,7 +171,9 @@ class ModelList(BaseModel):
 class TranslateBody(BaseModel):
     """`POST /v1/translate`. Unknown parameters are refused, as in SpeechBody."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"text": "Where is the train station?", "target": "fr"}]}
+    )
 
     text: Annotated[UnicodeText | list[UnicodeText], Field(description="one text, or several")]
     target: Annotated[UnicodeText, Field(description="FLORES-200 code, ISO 639 code, BCP-47 tag or English name")]
@@ -156,7 +184,7 @@ class TranslateBody(BaseModel):
     glossary: Annotated[dict[UnicodeText, UnicodeText], Field(description="source term to what must stand for it")] = (
         Field(default_factory=dict)
     )
-    format: Literal["text", "markdown", "html"] = "text"
+    format: Annotated[Literal["text", "markdown", "html"], Field(description="markup to keep as it is")] = "text"
     stream: Annotated[StrictBool, Field(description="server-sent events, sentence by sentence")] = False
 
     @property

@@ -1,6 +1,8 @@
 // A voice from a recording, where a model of this server can make one.
 import { $ } from "./dom.js";
-import { request } from "./key.js";
+import { onDrop } from "./drop.js";
+import { showError } from "./errors.js";
+import { getJson } from "./api.js";
 
 let changed = () => {};
 let chosen = null;
@@ -20,8 +22,13 @@ export function offerDeletion(voice) {
 }
 
 async function forget() {
-  const reply = await request(`/v1/audio/voices/${encodeURIComponent(chosen.id)}`, { method: "DELETE" });
-  $("clone-state").textContent = reply.ok ? `Deleted: ${chosen.name}.` : `The server answered ${reply.status}.`;
+  showError($("clone-error"), null);
+  try {
+    await getJson(`/v1/audio/voices/${encodeURIComponent(chosen.id)}`, { method: "DELETE" });
+    $("clone-state").textContent = `Deleted: ${chosen.name}.`;
+  } catch (error) {
+    showError($("clone-error"), error);
+  }
   changed("");
 }
 
@@ -37,31 +44,20 @@ async function upload() {
   body.set("name", $("clone-name").value);
   body.set("file", $("recording").files[0]);
   body.set("consent", String($("consent").checked));
-  $("clone-error").hidden = true;
+  showError($("clone-error"), null);
   $("clone-state").textContent = "Sending…";
   try {
-    const reply = await request("/v1/audio/voices", { method: "POST", body });
-    const answer = await reply.json().catch(() => ({}));
-    if (!reply.ok) throw new Error(answer.error?.message ?? `The server answered ${reply.status}.`);
+    const answer = await getJson("/v1/audio/voices", { method: "POST", body });
     $("clone-state").textContent = `Made: ${answer.name ?? answer.id}.`;
     $("drop").reset();
     changed(answer.id);
   } catch (error) {
     $("clone-state").textContent = "";
-    $("clone-error").hidden = false;
-    $("clone-error").textContent = error.message;
+    showError($("clone-error"), error);
   }
 }
 
 $("drop").addEventListener("submit", (event) => { event.preventDefault(); upload(); });
 $("forget").addEventListener("click", forget);
 $("recording").addEventListener("change", () => $("recording").files[0] && choose($("recording").files[0]));
-// Anywhere on the page: a dropped file would otherwise replace it.
-for (const kind of ["dragover", "dragleave", "drop"]) {
-  addEventListener(kind, (event) => {
-    event.preventDefault();
-    $("drop").classList.toggle("over", kind === "dragover");
-    const [file] = kind === "drop" ? event.dataTransfer.files : [];
-    if (file && !$("cloning").hidden) choose(file);
-  });
-}
+onDrop((file) => !$("cloning").hidden && (choose(file), true), $("drop"));

@@ -10,6 +10,8 @@ const EVERY = 1000;
 const KEPT = 301;
 const SHOWN = 120;
 const REQUESTS = 15;
+// Stages of a request that are named under its bar.
+const SLOWEST = 3;
 // A listener does not notice a shorter wait; it is an edge of tts_underrun_seconds.
 const GAP = 0.05;
 
@@ -50,7 +52,7 @@ const percent = (value) => (Number.isNaN(value) ? "–" : `${(100 * value).toFix
 const number = (value, digits = 0) => (value === null || Number.isNaN(value) ? "–" : value.toFixed(digits));
 
 function figure(name, value, about = "") {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value), about ? h("small", {}, about) : null);
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value, about ? h("small", {}, about) : null));
 }
 
 function showFigures() {
@@ -71,8 +73,13 @@ function showFigures() {
   );
 }
 
-function row(...cells) {
-  return h("tr", {}, ...cells.map((cell) => h("td", {}, cell)));
+/** Fill the body `id` of a table; where there are no rows, one says `nothing`. Narrow, each cell bears its column's name. */
+function fill(id, rows, nothing) {
+  const names = [...$(id).parentElement.querySelectorAll("thead th")].map(({ textContent }) => textContent);
+  const cell = (content, i) => (i ? h("td", { role: "cell", "data-name": names[i] }, content) : h("th", { role: "rowheader", scope: "row" }, content));
+  $(id).replaceChildren(...(rows.length
+    ? rows.map((cells) => h("tr", { role: "row" }, ...cells.map(cell)))
+    : [h("tr", { role: "row", class: "nothing" }, h("td", { role: "cell", colspan: names.length }, nothing))]));
 }
 
 const swatch = (stage) => svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, fill: stageColor(stage) }));
@@ -80,10 +87,11 @@ const swatch = (stage) => svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "tru
 function showStages() {
   const found = new Map([...grown("tts_stage_duration_seconds", ["stage"])].map(([[stage], counted]) => [stage, counted]));
   const all = [...found.values()].reduce((sum, counted) => sum + counted.sum, 0);
-  $("stages").replaceChildren(...inOrder(found.keys()).filter((stage) => found.get(stage).count).map((stage) => {
+  fill("stages", inOrder(found.keys()).filter((stage) => found.get(stage).count).map((stage) => {
     const counted = found.get(stage);
-    return row(stage.replaceAll("_", " "), ...[0.5, 0.95, 0.99].map((q) => duration(quantile(q, counted))), duration(counted.sum / counted.count), percent(counted.sum / all));
-  }));
+    const name = h("span", { class: "named" }, swatch(stage), stage.replaceAll("_", " "));
+    return [name, ...[0.5, 0.95, 0.99].map((q) => duration(quantile(q, counted))), duration(counted.sum / counted.count), percent(counted.sum / all)];
+  }), "Nothing was spoken in this time.");
 }
 
 function showModels() {
@@ -91,24 +99,24 @@ function showModels() {
   const rtf = new Map([...grown("tts_rtf", by)].map(([key, counted]) => [String(key), counted]));
   const gaps = new Map([...grown("tts_underrun_seconds", by)].map(([key, counted]) => [String(key), counted]));
   const none = { edges: [], counts: [] };
-  $("models").replaceChildren(...[...grown("tts_ttfa_seconds", by)].filter(([, counted]) => counted.count).map(([key, counted]) =>
-    row(key.join(", "), number(counted.count), ...[0.5, 0.95, 0.99].map((q) => duration(quantile(q, counted))),
-      number(quantile(0.95, rtf.get(String(key)) ?? none), 3), percent(share(GAP, gaps.get(String(key)) ?? none)))));
+  fill("models", [...grown("tts_ttfa_seconds", by)].filter(([, counted]) => counted.count).map(([key, counted]) =>
+    [key.join(", "), number(counted.count), ...[0.5, 0.95, 0.99].map((q) => duration(quantile(q, counted))),
+      number(quantile(0.95, rtf.get(String(key)) ?? none), 3), percent(share(GAP, gaps.get(String(key)) ?? none))]), "Nothing was spoken in this time.");
   const outcomes = ["ok", "cancelled", "rejected", "failed"].map((outcome) => [outcome, increase("tts_requests_total", { ...filters(), outcome })]);
   const all = outcomes.reduce((sum, [, count]) => sum + count, 0);
-  $("outcomes").replaceChildren(...outcomes.map(([outcome, count]) => row(outcome, number(count), percent(count / all))));
+  fill("outcomes", all ? outcomes.map(([outcome, count]) => [outcome, number(count), percent(count / all)]) : [], "No request came in this time.");
 }
 
 function showErrors() {
   const codes = [...new Set((samples.at(-1).metrics.get("tts_errors_total") ?? []).map(({ labels }) => labels.code))];
   const counts = codes.map((code) => [code, increase("tts_errors_total", { code })]).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
-  $("errors").replaceChildren(...(counts.length ? counts.map(([code, count]) => row(code, number(count))) : [row("none", "")]));
+  fill("errors", counts.map(([code, count]) => [code, number(count)]), "None. All is well.");
 }
 
 function showResident() {
   const { metrics } = samples.at(-1);
-  $("resident").replaceChildren(...(metrics.get("tts_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
-    row(model, bytes(total(metrics, "tts_model_memory_bytes", { model }) ?? NaN), duration(value))));
+  fill("resident", (metrics.get("tts_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
+    [model, bytes(total(metrics, "tts_model_memory_bytes", { model }) ?? NaN), duration(value)]), "No model is loaded yet.");
 }
 
 function showRequests(requests) {
@@ -116,18 +124,23 @@ function showRequests(requests) {
   const chosen = requests.filter((request) => (!model || request.model === model) && (!surface || request.surface === surface)).slice(0, REQUESTS);
   const longest = Math.max(...chosen.map(({ total: seconds }) => seconds), 0.001);
   const seen = new Set(chosen.flatMap(({ spans }) => spans.map(({ stage }) => stage)));
-  $("key").replaceChildren(...inOrder(seen).map((stage) => h("li", {}, swatch(stage), stage.replaceAll("_", " "))));
+  $("legend-stages").replaceChildren(...inOrder(seen).map((stage) => h("li", {}, swatch(stage), stage.replaceAll("_", " "))),
+    h("li", {}, h("span", { class: "mark", "aria-hidden": "true" }), "first byte of audio"));
+  $("legend").hidden = !chosen.length;
+  $("longest").textContent = duration(longest);
   $("no-requests").hidden = chosen.length > 0;
   $("requests").replaceChildren(...chosen.map((request) => {
-    const stages = inOrder(Object.keys(request.stages)).map((stage) => `${stage} ${duration(request.stages[stage])}`).join(", ");
-    return h("li", { class: request.outcome, title: stages },
+    const slowest = Object.entries(request.stages).sort((a, b) => b[1] - a[1]).slice(0, SLOWEST);
+    return h("li", { class: request.outcome },
       h("div", { class: "title" },
         h("b", {}, request.outcome === "ok" ? duration(request.first_audio ?? request.total) : request.outcome),
         h("span", {}, `${request.model}, ${request.surface}${request.streaming ? ", streamed" : ""}`),
         h("span", { class: "quiet" }, request.audio ? `${duration(request.total)} for ${duration(request.audio)} of audio` : duration(request.total)),
         h("span", { class: "quiet" }, new Date(request.started * 1000).toLocaleTimeString()),
         h("span", { class: "id" }, request.request_id ?? "")),
-      bar(request.spans, longest, request.first_audio));
+      bar(request.spans, longest, request.first_audio),
+      h("ul", { class: "key", "aria-label": "Its slowest stages" }, ...slowest.map(([stage, seconds]) =>
+        h("li", {}, swatch(stage), `${stage.replaceAll("_", " ")} ${duration(seconds)}`))));
   }));
 }
 

@@ -8,11 +8,17 @@ export const STAGES = [
   "audio_encode",
 ];
 
-/** A colour for a stage: waiting is grey, the rest goes round the wheel, legible on light and dark. */
+// Degrees round the wheel: stages of one model lie far from each other. Waiting is gray.
+const HUES = {
+  detect: 50, translate_encode: 25, translate_decode: 5, g2p: 335, voice: 95, bert: 240, text_encoder: 35,
+  predictor: 160, decoder: 285, condition: 80, t3_prefill: 225, t3_decode: 260, s3gen_encode: 140, s3gen_flow: 175,
+  vocoder: 300, watermark: 60, audio_encode: 200,
+};
+
+/** A color for a stage, legible on light and dark. */
 export function stageColor(stage) {
   if (stage === "queue" || stage === "boundary") return stage === "queue" ? "#8b929c" : "#b3b8bf";
-  const place = STAGES.indexOf(stage);
-  return `hsl(${((place < 0 ? STAGES.length : place) * 137.5) % 360} 55% ${place % 2 ? 42 : 58}%)`;
+  return `hsl(${HUES[stage] ?? 0} 55% ${STAGES.indexOf(stage) % 2 ? 42 : 58}%)`;
 }
 
 export function inOrder(stages) {
@@ -32,7 +38,7 @@ export function stageRows(stages, whole = Math.max(...Object.values(stages), 1e-
 /** Spans in their places between 0 and `whole` seconds; `mark` draws a line there. */
 export function bar(spans, whole, mark = null) {
   const percent = (seconds) => `${(Math.max(0, Math.min(1, seconds / whole)) * 100).toFixed(3)}%`;
-  const drawing = svg("svg", { "aria-hidden": "true" });
+  const drawing = svg("svg", { class: "bar", "aria-hidden": "true" });
   // Waiting lies below: one sentence waits while another is computed.
   const waits = ({ stage }) => (stage === "queue" || stage === "boundary" ? 0 : 1);
   for (const { stage, start, seconds } of [...spans].sort((a, b) => waits(a) - waits(b))) {

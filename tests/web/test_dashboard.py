@@ -31,17 +31,17 @@ def test_the_last_requests_are_shown_with_their_stages(open_page, until, house_s
     until(page, "document.body.textContent.includes('shown-1')")
     entry = page.locator("#requests li", has_text="shown-1")
     assert "house, openai" in entry.inner_text()
-    stages = entry.locator("rect").evaluate_all("(all) => all.map((each) => each.dataset.stage)")
+    stages = entry.locator(".bar rect").evaluate_all("(all) => all.map((each) => each.dataset.stage)")
     assert {"queue", "g2p", "decoder", "audio_encode"} <= set(stages)
-    edges = entry.locator("rect").evaluate_all(
+    edges = entry.locator(".bar rect").evaluate_all(
         "(all) => all.map((each) => [parseFloat(each.getAttribute('x')), parseFloat(each.getAttribute('width'))])"
     )
     assert all(0 <= start <= start + width <= 101 for start, width in edges)
-    assert entry.locator("line").count() == 1
+    assert entry.locator(".bar line").count() == 1
     # A new one appears by itself, before the others.
     speak(house_server, "shown-2")
     until(page, "document.querySelector('#requests li .id')?.textContent === 'shown-2'", 5)
-    assert "decoder" in page.inner_text("#key")
+    assert "decoder" in page.inner_text("#legend-stages")
     assert "decoder" in page.inner_text("#stages")
 
 

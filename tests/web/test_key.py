@@ -15,7 +15,7 @@ import pytest
 # With what a subprotocol may not hold.
 KEY = "ada/0123456789+0123=:@"
 OTHER = "bob-0123456789-0123456789"
-READY = "document.querySelectorAll('#voice option').length > 2"
+READY = "document.querySelectorAll('#voice input').length > 2"
 ASKS = "document.querySelector('#key-dialog[open]')"
 ANSWERED = "!document.querySelector('#key-dialog')"
 DONE = "!document.querySelector('#download').disabled"

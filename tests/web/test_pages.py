@@ -12,9 +12,9 @@ from models.timeline import Stage
 
 WEB = Path(__file__).parents[2] / "app" / "web"
 PAGES = {
-    "/": "document.querySelectorAll('#voice option').length > 2",
+    "/": "document.querySelectorAll('#voice input').length > 2",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
-    "/docs": "document.querySelectorAll('details').length > 8",
+    "/docs": "document.querySelectorAll('.operation').length > 8",
 }
 
 
