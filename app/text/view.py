@@ -29,9 +29,7 @@ _HEART: Final = r"(?:[❤♥💕💖💗💓💘💙💚💛💜🧡🤍🖤🤎
 _LOVE: Final = re.compile(rf"(?:(?<=\bI )|(?<=\b[Ww]e )|(?<=\b[Yy]ou )|(?<=\b[Tt]hey )){_HEART}(?= ?\w)")
 # Emoji, but for arrows and letter-like signs, which are read as what they mean.
 _PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
-_MARKED: Final = re.compile(
-    rf"(?P<comment>{_COMMENT.pattern})|(?P<tag>{TAG.pattern})|(?P<entity>{ENTITY.pattern})"
-)
+_MARKED: Final = re.compile(rf"(?P<comment>{_COMMENT.pattern})|(?P<tag>{TAG.pattern})|(?P<entity>{ENTITY.pattern})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from app.text.pieces import word
 _NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
-_NO_NAME: Final = frozenset("The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello".split())
+_NO_NAME: Final = frozenset(
+    "The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello".split()
+)
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(
     r"\s+(?:Apt|Apartment|Suite|Ste|Unit|Floor|Fl|Room|Rm|North|South|East|West|[NS][EW]?|[EW]|Box|No)\b"
@@ -58,7 +60,11 @@ class Abbreviations(Speaker):
         lower = text.lower()
         if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD"):
             self._say(tables.WORDS[lower], start, end)
-        elif text in tables.BARE_TITLES and _CAPITAL_AFTER.match(self._text, end) and not self._is_street(lower, start, end):
+        elif (
+            text in tables.BARE_TITLES
+            and _CAPITAL_AFTER.match(self._text, end)
+            and not self._is_street(lower, start, end)
+        ):
             self._say(tables.BARE_TITLES[text], start, end)
         elif lower in tables.STREETS and text == lower.capitalize() and self._is_street(lower, start, end):
             self._say(tables.STREETS[lower], start, end)
@@ -78,7 +84,9 @@ class Abbreviations(Speaker):
             beside = (self._previous_word(start), self._next_word(end))
             if not any(len(other) > 1 and _GREEK_LETTER.match(other) for other in beside):
                 return tables.GREEK[lower]
-        elif len(lower) <= 4 and not lower.strip("ivxl") and self._previous_word(start).lower() in tables.NUMBERED_THINGS:
+        elif (
+            len(lower) <= 4 and not lower.strip("ivxl") and self._previous_word(start).lower() in tables.NUMBERED_THINGS
+        ):
             value = numbers.roman(text.upper())
             if value is not None and lower != "i":
                 return self._cardinal(str(value))[0] if value < 21 else text

@@ -13,7 +13,9 @@ _AMOUNT: Final = rf"\d+,\d\d(?!\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\s?({_AMOUNT})\s?(\w*)")
 _MONEY_AFTER: Final = re.compile(rf"({NUM})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB])?\s?(\D+)$")
-_SECOND_AMOUNT: Final = re.compile(rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)")
+_SECOND_AMOUNT: Final = re.compile(
+    rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
+)
 _QUANTITY: Final = re.compile(rf"({NUM})(\s?)(.+)$")
 _TO_AMOUNT: Final = re.compile(rf"(?P<space>\s)?(?P<dash>[-–])(?(space)\s(?=(?:{SIGN})\d)|(?=(?:{SIGN})?\d))")
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")

@@ -39,9 +39,7 @@ SPACED_UNIT: Final = (
     rf"(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?|{_INCH}|A(?=[.,;:!?)]|$)"
 )
 _MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
-PLURAL: Final = (
-    r"(?:people|children|men|women|(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)[a-z]{2,}s)\b"
-)
+PLURAL: Final = r"(?:people|children|men|women|(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)[a-z]{2,}s)\b"
 _CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
     r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
@@ -131,6 +129,4 @@ def _named(kinds: dict[str, str]) -> str:
     return "|".join(f"(?P<{name}>{pattern})" for name, pattern in kinds.items())
 
 
-FINDER: Final = re.compile(
-    _named(_KINDS).replace("(?P<digits>)", rf"(?=[-+(.'\d])(?:{_named(_DIGITS)})")
-)
+FINDER: Final = re.compile(_named(_KINDS).replace("(?P<digits>)", rf"(?=[-+(.'\d])(?:{_named(_DIGITS)})"))

@@ -13,10 +13,10 @@ from app.text.english.patterns import PLURAL, UNIT
 
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
-_YEAR_BEFORE: Final = re.compile(r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE)
-_BOOK_NUMBER: Final = re.compile(
-    r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians)\s+\d"
+_YEAR_BEFORE: Final = re.compile(
+    r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE
 )
+_BOOK_NUMBER: Final = re.compile(r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians)\s+\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 
 
@@ -40,7 +40,11 @@ class Quantities(Dates, Codes):
         if short:
             return ["squared" if exponent == "2" else "cubed"]
         exponent = exponent.replace("−", "-").lstrip("+")
-        said = self._number_words(exponent) if exponent.lstrip("-").isdecimal() else [*("-" in exponent and ["minus"] or []), exponent.lstrip("-")]
+        said = (
+            self._number_words(exponent)
+            if exponent.lstrip("-").isdecimal()
+            else [*("-" in exponent and ["minus"] or []), exponent.lstrip("-")]
+        )
         return ["to", "the", "power", "of", *said]
 
     def _index(self, text: str, start: int, end: int) -> None:

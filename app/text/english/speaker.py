@@ -81,7 +81,11 @@ class Speaker:
     def _describes(self, start: int, end: int) -> bool:
         """Whether a measure stands before a noun that it describes, and is read in the singular: "a $5 bill"."""
         noun = _NOUN.match(self._text, end)
-        return noun is not None and noun.group(1) not in tables.NO_NOUN and _ARTICLE.search(self._before(start)) is not None
+        return (
+            noun is not None
+            and noun.group(1) not in tables.NO_NOUN
+            and _ARTICLE.search(self._before(start)) is not None
+        )
 
     def _to(self, end: int, following: re.Pattern[str]) -> None:
         """Say the dash between what was said up to `end` and another of its kind, which `following` finds."""

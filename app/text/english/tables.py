@@ -29,9 +29,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALISED: Final = _words(
-    "gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref"
-)
+ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "pp": "pages", "p": "page", "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part",
@@ -62,9 +60,7 @@ DAYS: Final[dict[str, str]] = {
 }  # fmt: skip
 # Short names that are words or names too: days and months only beside a date, a time or another short name.
 AMBIGUOUS_CALENDAR: Final = _words("jan mar sat sun")
-FULL_MONTHS: Final = _words(
-    "january february march april may june july august september october november december"
-)
+FULL_MONTHS: Final = _words("january february march april may june july august september october november december")
 MONTH_NAMES: Final = tuple(name for name in MONTHS if len(name) > 4 or name in ("may", "june", "july"))
 
 # Symbols that are spoken wherever they stand.
@@ -134,7 +130,9 @@ PAIRED: Final = _words(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio interstate "
     "area platform"
 )
-SPELLED: Final = _words("code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking")
+SPELLED: Final = _words(
+    "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
+)
 TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell text whatsapp")
 EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = _words(

@@ -37,7 +37,9 @@ SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 def pieces(text: str, language: str) -> list[list[Piece]]:
     """The pieces of each sentence, pronounced."""
     phonemizer = PHONEMIZERS[language]
-    said = [phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)]
+    said = [
+        phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)
+    ]
     for sentence in said:
         phonemizer._pronouncer.pronounce(sentence)
     return [sentence for sentence in said if sentence]
