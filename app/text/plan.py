@@ -16,6 +16,7 @@ from app.text.spans import Pause, Segment, Utterance, WordSpan
 from app.text.split import sentences
 from app.text.stream import SentenceBuffer, split_stream
 from app.text.symbols import KOKORO_SYMBOLS
+from app.text.view import has_emoji, view
 
 __all__ = [
     "LANGUAGES",
@@ -67,13 +68,14 @@ class _Request:
 class Phonemizer:
     """Turns text of one language into utterances and pauses. Thread-safe."""
 
-    def __init__(self, language: str) -> None:
-        """Take a tag or alias of `LANGUAGES`.
+    def __init__(self, language: str, *, name_emoji: bool = False) -> None:
+        """Take a tag or alias of `LANGUAGES`; emoji are silent, or said by their names if `name_emoji`.
 
         Raises UnsupportedLanguageError, MissingExtraError, or PhonemizerUnavailableError if the language's parts
         cannot run on this machine.
         """
         self.language = find_language(language)
+        self._name_emoji = name_emoji
         self._english = self.language.tag.startswith("en")
         self._pronouncer = _make_pronouncer(self.language)
         self._loaded = False
@@ -103,7 +105,8 @@ class Phonemizer:
             raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")
         marks = markup.parse(text, english=self._english)
         hidden = markup.hide(text, marks)
-        if not any(character.isalnum() for character in hidden) and not _SYMBOLS.intersection(hidden):
+        speaks = any(character.isalnum() for character in hidden) or _SYMBOLS.intersection(hidden)
+        if not speaks and not (self._name_emoji and has_emoji(hidden)):
             raise NothingToSpeakError(NOTHING)
         known = KOKORO_SYMBOLS if symbols is None else symbols
         request = _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes)
@@ -130,7 +133,17 @@ class Phonemizer:
             self._loaded = True
 
     def _normalize(self, text: str, start: int, end: int) -> list[Piece]:
-        return self._pronouncer.normalize(text[start:end], start) if start < end else []
+        if start >= end:
+            return []
+        part = text[start:end]
+        seen = view(part, language=self.language.tag, name_emoji=self._name_emoji)
+        if seen is None:
+            return self._pronouncer.normalize(part, start)
+        pieces = self._pronouncer.normalize(seen.text, 0)
+        for piece in pieces:
+            first, last = seen.original(piece.start, piece.end)
+            piece.start, piece.end = start + first, start + last
+        return pieces
 
 
 _SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")

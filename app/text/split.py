@@ -9,12 +9,14 @@ from typing import Final
 import sentencex  # type: ignore[import-untyped]
 
 from app.text.canonical import canonical
+from app.text.joins import joins
 
 Span = tuple[int, int]
 
 LONGEST_SENTENCE: Final = 600
 """Characters after which a sentence is cut at a clause, so that no sentence costs unbounded time."""
 
+_NEARBY: Final = 40  # characters on either side of a full stop that tell whether it ends a sentence
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _LIST_ITEM: Final = re.compile(r"\n(?=[^\S\n]*(?:[-*•‣▪–]|\d{1,3}[.)]|#{1,6})[^\S\n]+\S)")
 # Full stops that sentencex does not see: those that need no space after them, then those that do.
@@ -55,8 +57,10 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
         cuts |= {start + match.end() for match in _GREEK_QUESTION.finditer(text[start:end])}
     position = start
     for sentence in sentencex.segment(language, view):
-        position += len(sentence)
-        cuts.add(min(position, end))
+        position = min(position + len(sentence), end)
+        near = max(start, position - _NEARBY)
+        if language != "en" or not joins(text[near:position], text[position : min(position + _NEARBY, end)]):
+            cuts.add(position)
     cuts.add(end)
     spans: list[Span] = []
     position = start

@@ -9,19 +9,15 @@ from typing import Final
 
 from app.text import markup
 from app.text.errors import MarkupError
+from app.text.joins import ABBREVIATIONS
 from app.text.languages import primary_language
 from app.text.split import LONGEST_SENTENCE, best_cut, sentences
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 # A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop.
 _CERTAIN: Final = re.compile(
     r"(?:[!?。！？।…፧።။។៕؟۔]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$"
 )
-_ABBREVIATIONS: Final = _words("prof dept corp capt blvd govt univ assn approx misc intl sept thurs tues messrs supt")
 # A word that is no abbreviation's companion less than a sentence's beginning.
 _NEXT: Final = " Xavier went."
 _LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
@@ -118,7 +114,7 @@ def _is_settled(view: str, start: int, cut: int) -> bool:
 
 def _is_certain(sentence: str) -> bool:
     last = _LAST_WORD.search(sentence.rstrip())
-    return _CERTAIN.search(sentence) is not None and (last is None or last.group(1).lower() not in _ABBREVIATIONS)
+    return _CERTAIN.search(sentence) is not None and (last is None or last.group(1).lower() not in ABBREVIATIONS)
 
 
 def _view(text: str) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
+from app.text.english import senses
 from app.text.english.lexicon import (
     CONSONANTS,
     NOTHING_FOLLOWS,
@@ -72,6 +73,10 @@ class EnglishG2P:
         if piece.tag == "LETTERS":
             return self._lexicon.spell(text) or self._unlisted(text)
         if text.isascii():
+            if senses.is_listed(text.lower()):
+                said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
+                if said is not None:
+                    return said
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):

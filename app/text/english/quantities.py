@@ -1,121 +1,27 @@
-"""How English says numbers, times, dates, money and measures."""
+"""How English says plain numbers: cardinals, ordinals, fractions, powers, ranges."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Final
 
-from app.text.english import numbers, tables
-from app.text.english.patterns import MERIDIEM, NUM, SCALE_WORD, SIGN, SPACED_UNITS
-from app.text.english.speaker import Speaker
+from app.text.english import numbers, tables, units
+from app.text.english.codes import Codes
+from app.text.english.dates import Dates
+from app.text.english.patterns import PLURAL, UNIT
+
+_YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
+_COUNTED: Final = re.compile(rf"\s+{PLURAL}")
+_YEAR_BEFORE: Final = re.compile(
+    r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE
+)
+_BOOK_NUMBER: Final = re.compile(r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians)\s+\d")
+_UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 
 
-class Quantities(Speaker):
-    """The methods for the kinds of `app.text.english.patterns` that are made of digits."""
-
-    def _clock(self, text: str, start: int, end: int) -> None:
-        found = re.match(rf"(\d+):(\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?", text)
-        if found is None:
-            raise AssertionError(text)
-        hour, minute, second, meridiem = found.groups()
-        spoken = self._cardinal(str(int(hour))) if int(hour) or meridiem else ["zero"]
-        if int(minute) == 0:
-            spoken += [] if meridiem else (["hundred"] if int(hour) > 12 or int(hour) == 0 else ["o'clock"])
-            spoken = spoken if second is None else spoken[:1]
-        else:
-            spoken += (["oh"] if minute[0] == "0" else []) + self._cardinal(str(int(minute)))
-        if second is not None and int(second):
-            spoken += ["and", *self._cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
-        clock_end = start + found.end(3 if second is not None else 2)
-        self._say(spoken, start, clock_end)
-        if meridiem:
-            self._meridiem(meridiem, start + found.start(4), end)
-
-    def _hour(self, text: str, start: int, end: int) -> None:
-        found = re.match(r"(\d+)\s?(.*)", text)
-        if found is None:
-            raise AssertionError(text)
-        self._say(self._cardinal(found.group(1)), start, start + found.end(1))
-        self._meridiem(found.group(2), start + found.start(2), end)
-
-    def _meridiem(self, text: str, start: int, end: int) -> None:
-        self._say([text[0].upper(), "M"], start, end)
-        if text.endswith("."):
-            self._full_stop_if_last(end)
-
-    def _date(self, year: str, month: int, day: int, start: int, end: int) -> None:
-        name = tables.MONTH_NAMES[month - 1]
-        number = numbers.ordinal(str(day), british=self._british)
-        spoken = ["the", *number, "of", name] if self._british else [name, *number]
-        if len(year) == 2:
-            year = ("20" if int(year) < 70 else "19") + year
-        self._say([*spoken, *numbers.year(year, british=self._british)], start, end)
-
-    def _iso_date(self, text: str, start: int, end: int) -> None:
-        year, month, day = text.split("-")
-        self._date(year, int(month), int(day), start, end)
-
-    def _slash_date(self, text: str, start: int, end: int) -> None:
-        first, second, year = text.split("/")
-        month, day = (int(second), int(first)) if self._british else (int(first), int(second))
-        if month > 12 >= day:
-            month, day = day, month
-        if 1 <= month <= 12 and 1 <= day <= 31:
-            self._date(year, month, day, start, end)
-        else:
-            spoken = [item for part in (first, second, year) for item in ["slash", *self._cardinal(part)]]
-            self._say(spoken[1:], start, end)
-
-    def _phone(self, text: str, start: int, end: int) -> None:
-        groups = [group for group in re.split(r"[^\d]+", text) if group]
-        spoken = ["plus"] if text.startswith("+") else []
-        for group in groups:
-            spoken += numbers.telephone(group, british=self._british)
-        self._say(spoken, start, end)
-
-    def _height(self, text: str, start: int, end: int) -> None:
-        feet, inches = re.findall(r"\d+", text)
-        self._say([*self._cardinal(feet), "foot", *self._cardinal(inches)], start, end)
-
-    def _money(self, text: str, start: int, end: int) -> None:
-        found = re.match(rf"(-?)({SIGN})(\s?)(-?)({NUM})(\s?)(.*)", text)
-        if found is None:
-            raise AssertionError(text)
-        sign = "-" if found.group(1) or found.group(4) else ""
-        scale = found.group(7)
-        number_end = start + found.end(5)
-        spaced = scale if found.group(6) else ""
-        stop = number_end if spaced else end
-        self._amount(sign + found.group(5), found.group(2).lower(), scale, start=start, number_end=stop, end=end)
-
-    def _money_after(self, text: str, start: int, end: int) -> None:
-        found = re.match(rf"({NUM})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB])?\s?(\D+)$", text)
-        if found is None:
-            raise AssertionError(text)
-        unit, scale = found.group(3).strip().lower(), found.group(2) or ""
-        self._amount(found.group(1), unit, scale, start=start, number_end=start + found.end(1), end=end)
-
-    def _amount(self, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int) -> None:
-        one, many, cent, cents = tables.CURRENCIES[unit]
-        rest = self._text[number_end:end]
-        rest_start = start if not rest.strip() else end - len(rest.lstrip())
-        number_end = end if rest_start == start else number_end
-        scale_word = tables.SCALES.get(scale.lower(), "")
-        whole, point, fraction = digits.partition(".")
-        if scale_word or (point and len(fraction) != 2) or not cent:
-            self._say(self._number_words(digits), start, number_end)
-            single = digits == "1" and not scale_word
-            self._say([*scale_word.split(), *(one if single else many).split()], rest_start, end)
-            return
-        amount = int(whole.lstrip("-").replace(",", "") or "0")
-        small = int(fraction) if fraction else 0
-        spoken = ["minus"] if whole.startswith("-") else []
-        if amount or not small:
-            spoken += [*self._cardinal(whole.lstrip("-") or "0"), *(one if amount == 1 else many).split()]
-        if small:
-            spoken += ["and"] if amount else []
-            spoken += [*self._cardinal(str(small)), cent if small == 1 else cents]
-        self._say(spoken, start, end)
+class Quantities(Dates, Codes):
+    """The methods for the kinds of `app.text.english.patterns` that are plain numbers."""
 
     def _scientific(self, text: str, start: int, end: int) -> None:
         mantissa, exponent = re.split(r"[eE]", text)
@@ -123,74 +29,109 @@ class Quantities(Speaker):
         self._say([*self._number_words(mantissa), "times", "ten", "to", "the", *power], start, end)
 
     def _power(self, text: str, start: int, end: int) -> None:
-        if text in ("²", "³"):
-            self._say("squared" if text == "²" else "cubed", start, end)
-            return
-        digits = unicodedata.normalize("NFKC", text).replace("−", "-").lstrip("+")
-        self._say(["to", "the", "power", "of", *self._number_words(digits)], start, end)
+        self._say(self._to_the_power(unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
+
+    def _caret(self, text: str, start: int, end: int) -> None:
+        exponent = text.strip().lstrip("^").strip()
+        base = self._text[:start].rstrip()[-1:]
+        self._say(self._to_the_power(exponent, not base.isdecimal() and exponent in ("2", "3")), start, end)
+
+    def _to_the_power(self, exponent: str, short: bool) -> list[str]:
+        if short:
+            return ["squared" if exponent == "2" else "cubed"]
+        exponent = exponent.replace("−", "-").lstrip("+")
+        said = (
+            self._number_words(exponent)
+            if exponent.lstrip("-").isdecimal()
+            else [*("-" in exponent and ["minus"] or []), exponent.lstrip("-")]
+        )
+        return ["to", "the", "power", "of", *said]
 
     def _index(self, text: str, start: int, end: int) -> None:
         self._say(self._cardinal(unicodedata.normalize("NFKC", text)), start, end)
 
     def _dotted(self, text: str, start: int, end: int) -> None:
-        parts = text.split(".")
-        sign = "dot" if len(parts) == 4 else "point"
-        self._say([item for part in parts for item in [sign, *self._cardinal(part)]][1:], start, end)
+        self._say([item for part in text.split(".") for item in ["point", *self._cardinal(part)]][1:], start, end)
+
+    def _grouped(self, text: str, start: int, end: int) -> None:
+        self._say(self._cardinal(text.replace(" ", "")), start, end)
+
+    def _scaled(self, text: str, start: int, end: int) -> None:
+        digits = text.rstrip("bnmtkKMBT")
+        self._say([*self._number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
+
+    def _times(self, text: str, start: int, end: int) -> None:
+        self._say([*self._number_words(text[:-1]), "times"], start, end)
 
     def _mixed_fraction(self, text: str, start: int, end: int) -> None:
-        whole, ratio = text.split(" ")
+        whole, part = text.split(" ")
         self._say([*self._cardinal(whole), "and"], start, start + len(whole))
-        top, bottom = ratio.split("/")
-        words = ["a"] if (top, bottom) in (("1", "2"), ("1", "4")) else []
-        words = words + numbers.fraction(top, bottom, british=self._british)[len(words) :]
-        self._say(words, start + len(whole) + 1, end)
+        top, bottom = tables.VULGAR_FRACTIONS[part] if part in tables.VULGAR_FRACTIONS else part.split("/")
+        self._say(self._part(top, bottom), start + len(whole) + 1, end)
+        self._unit_of_fraction(end, many=True)
+
+    def _part(self, top: str, bottom: str) -> list[str]:
+        """A fraction after a whole number."""
+        words = numbers.fraction(top, bottom, british=self._british)
+        return ["a", *words[1:]] if (top, bottom) in (("1", "2"), ("1", "4")) else words
 
     def _ratio(self, text: str, start: int, end: int) -> None:
         top, bottom = text.split("/")
+        if self._days([top, bottom], "and", start, end):
+            return
         if top == bottom or text in ("24/7", "9/11"):
             self._say([*self._cardinal(top), *self._cardinal(bottom)], start, end)
         else:
             self._say(numbers.fraction(top, bottom, british=self._british), start, end)
+            self._unit_of_fraction(end, many=int(top) > int(bottom))
+
+    def _unit_of_fraction(self, end: int, *, many: bool) -> None:
+        found = _UNIT_AFTER.match(self._text, end)
+        unit = found.group().strip().replace("μ", "µ") if found is not None else ""
+        if found is not None and len(unit) > 1 and unit != "in":
+            self._say(self._accented(units.UNITS[unit][many]), end + len(found.group()) - len(unit), found.end())
+            self._end = self._unit_end(found.end())
+
+    def _unit_end(self, end: int) -> int:
+        """The end of a unit with its full stop, where that is no end of a sentence."""
+        return end + (re.match(r"\.(?=,|\s+[a-z\d(])", self._text[end : end + 8]) is not None)
+
+    def _accented(self, name: str) -> str:
+        if not self._british:
+            return name
+        return " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
 
     def _dimension(self, text: str, start: int, end: int) -> None:
         left, right = re.split(r"\s?x\s?", text)
         self._say([*self._number_words(left), "by", *self._number_words(right)], start, end)
 
     def _ordinal(self, text: str, start: int, end: int) -> None:
-        self._say(numbers.ordinal(text[:-2], british=self._british), start, end)
-
-    def _decade(self, text: str, start: int, end: int) -> None:
-        digits = re.sub(r"\D", "", text)
-        spoken = self._cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=self._british)
-        self._say(numbers.plural(spoken), start, end)
-
-    def _quantity(self, text: str, start: int, end: int) -> None:
-        found = re.match(rf"({NUM})(\s?)(.+)$", text)
-        if found is None:
-            raise AssertionError(text)
-        digits, space, unit = found.group(1), found.group(2), found.group(3).replace("μ", "µ")
-        if space and unit not in SPACED_UNITS:
-            self._end = start + len(digits)
-            self._number(digits, start, self._end)
-            return
-        one, many = tables.UNITS[unit]
-        name = one if digits == "1" else many
-        if self._british:
-            name = " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
-        self._sign(start)
-        self._say(self._number_words(digits), start, start + len(digits) if space else end)
-        self._say(name, start + len(digits) + 1 if space else start, end)
+        if not self._days([text[:-2]], "", start, end):
+            self._say(numbers.ordinal(text[:-2], british=self._british), start, end)
 
     def _sign(self, start: int) -> None:
         """Say the minus before a number, which is a sign only where no letter or digit touches it."""
-        before = self._text[:start]
-        if before.endswith(("-", "−")) and not before[-2:-1].isalnum():
+        before = self._text[max(0, start - 2) : start]
+        said = self._out and self._out[-1].end == self._offset + start
+        if before.endswith(("-", "−")) and not before[-2:-1].isalnum() and not said:
             self._say("minus", start - 1, start)
+
+    def _first(self, text: str, start: int, end: int) -> None:
+        """The first number of a range whose second one has a unit or time: "3-5pm"."""
+        digits = text.rstrip("-– ")
+        dash = start + len(text.rstrip()) - 1
+        self._sign(start)
+        self._say(self._number_words(digits), start, start + len(digits))
+        self._say("to", dash, dash + 1)
 
     def _range(self, text: str, start: int, end: int) -> None:
         left, right = re.split(r"\s?[–-]\s?", text)
-        years = all(re.fullmatch(r"1[1-9]\d\d|20\d\d", side) for side in (left, right))
-        if years or (re.fullmatch(r"1[1-9]\d\d|20\d\d", left) and re.fullmatch(r"\d\d", right)):
+        if self._days([left, right], "to", start, end):
+            return
+        years = all(_YEAR.fullmatch(side) and side[1] != "0" for side in (left, right)) or (
+            _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
+        )
+        if years:
             spoken = [numbers.year(left, british=self._british), self._year_or_tail(right)]
         else:
             spoken = [self._number_words(left), self._number_words(right)]
@@ -201,39 +142,37 @@ class Quantities(Speaker):
 
     def _number(self, text: str, start: int, end: int) -> None:
         self._sign(start)
-        before, after = self._previous_word(start).lower(), self._next_word(end).lower()
-        if text.isdecimal() and len(text) <= 2 and 1 <= int(text) <= 31:
-            direct_before = re.search(r"[A-Za-z]\.?\s+$", self._text[:start]) is not None
-            if before in tables.MONTHS and direct_before and not (before == "may" and not self._capital_before(start)):
-                self._say(numbers.ordinal(text, british=self._british), start, end)
-                return
-            direct_after = re.match(r"\s+[A-Z]", self._text[end:]) is not None
-            if after in tables.MONTHS and direct_after:
-                article = [] if before == "the" else ["the"]
-                self._say([*article, *numbers.ordinal(text, british=self._british), "of"], start, end)
-                return
-        if re.fullmatch(r"1[1-9]\d\d|20\d\d", text):
-            self._say(numbers.year(text, british=self._british), start, end)
+        if self._days([text], "", start, end) or self._day_before_month(text, start, end):
             return
-        if len(text) > numbers.LONGEST_CARDINAL and text.isdecimal():
+        if self._is_named(text, start, end):
+            return
+        if _YEAR.fullmatch(text) and self._is_year(text, start, end):
+            self._say(numbers.year(text, british=self._british), start, end)
+        elif text in ("1", "2", "3") and _BOOK_NUMBER.match(self._text, end):
+            self._say(numbers.ordinal(text, british=self._british), start, end)
+        elif len(text) > numbers.LONGEST_CARDINAL and text.isdecimal():
             for i, digit in enumerate(text):  # a span for each, so that a long one can be cut
                 self._say(numbers.one_by_one(digit), start + i, start + i + 1)
-            return
-        self._say(self._number_words(text), start, end)
+        else:
+            self._say(self._number_words(text), start, end)
 
-    def _capital_before(self, start: int) -> bool:
-        return self._previous_word(start)[:1].isupper()
+    def _is_year(self, text: str, start: int, end: int) -> bool:
+        counted = _COUNTED.match(self._text, end) is not None
+        return not counted or _YEAR_BEFORE.search(self._before(start)) is not None
 
     def _numeral(self, text: str, start: int, end: int) -> None:
         """Superscripts, fractions, circled numbers, and letters of any other script."""
         if text in tables.VULGAR_FRACTIONS:
             top, bottom = tables.VULGAR_FRACTIONS[text]
             mixed = start > 0 and self._text[start - 1].isdecimal()
-            halves = numbers.fraction(top, bottom, british=self._british)
-            self._say(["and", *(["a", *halves[1:]] if top == "1" else halves)] if mixed else halves, start, end)
+            self._say(
+                ["and", *self._part(top, bottom)] if mixed else numbers.fraction(top, bottom, british=self._british),
+                start, end,
+            )  # fmt: skip
+            self._unit_of_fraction(end, many=mixed)
+            return
+        value = unicodedata.numeric(text, -1.0)
+        if value >= 0 and value == int(value) and value < 1e15:
+            self._say(self._cardinal(str(int(value))), start, end)
         else:
-            value = unicodedata.numeric(text, -1.0)
-            if value >= 0 and value == int(value) and value < 1e15:
-                self._say(self._cardinal(str(int(value))), start, end)
-            else:
-                self._say([text], start, end)
+            self._say([text], start, end)

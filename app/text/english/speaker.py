@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from app.text.english import numbers
+from app.text.english import numbers, tables
 from app.text.pieces import Piece, append_mark, word
+
+_NEARBY: Final = 40
+"""Characters on either side of a token that may decide how it is read."""
+_PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
+_NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
+_NOUN: Final = re.compile(r"\s([a-z]+)")
+_ARTICLE: Final = re.compile(r"\b(?:[Aa]n?|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach)\s$")
 
 
 class Speaker:
@@ -54,13 +62,37 @@ class Speaker:
             return [*sign, *numbers.decimal(whole, fraction, british=self._british)]
         return [*sign, *self._cardinal(whole)]
 
+    def _before(self, start: int) -> str:
+        """The text shortly before `start`."""
+        return self._text[max(0, start - _NEARBY) : start]
+
+    def _after(self, end: int) -> str:
+        """The text shortly after `end`."""
+        return self._text[end : end + _NEARBY]
+
     def _previous_word(self, start: int) -> str:
-        found = re.search(r"([^\W_]+)[.,]?\s*$", self._text[max(0, start - 40) : start])
+        found = _PREVIOUS.search(self._before(start))
         return found.group(1) if found else ""
 
     def _next_word(self, end: int) -> str:
-        found = re.match(r"[\s,]*([^\W_]+)", self._text[end : end + 40])
+        found = _NEXT.match(self._after(end))
         return found.group(1) if found else ""
+
+    def _describes(self, start: int, end: int) -> bool:
+        """Whether a measure stands before a noun that it describes, and is read in the singular: "a $5 bill"."""
+        noun = _NOUN.match(self._text, end)
+        return (
+            noun is not None
+            and noun.group(1) not in tables.NO_NOUN
+            and _ARTICLE.search(self._before(start)) is not None
+        )
+
+    def _to(self, end: int, following: re.Pattern[str]) -> None:
+        """Say the dash between what was said up to `end` and another of its kind, which `following` finds."""
+        found = following.match(self._text, end)
+        if found is not None:
+            self._say("to", found.start("dash"), found.end("dash"))
+            self._end = found.end()
 
     def _digits_in_name(self, digits: str) -> list[str]:
         if digits.startswith("0") or len(digits) > 4:

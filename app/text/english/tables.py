@@ -15,30 +15,31 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "sr": "senior", "vs": "versus", "etc": "etc", "approx": "approximately", "dept": "department",
     "est": "established", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
     "bros": "brothers", "assn": "association", "univ": "university", "govt": "government", "mt": "mount",
-    "ave": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane", "hwy": "highway", "apt": "apartment",
+    "hwy": "highway", "apt": "apartment", "temp": "temperature", "incl": "including", "excl": "excluding",
+    "attn": "attention", "qty": "quantity", "tsp": "teaspoon", "tbsp": "tablespoon", "yrs": "years", "wks": "weeks",
+    "mins": "minutes", "hrs": "hours", "secs": "seconds", "cont": "continued", "orig": "originally", "avg": "average",
+    "ref": "reference", "encl": "enclosed", "asst": "assistant", "ext": "extension", "vol": "volume",
+    "vols": "volumes", "figs": "figures",
     "gen": "general", "capt": "captain", "lt": "lieutenant", "col": "colonel", "sgt": "sergeant", "maj": "major",
     "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "rev": "reverend", "hon": "honorable",
     "gov": "governor", "sen": "senator", "rep": "representative", "pres": "president", "supt": "superintendent",
-    "jan": "january", "feb": "february", "mar": "march", "apr": "april", "jun": "june", "jul": "july",
-    "aug": "august", "sep": "september", "sept": "september", "oct": "october", "nov": "november",
-    "dec": "december", "mon": "monday", "tue": "tuesday", "tues": "tuesday", "wed": "wednesday",
-    "thu": "thursday", "thur": "thursday", "thurs": "thursday", "fri": "friday", "min": "minutes", "max": "maximum",
+    "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALISED: Final = _words(
-    "mar jun jul sep oct nov dec mon tue wed thu fri gen col maj adm rev hon gov sen rep pres mt ave co est ed "
-    "sat sun jan feb apr aug sept tues thur thurs inc corp max min"
-)
+ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "pp": "pages", "p": "page", "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part",
+    "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route",
+    "rte": "route", "rm": "room", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
     "b/c": "because", "n.b.": "note well", "et al.": "et al", "ph.d.": "P H D", "r.i.p.": "R I P",
+    "c/o": "care of",
 }  # fmt: skip
 
 MONTHS: Final[dict[str, int]] = {
@@ -51,84 +52,23 @@ MONTHS: Final[dict[str, int]] = {
     )
     for name in names.split()
 }  # fmt: skip
+DAYS: Final[dict[str, str]] = {
+    name: names.split()[0]
+    for names in ("monday mon", "tuesday tue tues", "wednesday wed", "thursday thu thur thurs", "friday fri",
+                  "saturday sat", "sunday sun")
+    for name in names.split()
+}  # fmt: skip
+# Short names that are words or names too: days and months only beside a date, a time or another short name.
+AMBIGUOUS_CALENDAR: Final = _words("jan mar sat sun")
+FULL_MONTHS: Final = _words("january february march april may june july august september october november december")
 MONTH_NAMES: Final = tuple(name for name in MONTHS if len(name) > 4 or name in ("may", "june", "july"))
-
-# sign or code: (one, many, hundredth, hundredths)
-CURRENCIES: Final[dict[str, tuple[str, str, str, str]]] = {
-    "$": ("dollar", "dollars", "cent", "cents"),
-    "us$": ("U S dollar", "U S dollars", "cent", "cents"),
-    "a$": ("australian dollar", "australian dollars", "cent", "cents"),
-    "c$": ("canadian dollar", "canadian dollars", "cent", "cents"),
-    "£": ("pound", "pounds", "penny", "pence"),
-    "€": ("euro", "euros", "cent", "cents"),
-    "¥": ("yen", "yen", "sen", "sen"),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "jeon", "jeon"),
-    "₽": ("ruble", "rubles", "kopek", "kopeks"),
-    "₿": ("bitcoin", "bitcoins", "cent", "cents"),
-    "¢": ("cent", "cents", "", ""),
-    "₴": ("hryvnia", "hryvnias", "kopek", "kopeks"),
-    "₺": ("lira", "liras", "kurus", "kurus"),
-    "usd": ("U S dollar", "U S dollars", "cent", "cents"),
-    "eur": ("euro", "euros", "cent", "cents"),
-    "gbp": ("pound", "pounds", "penny", "pence"),
-    "jpy": ("yen", "yen", "sen", "sen"),
-}
-
-SCALES: Final[dict[str, str]] = {
-    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
-    "tn": "trillion", "thousand": "thousand", "million": "million", "billion": "billion", "trillion": "trillion",
-}  # fmt: skip
-
-# unit: (one, many). Case matters: mW and MW, b and B.
-UNITS: Final[dict[str, tuple[str, str]]] = {
-    "km": ("kilometer", "kilometers"), "cm": ("centimeter", "centimeters"), "mm": ("millimeter", "millimeters"),
-    "µm": ("micrometer", "micrometers"), "nm": ("nanometer", "nanometers"), "m": ("meter", "meters"),
-    "mi": ("mile", "miles"), "ft": ("foot", "feet"), "yd": ("yard", "yards"), "yds": ("yard", "yards"),
-    "kg": ("kilogram", "kilograms"), "g": ("gram", "grams"), "mg": ("milligram", "milligrams"),
-    "µg": ("microgram", "micrograms"), "lb": ("pound", "pounds"), "lbs": ("pound", "pounds"),
-    "oz": ("ounce", "ounces"), "L": ("liter", "liters"), "l": ("liter", "liters"), "ml": ("milliliter", "milliliters"),
-    "mL": ("milliliter", "milliliters"), "gal": ("gallon", "gallons"), "ms": ("millisecond", "milliseconds"),
-    "µs": ("microsecond", "microseconds"), "ns": ("nanosecond", "nanoseconds"), "s": ("second", "seconds"),
-    "sec": ("second", "seconds"), "secs": ("second", "seconds"), "min": ("minute", "minutes"),
-    "mins": ("minute", "minutes"), "h": ("hour", "hours"), "hr": ("hour", "hours"), "hrs": ("hour", "hours"),
-    "Hz": ("hertz", "hertz"), "kHz": ("kilohertz", "kilohertz"), "MHz": ("megahertz", "megahertz"),
-    "GHz": ("gigahertz", "gigahertz"), "W": ("watt", "watts"), "kW": ("kilowatt", "kilowatts"),
-    "MW": ("megawatt", "megawatts"), "GW": ("gigawatt", "gigawatts"), "kWh": ("kilowatt hour", "kilowatt hours"),
-    "V": ("volt", "volts"), "mV": ("millivolt", "millivolts"), "kV": ("kilovolt", "kilovolts"), "A": ("amp", "amps"),
-    "mA": ("milliamp", "milliamps"), "mAh": ("milliamp hour", "milliamp hours"), "Ω": ("ohm", "ohms"),
-    "KB": ("kilobyte", "kilobytes"), "kB": ("kilobyte", "kilobytes"), "MB": ("megabyte", "megabytes"),
-    "GB": ("gigabyte", "gigabytes"), "TB": ("terabyte", "terabytes"), "PB": ("petabyte", "petabytes"),
-    "KiB": ("kibibyte", "kibibytes"), "MiB": ("mebibyte", "mebibytes"), "GiB": ("gibibyte", "gibibytes"),
-    "kbps": ("kilobit per second", "kilobits per second"), "Mbps": ("megabit per second", "megabits per second"),
-    "Gbps": ("gigabit per second", "gigabits per second"), "mph": ("mile per hour", "miles per hour"),
-    "kph": ("kilometer per hour", "kilometers per hour"), "km/h": ("kilometer per hour", "kilometers per hour"),
-    "kmh": ("kilometer per hour", "kilometers per hour"), "m/s": ("meter per second", "meters per second"),
-    "rpm": ("revolution per minute", "revolutions per minute"), "fps": ("frame per second", "frames per second"),
-    "dB": ("decibel", "decibels"), "N": ("newton", "newtons"), "J": ("joule", "joules"),
-    "kJ": ("kilojoule", "kilojoules"),
-    "Pa": ("pascal", "pascals"), "kPa": ("kilopascal", "kilopascals"), "hPa": ("hectopascal", "hectopascals"),
-    "psi": ("pound per square inch", "pounds per square inch"), "kcal": ("kilocalorie", "kilocalories"),
-    "cal": ("calorie", "calories"), "ha": ("hectare", "hectares"), "px": ("pixel", "pixels"),
-    "ppm": ("part per million", "parts per million"), "mol": ("mole", "moles"),
-    "m²": ("square meter", "square meters"), "m2": ("square meter", "square meters"),
-    "m³": ("cubic meter", "cubic meters"), "km²": ("square kilometer", "square kilometers"),
-    "cm²": ("square centimeter", "square centimeters"), "cm³": ("cubic centimeter", "cubic centimeters"),
-    "ft²": ("square foot", "square feet"), "°C": ("degree celsius", "degrees celsius"),
-    "°F": ("degree fahrenheit", "degrees fahrenheit"), "°": ("degree", "degrees"), "%": ("percent", "percent"),
-    "‰": ("per mille", "per mille"), "℃": ("degree celsius", "degrees celsius"),
-    "℉": ("degree fahrenheit", "degrees fahrenheit"), "in": ("inch", "inches"), "″": ("inch", "inches"),
-    "′": ("foot", "feet"), "tsp": ("teaspoon", "teaspoons"), "tbsp": ("tablespoon", "tablespoons"),
-    "pp": ("percentage point", "percentage points"),
-}  # fmt: skip
-
 
 # Symbols that are spoken wherever they stand.
 SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "×": "times", "÷": "divided by",
     "±": "plus or minus", "≈": "approximately", "≠": "is not equal to", "≤": "less than or equal to",
     "≥": "greater than or equal to", "√": "square root of", "∞": "infinity", "°": "degrees", "−": "minus",
-    "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
+    "→": "to", "¶": "paragraph", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
 }  # fmt: skip
@@ -141,7 +81,7 @@ OPERATORS: Final[dict[str, str]] = {
 # Signs inside addresses.
 ADDRESS_SIGNS: Final[dict[str, str]] = {
     ".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals",
-    "&": "and", "#": "hash", "%": "percent", "+": "plus", ":": "colon", "~": "tilde",
+    "&": "and", "#": "hash", "%": "percent", "+": "plus", ":": "colon", "~": "tilde", "\\": "backslash",
 }  # fmt: skip
 
 # Symbols that are markup or decoration unless they stand between numbers.
@@ -167,3 +107,65 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "⅖": ("2", "5"), "⅗": ("3", "5"), "⅘": ("4", "5"), "⅙": ("1", "6"), "⅚": ("5", "6"), "⅐": ("1", "7"),
     "⅛": ("1", "8"), "⅜": ("3", "8"), "⅝": ("5", "8"), "⅞": ("7", "8"), "⅑": ("1", "9"), "⅒": ("1", "10"),
 }  # fmt: skip
+
+# Words without a full stop: always; before a capital; after a capital or an ordinal, as in "Fifth Ave".
+WORDS: Final[dict[str, str]] = {
+    "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
+    "aka": "also known as", "etc": "etc",
+}  # fmt: skip
+BARE_TITLES: Final[dict[str, str]] = {
+    "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
+    "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
+}  # fmt: skip
+STREETS: Final[dict[str, str]] = {
+    "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",
+    "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",
+    "cres": "crescent", "expy": "expressway", "tpke": "turnpike",
+}  # fmt: skip
+DIRECTIONS: Final = {"N": "north", "S": "south", "E": "east", "W": "west"}
+COUNTIES: Final = _words("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
+
+# What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
+PAIRED: Final = _words(
+    "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio interstate "
+    "area platform"
+)
+SPELLED: Final = _words(
+    "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
+)
+TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell text whatsapp")
+EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
+BIBLE: Final = _words(
+    "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "
+    "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah micah "
+    "nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
+    "ephesians philippians colossians thessalonians timothy titus philemon hebrews james peter jude revelation surah "
+    "quran"
+)
+STATES: Final[dict[str, str]] = {
+    code: name.replace("_", " ")
+    for code, name in (pair.split(":") for pair in (
+        "AL:alabama AK:alaska AZ:arizona AR:arkansas CA:california CO:colorado CT:connecticut DE:delaware FL:florida "
+        "GA:georgia HI:hawaii ID:idaho IL:illinois IN:indiana IA:iowa KS:kansas KY:kentucky LA:louisiana ME:maine "
+        "MD:maryland MA:massachusetts MI:michigan MN:minnesota MS:mississippi MO:missouri MT:montana NE:nebraska "
+        "NV:nevada NH:new_hampshire NJ:new_jersey NM:new_mexico NY:new_york NC:north_carolina ND:north_dakota OH:ohio "
+        "OK:oklahoma OR:oregon PA:pennsylvania RI:rhode_island SC:south_carolina SD:south_dakota TN:tennessee TX:texas "
+        "UT:utah VT:vermont VA:virginia WA:washington WV:west_virginia WI:wisconsin WY:wyoming DC:D_C"
+    ).split())
+}  # fmt: skip
+GREEK: Final[dict[str, str]] = {
+    letter: name
+    for letter, name in zip(
+        "αβγδεζηθικλμνξοπρσςτυφχψω",
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau upsilon "
+        "phi chi psi omega".split(),
+        strict=True,
+    )
+}  # fmt: skip
+# Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
+NO_NOUN: Final = _words(
+    "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
+    "can could a an the more less each every off away apart ago later now then today"
+)
+# Parts of addresses and of words with digits that are said letter by letter though they have a vowel.
+SPELLED_NAMES: Final = _words("ai io uk eu py ipv")

@@ -72,6 +72,12 @@ _ADJECTIVES: Final = _words(
     "diffuse converse obverse outright prostrate inside nearby downstairs learned compact minute cleanly adulterate "
     "attenuate degenerate mediate obligate reincarnate regenerate truncate undulate unlearned inebriate"
 )
+_QUESTIONS: Final = frozenset(("", "why", "when", "how", "what", "where", "who", "and", "but", "so", "or"))
+_DOVES: Final = _words("white grey gray mourning turtle rock little wounded dead single wild pure")
+# Plurals that stand before a noun: "a sales record".
+_PLURAL_NAMES: Final = _words(
+    "sales sports goods arms news customs systems savings series species states olympics physics"
+)
 _BARE_VERB: Final = _words("help helps lets watch")
 
 
@@ -85,6 +91,11 @@ class Tagger:
         total = sum(len(word) > 1 for word in words)
         # In a text all in capitals "IT" and "US" are pronouns; elsewhere they are acronyms.
         self._shouting = shouted >= 2 and (shouted == total or (shouted >= 4 and shouted > 0.7 * total))
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words in small letters."""
+        return self._lower
 
     def tag(self, i: int) -> str:
         """Return the Penn Treebank tag of word `i`."""
@@ -114,6 +125,10 @@ class Tagger:
             return self._tag_read(i)
         if lower == "close":
             return self._tag_close(i)
+        if lower == "dove":
+            return self._tag_dove(i)
+        if lower == "wind":
+            return self._tag_wind(i)
         if lower == "wound":
             return self._tag_wound(i)
         if lower == "minute":
@@ -144,10 +159,46 @@ class Tagger:
             i -= 1
         return self._lower[i] if i >= 0 else ""
 
+    def _asks_with(self, i: int) -> str:
+        """The auxiliary of a question whose verb is word `i` ("Have you read it?"), or nothing."""
+        for j in range(i - 1, max(-1, i - 5), -1):
+            word = self._lower[j]
+            if word in _HAVE or word in _MODALS:
+                first = j == 0 or self._lower[j - 1] in _QUESTIONS
+                return word if first and j < i - 1 else ""
+            if not word:
+                break
+        return ""
+
     def _starts_object(self, i: int) -> bool:
         """Whether the word after `i` begins an object or complement, as after a verb."""
         following = self._next(i)
         return following in _DETERMINERS or following in _OBJECTS or following in ("myself", "yourself", "themselves")
+
+    def _follows_plural(self, i: int) -> bool:
+        """Whether a noun in the plural stands before word `i` and begins its clause: "Prices", "these reports"."""
+        direct = self._previous(i)
+        if not direct.endswith("s") or direct.endswith(("ss", "us", "'s")) or direct in _PLURAL_NAMES | _FUNCTION:
+            return False
+        return self._word(i - 2) in _CONJUNCTIONS | _DETERMINERS | {
+            "",
+            "most",
+            "many",
+            "some",
+            "few",
+            "when",
+            "if",
+            "as",
+        }
+
+    def _ends_clause(self, i: int) -> bool:
+        after = self._next(i)
+        return (
+            not after
+            or after in _CONJUNCTIONS
+            or after in _ADVERBS
+            or after in ("when", "if", "while", "because", "with")
+        )
 
     def _tag_a(self, i: int) -> str:
         if self._words[i] == "a":
@@ -203,6 +254,9 @@ class Tagger:
         before = self._previous_verbal(i)
         if self._next(i) == "only":
             return "VB"
+        asked = self._asks_with(i)
+        if asked and before != "to":
+            return "VBN" if asked in _HAVE else "VB"
         if before in _HAVE or before in _BE:
             return "VBN"
         if before in ("well", "widely", "best"):
@@ -237,8 +291,23 @@ class Tagger:
             return "VB" if after not in _FUNCTION or after in _DETERMINERS else "RB"
         return "VBP" if before.endswith("s") and not after else "RB"
 
+    def _tag_dove(self, i: int) -> str:
+        before, after = self._previous(i), self._next(i)
+        if before in _SUBJECTS:
+            return "VBD"
+        moving = after in ("into", "under", "down", "off", "headfirst", "deep", "for", "underwater")
+        return "VBD" if moving and before and before not in _FUNCTION | _DOVES else "NN"
+
+    def _tag_wind(self, i: int) -> str:
+        before, after = self._previous(i), self._next(i)
+        turning = after in ("up", "down", "back", "around", "through", "along", "its", "round", "past")
+        plural = before.endswith("s") and before not in _FUNCTION
+        return "VB" if turning and (not before or plural or before in _CONJUNCTIONS) else self._tag_open(i)
+
     def _tag_wound(self, i: int) -> str:
         before, after = self._previous_verbal(i), self._next(i)
+        if before in _SUBJECTS:
+            return "VBD"
         turning = after in ("up", "around", "down", "through", "its", "round", "along", "back")
         if turning and before not in _DETERMINERS:
             return "VBD"
@@ -290,6 +359,8 @@ class Tagger:
                 return "VBZ"
             if plural and not inflected:
                 return "VBP"
+        if not inflected and self._follows_plural(i) and self._ends_clause(i):
+            return "VBP"
         if direct.endswith("ly") or direct in ("who", "that", "which"):
             return "VBZ" if inflected else "VBP"
         return "NNS" if inflected else "NN"

@@ -1,0 +1,159 @@
+"""How English says shortened words: titles, streets, Latin, initials, Roman numerals."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.english import numbers, tables
+from app.text.english.speaker import Speaker
+from app.text.pieces import word
+
+_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d")
+_CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
+_NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
+_NO_NAME: Final = frozenset(
+    "The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello".split()
+)
+_HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
+_PLACE_AFTER: Final = re.compile(
+    r"\s+(?:Apt|Apartment|Suite|Ste|Unit|Floor|Fl|Room|Rm|North|South|East|West|[NS][EW]?|[EW]|Box|No)\b"
+)
+_STREET_AFTER: Final = re.compile(
+    r"\s+(?:(?:[A-Z][a-z']+|\d+(?:st|nd|rd|th))\s+){1,3}(?:Street|Avenue|Road|Lane|Drive|Boulevard|"
+    rf"{'|'.join(name.capitalize() for name in tables.STREETS)})\b"
+)
+_TELEPHONE_AFTER: Final = re.compile(r"[:.]?\s*[+(\d]")
+_GREEK_LETTER: Final = re.compile(r"[\u0370-\u03ff]")
+
+
+class Abbreviations(Speaker):
+    """The methods for the kinds of `app.text.english.patterns` that are words and what is short for words."""
+
+    def _roman(self, text: str, start: int, end: int) -> None:
+        value = numbers.roman(text)
+        before = self._previous_word(start)
+        named = before[:1].isupper()
+        if value is None:
+            self._say([text], start, end)
+        elif self._next_word(end) in ("century", "centuries"):
+            self._say(numbers.ordinal(str(value), british=self._british), start, end)
+        elif value >= 1000 and len(text) > 3:
+            self._say(numbers.year(str(value), british=self._british), start, end)
+        elif before.lower() in tables.NUMBERED_THINGS and (named or len(text) > 1):
+            self._say(self._cardinal(str(value)), start, end)
+        elif named and before.lower() in tables.REGNAL_NAMES and value < 40:
+            following = self._next_word(end)
+            if len(text) > 1 or not following or following in tables.AFTER_REGNAL or self._text[end : end + 1] in ".,;":
+                self._say(["the", *numbers.ordinal(str(value), british=self._british)], start, end)
+            else:
+                self._say([text], start, end, tag="PRP" if text == "I" else None)
+        elif len(text) > 1 and "L" not in text and (named or len(text) > 2):
+            self._say(self._cardinal(str(value)), start, end)
+        else:
+            self._say([text], start, end, tag="PRP" if text == "I" else None)
+
+    def _plain(self, text: str, start: int, end: int) -> None:
+        self._word(text, start, end)
+
+    def _word(self, text: str, start: int, end: int) -> None:
+        lower = text.lower()
+        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD"):
+            self._say(tables.WORDS[lower], start, end)
+        elif (
+            text in tables.BARE_TITLES
+            and _CAPITAL_AFTER.match(self._text, end)
+            and not self._is_street(lower, start, end)
+        ):
+            self._say(tables.BARE_TITLES[text], start, end)
+        elif lower in tables.STREETS and text == lower.capitalize() and self._is_street(lower, start, end):
+            self._say(tables.STREETS[lower], start, end)
+        elif text == "St" and _CAPITAL_AFTER.match(self._text, end):
+            self._say("saint", start, end)
+        elif lower == "tel" and _TELEPHONE_AFTER.match(self._text, end):
+            self._say("telephone", start, end)
+        elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and self._text[start - 1] == "'":
+            glued = start < 2 or not self._text[start - 2].isspace()
+            self._out.append(word("'" + text, self._offset + start - 1, self._offset + end, glued=glued))
+        else:
+            self._out.append(word(self._named(text, lower, start, end), self._offset + start, self._offset + end))
+
+    def _named(self, text: str, lower: str, start: int, end: int) -> str:
+        """A word under another name: a Greek letter, a small Roman numeral."""
+        if lower in tables.GREEK:
+            beside = (self._previous_word(start), self._next_word(end))
+            if not any(len(other) > 1 and _GREEK_LETTER.match(other) for other in beside):
+                return tables.GREEK[lower]
+        elif (
+            len(lower) <= 4 and not lower.strip("ivxl") and self._previous_word(start).lower() in tables.NUMBERED_THINGS
+        ):
+            value = numbers.roman(text.upper())
+            if value is not None and lower != "i":
+                return self._cardinal(str(value))[0] if value < 21 else text
+        return text
+
+    def _initials(self, text: str, start: int, end: int) -> None:
+        lower = re.sub(r"\s", "", text.lower())
+        known = tables.LATIN.get(lower) or tables.LATIN.get(lower + ".")
+        letters = [letter.upper() for letter in text if letter.isalpha()]
+        self._say(known or letters, start, end)
+        if text.endswith("."):
+            self._full_stop_if_last(end)
+
+    def _latin(self, text: str, start: int, end: int) -> None:
+        self._say(tables.LATIN[text], start, end)
+        if text.endswith("."):
+            self._full_stop_if_last(end)
+
+    def _abbreviation(self, text: str, start: int, end: int) -> None:
+        name = text[:-1]
+        spoken = self._long_form(name, start, end)
+        if spoken:
+            self._say(spoken, start, end, tag="LETTERS" if spoken == name else None)
+            self._full_stop_if_last(end)
+            return
+        # An ordinary word and its full stop.
+        self._end = end - 1
+        if name in ("I", "V", "X") or (len(name) > 1 and not name.strip("IVXLM")):
+            self._roman(name, start, end - 1)
+        else:
+            self._word(name, start, end - 1)
+
+    def _long_form(self, name: str, start: int, end: int) -> str:
+        """What an abbreviation is short for; nothing if it is none. Initials stay as they are."""
+        lower = name.lower()
+        capital_follows = _CAPITAL_AFTER.match(self._text, end) is not None
+        if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(self._text, end):
+            return tables.BEFORE_NUMBER[lower]
+        if lower in tables.STREETS and self._is_street(lower, start, end):
+            return tables.STREETS[lower]
+        if name == "St":
+            return "saint" if capital_follows else "street"
+        if name == "Dr":
+            return "doctor"
+        if name == "Ft" and capital_follows:
+            return "fort"
+        if name == "Co" and self._next_word(end) in tables.COUNTIES:
+            return "county"
+        if len(name) == 1 and name.isupper():
+            if name in tables.DIRECTIONS and _STREET_AFTER.match(self._after(end)):
+                return tables.DIRECTIONS[name]
+            named = name != "I" or not self._out or self._out[-1].text[:1].isupper()
+            return name if capital_follows and named else ""
+        if lower in tables.ABBREVIATIONS and (
+            lower not in tables.ONLY_CAPITALISED or (name[0].isupper() and self._is_not_end(end))
+        ):
+            return tables.ABBREVIATIONS[lower]
+        return ""
+
+    def _is_street(self, name: str, start: int, end: int) -> bool:
+        """Whether "St", "Dr", "Ave" ends the name of a street, as in "Baker St, London"."""
+        before = _NAME_BEFORE.search(self._before(start))
+        if name not in tables.STREETS or before is None or before.group(1) in _NO_NAME:
+            return False
+        if name not in ("st", "dr", "pl", "ct") or before.group(2) or not _CAPITAL_AFTER.match(self._text, end):
+            return True
+        return _PLACE_AFTER.match(self._text, end) is not None or _HOUSE.search(self._before(start)) is not None
+
+    def _is_not_end(self, end: int) -> bool:
+        return bool(self._text[end:].strip().strip("\"')]}"))

@@ -1,0 +1,109 @@
+"""How English says digits that name something instead of counting it: telephones, cards, codes, addresses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.english import numbers, tables
+from app.text.english.patterns import PLURAL
+from app.text.english.speaker import Speaker
+
+
+def _one_of(words: frozenset[str]) -> str:
+    return "|".join(sorted(words))
+
+
+# A word that says how the number after it is read, and the small words between the two.
+_ASKED: Final = re.compile(
+    rf"\b(?:(?P<paired>{_one_of(tables.PAIRED)})|(?P<spelled>{_one_of(tables.SPELLED)})|(?P<phone>{_one_of(tables.TELEPHONES)}))"
+    r"\.?(?:\s(?:number|code|no\.?|is|was|me|us|at|on)\b){0,3}[\s:#]{1,2}$",
+    re.IGNORECASE,
+)
+_GROUPS: Final = re.compile(r"\d{2,12}(?:[ -]\d{2,6}){0,5}(?![\w-])")
+_STREET: Final = re.compile(
+    r"\s+(?:[NSEW]\.?\s+)?(?:(?:[A-Z][a-z']+|\d+(?:st|nd|rd|th))\s+){1,3}"
+    r"(?:Street|Avenue|Road|Lane|Drive|Boulevard|Court|Place|Square|Way|St|Ave|Rd|Ln|Dr|Blvd|Ct|Pl|Sq|Hwy|Pkwy)\b"
+)
+_CAPITALS: Final = re.compile(r"(?<![\w-])[A-Z]+-$")
+_COUNTED: Final = re.compile(rf"\s+{PLURAL}")
+
+
+class Codes(Speaker):
+    """The methods for the kinds of `app.text.english.patterns` that are names made of digits."""
+
+    def _phone(self, text: str, start: int, end: int) -> None:
+        spoken = ["plus"] if text.startswith("+") else []
+        for group in re.findall(r"\d+|[A-Z]+", text):
+            if group.isalpha():
+                spoken.append(group.lower())
+            elif spoken[:1] == ["one"] and re.fullmatch(r"8\d\d", group):
+                spoken += numbers.cardinal(group, british=False)
+            else:
+                spoken += numbers.telephone(group, british=self._british)
+        self._say(spoken, start, end)
+
+    def _code(self, text: str, start: int, end: int) -> None:
+        spoken = numbers.one_by_one(text)
+        self._say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
+
+    def _zip(self, text: str, start: int, end: int) -> None:
+        number = re.search(r"\d.*", text)
+        if number is None:
+            raise AssertionError(text)
+        self._say(tables.STATES[text[:2]].split(), start, start + 2)
+        self._say(numbers.telephone(number.group(), british=False), start + number.start(), end)
+
+    def _ip(self, text: str, start: int, end: int) -> None:
+        address, sign, tail = re.fullmatch(r"([\d.]+)([:/]?)(\d*)", text).groups()  # type: ignore[union-attr]
+        spoken = [item for part in address.split(".") for item in ["dot", *self._cardinal(part)]][1:]
+        if sign == ":":
+            spoken += ["port", *self._digits_in_name(tail)]
+        elif sign:
+            spoken += ["slash", *self._cardinal(tail)]
+        self._say(spoken, start, end)
+
+    def _ipv6(self, text: str, start: int, end: int) -> None:
+        spoken: list[str] = []
+        for character in text:
+            if character == ":":
+                spoken.append("colon")
+            else:
+                spoken += numbers.one_by_one(character) if character.isdecimal() else [character.upper()]
+        self._say(spoken, start, end)
+
+    def _is_named(self, text: str, start: int, end: int) -> bool:
+        """Say a number that the words around it make a name; False if nothing does."""
+        asked = _ASKED.search(self._before(start))
+        kind = asked.lastgroup if asked is not None else ""
+        if text == "911" or kind == "phone":
+            return self._called(text, start, end, kind == "phone")
+        if not text.isdecimal():
+            return False
+        if kind == "spelled" and len(text) >= 3:
+            say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
+            self._say(say(text, british=self._british), start, end)
+            return True
+        paired = kind == "paired" and 3 <= len(text) <= 4
+        house = 3 <= len(text) <= 5 and _STREET.match(self._text[end : end + 60]) is not None
+        if paired or house or (len(text) >= 3 and _CAPITALS.search(self._before(start))):
+            self._say(self._digits_in_name(text), start, end)
+            return True
+        return False
+
+    def _called(self, text: str, start: int, end: int, asked: bool) -> bool:
+        groups = _GROUPS.match(self._text, start) if asked else None
+        if groups is not None and sum(map(str.isdecimal, groups.group())) >= 7:
+            end = self._end = groups.end()
+            text = groups.group()
+        elif text not in tables.EMERGENCY or _COUNTED.match(self._text, end):
+            return False
+        elif self._previous_word(start).lower() == "porsche":
+            self._say(self._digits_in_name(text), start, end)
+            return True
+        self._say(numbers.telephone(text, british=self._british), start, end)
+        return True
+
+
+def _one_by_one(digits: str, *, british: bool) -> list[str]:
+    return numbers.one_by_one(digits)

@@ -1,0 +1,154 @@
+"""How English says dates and times."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.english import numbers, tables
+from app.text.english.patterns import CALENDAR, MERIDIEM
+from app.text.english.speaker import Speaker
+
+_CLOCK: Final = re.compile(rf"(\d+):(\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
+_HOUR: Final = re.compile(r"(\d+)\s?(.*)")
+_TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
+_TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
+_SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
+_DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
+# What makes "Sat" or "Mar" a day or month: a number, a time or another such name beside it, or words of time before it.
+_DATED_AFTER: Final = re.compile(
+    rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
+)
+_DATED_BEFORE: Final = re.compile(
+    rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"
+    r"[\s/–-]+$"
+)
+_DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y)\s+$")
+_MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
+_OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
+
+
+class Dates(Speaker):
+    """The methods for the kinds of `app.text.english.patterns` that name a time."""
+
+    def _clock(self, text: str, start: int, end: int) -> None:
+        found = _CLOCK.match(text)
+        if found is None:
+            raise AssertionError(text)
+        hour, minute, second, meridiem = found.groups()
+        spoken = self._cardinal(str(int(hour))) if int(hour) or meridiem else ["zero"]
+        if int(minute) == 0:
+            spoken += [] if meridiem else (["hundred"] if int(hour) > 12 or int(hour) == 0 else ["o'clock"])
+            spoken = spoken if second is None else spoken[:1]
+        else:
+            spoken += (["oh"] if minute[0] == "0" else []) + self._cardinal(str(int(minute)))
+        if second is not None and int(second):
+            spoken += ["and", *self._cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
+        clock_end = start + found.end(3 if second is not None else 2)
+        self._say(spoken, start, clock_end)
+        if meridiem:
+            self._meridiem(meridiem, start + found.start(4), end)
+        self._to(end, _TO_TIME)
+
+    def _hour(self, text: str, start: int, end: int) -> None:
+        found = _HOUR.match(text)
+        if found is None:
+            raise AssertionError(text)
+        self._say(self._cardinal(str(int(found.group(1)))), start, start + found.end(1))
+        self._meridiem(found.group(2), start + found.start(2), end)
+        self._to(end, _TO_TIME)
+
+    def _meridiem(self, text: str, start: int, end: int) -> None:
+        self._say([text[0].upper(), "M"], start, end)
+        if text.endswith("."):
+            self._full_stop_if_last(end)
+
+    def _duration(self, text: str, start: int, end: int) -> None:
+        names = {"h": "hour", "m": "minute", "s": "second"}
+        for found in re.finditer(r"(\d+)([hms])(?:in)?", text):
+            name = names[found.group(2)] + ("" if int(found.group(1)) == 1 else "s")
+            self._say([*self._cardinal(found.group(1)), name], start + found.start(), start + found.end())
+
+    def _date(self, year: str, month: int, day: int, start: int, end: int) -> None:
+        name = tables.MONTH_NAMES[month - 1]
+        number = numbers.ordinal(str(day), british=self._british)
+        spoken = ["the", *number, "of", name] if self._british else [name, *number]
+        if len(year) == 2:
+            year = ("20" if int(year) < 70 else "19") + year
+        self._say([*spoken, *numbers.year(year, british=self._british)], start, end)
+
+    def _iso_date(self, text: str, start: int, end: int) -> None:
+        day_end = end - text.endswith("T")
+        year, month, day = re.split(r"[-/.]", text.rstrip("T"))
+        self._date(year, int(month), int(day), start, day_end)
+        if day_end < end:
+            self._say("at", day_end, end)
+
+    def _slash_date(self, text: str, start: int, end: int) -> None:
+        first, second, year = text.split("/")
+        month, day = (int(second), int(first)) if self._british else (int(first), int(second))
+        if month > 12 >= day:
+            month, day = day, month
+        if 1 <= month <= 12 and 1 <= day <= 31:
+            self._date(year, month, day, start, end)
+        else:
+            spoken = [item for part in (first, second, year) for item in ["slash", *self._cardinal(part)]]
+            self._say(spoken[1:], start, end)
+
+    def _decade(self, text: str, start: int, end: int) -> None:
+        digits = re.sub(r"\D", "", text)
+        spoken = self._cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=self._british)
+        self._say(numbers.plural(spoken), start, end)
+
+    def _calendar(self, text: str, start: int, end: int) -> None:
+        """The short name of a day or month, with its full stop if it has one."""
+        name = text.rstrip(".")
+        lower = name.lower()
+        is_day = lower in tables.DAYS
+        if not self._is_date(lower, is_day, start, start + len(name)):
+            self._end = start + len(name)
+            self._add(name, start, self._end, None)
+            return
+        self._say(tables.DAYS[lower] if is_day else tables.MONTH_NAMES[tables.MONTHS[lower] - 1], start, end)
+        if text.endswith("."):
+            self._full_stop_if_last(end)
+        self._to(end, _TO_DAY)
+        if _SLASH_DAY.match(self._text, end):
+            self._pause(",", end, end + 1)
+            self._end = end + 1
+
+    def _is_date(self, name: str, is_day: bool, start: int, end: int) -> bool:
+        if name == "mon":
+            return _OTHER_NAME.match(self._text, end) is None
+        if name not in tables.AMBIGUOUS_CALENDAR:
+            return True
+        before = self._before(start)
+        if _DATED_AFTER.match(self._text, end) or _DATED_BEFORE.search(before):
+            return True
+        return (_DAY_BEFORE if is_day else _MONTH_BEFORE).search(before) is not None
+
+    def _month_before(self, start: int) -> bool:
+        """Whether a month stands right before `start`, as in "March 5"; a capital tells it from "they march 5"."""
+        found = re.search(r"([A-Za-z]+)\.?\s+$", self._before(start))
+        if found is None or found.group(1).lower() not in tables.MONTHS:
+            return False
+        return found.group(1) not in ("mar", "march", "may")
+
+    def _days(self, days: list[str], between: str, start: int, end: int) -> bool:
+        """Say the days after a month, "5" or "5" and "7"; False if they are none."""
+        if not (all(_DAY.fullmatch(day) for day in days) and self._month_before(start)):
+            return False
+        spoken = numbers.ordinal(days[0], british=self._british)
+        for day in days[1:]:
+            spoken += [between, *numbers.ordinal(day, british=self._british)]
+        self._say(["the", *spoken] if self._british else spoken, start, end)
+        return True
+
+    def _day_before_month(self, text: str, start: int, end: int) -> bool:
+        """Say the day in "5 May"; False if it is none."""
+        following = re.match(r"\s+([A-Z][A-Za-z]+)", self._after(end))
+        if following is None or following.group(1).lower() not in tables.MONTHS or not _DAY.fullmatch(text):
+            return False
+        article = [] if self._previous_word(start).lower() == "the" else ["the"]
+        self._say([*article, *numbers.ordinal(text, british=self._british), "of"], start, end)
+        return True

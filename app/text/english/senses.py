@@ -1,0 +1,125 @@
+"""Words that are spelled alike and sound by what they mean, and words that no lexicon has right.
+
+The tagger knows noun from verb; here neighbours tell a metal from a leader and a knot from the front of a ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """The sound of a word in one of its senses: American and British phonemes.
+
+    It is meant where the word's tag begins with `tag`, and a word or pair of words of `before` stands before it, one of
+    `after` follows it, or one of `near` is within four words. With none of the three the tag is enough. `not_after` and
+    `not_before` rule it out.
+    """
+
+    american: str
+    british: str
+    tag: str = ""
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    near: frozenset[str] = frozenset()
+    not_after: frozenset[str] = frozenset()
+    not_before: frozenset[str] = frozenset()
+
+    def is_meant(self, words: Sequence[str], i: int, tag: str) -> bool:
+        """Whether word `i` of a sentence in small letters, tagged `tag`, has this sense."""
+        before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
+        if not tag.startswith(self.tag) or before in self.not_after or after in self.not_before:
+            return False
+        if not (self.before or self.after or self.near):
+            return True
+        pair = f"{words[i - 2]} {before}" if i > 1 else ""
+        beside = before in self.before or pair in self.before or after in self.after
+        return beside or any(word in self.near for word in (*words[max(0, i - 4) : i], *words[i + 1 : i + 5]))
+
+
+_SENSES: Final[dict[str, tuple[Sense, ...]]] = {
+    "lead": (
+        Sense(
+            "lˈɛd", "lˈɛd", before=_words("of molten pencil tetraethyl contain contains containing"),
+            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass crystal "
+                         "free levels content contamination exposure sulfide mine"),
+            near=_words("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
+            not_after=_words("to will would can could i we you they who"),
+        ),
+    ),
+    "bow": (
+        Sense("bˈW", "bˈW", tag="VB"),
+        Sense(
+            "bˈW", "bˈW", before=frozenset(("took a", "take a", "takes a", "taking a", "taken a", "a deep", "a low")),
+            after=_words("down before to out wave waves thruster"),
+            near=_words("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
+                        "applause curtain"),
+            not_after=_words("violin cello hair red pink ribbon"),
+        ),
+    ),
+    "row": (
+        Sense(
+            "ɹˈW", "ɹˈW", tag="NN",
+            before=_words("blazing furious heated bitter diplomatic angry flaming almighty")
+            | {"had a", "have a", "having a", "huge political", "a political", "terrible"},
+            near=_words("argument quarrel argued shouting erupted"), not_after=_words("in"), not_before=_words("of houses"),
+        ),
+    ),
+    "resume": (
+        Sense(
+            "ɹˈɛzəmˌA", "ɹˈɛzjʊmˌA", tag="NN",
+            before=_words("my your his her our their a the this that updated update attached attach send upload"),
+            near=_words("cover cv job hiring recruiter applicant"),
+        ),
+    ),
+    "bass": (
+        Sense(
+            "bˈAs", "bˈAs",
+            before=_words("double play plays played playing electric slap and heavy deep sub upright"),
+            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop amp "
+                         "section tone"),
+            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound speaker speakers audio"),
+            not_after=_words("sea striped largemouth smallmouth"),
+        ),
+    ),
+    "tear": (
+        Sense(
+            "tˈɛɹ", "tˈɛː", tag="NN", before=frozenset(("wear and",)), after=_words("in along through"),
+            near=_words("shirt paper cloth fabric ligament muscle jeans meniscus seam page tissue tendon hole"),
+        ),
+    ),
+    "address": (Sense("ˈæˌdɹɛs", "ədɹˈɛs", tag="NN"),),
+    "polish": (Sense("pˈɑlɪʃ", "pˈɒlɪʃ", tag="VB"),),
+}  # fmt: skip
+
+# Words that the lexicons lack, or have otherwise than they are said.
+_WORDS: Final[dict[str, tuple[str, str]]] = {
+    "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
+    "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
+    "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
+}  # fmt: skip
+
+
+def is_listed(word: str) -> bool:
+    """Whether `sound` may have something to say on a word in small letters."""
+    return word in _SENSES or word in _WORDS or word[:3] == "shh"
+
+
+def sound(words: Sequence[str], i: int, tag: str, *, british: bool) -> str | None:
+    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides."""
+    word = words[i]
+    if word in _WORDS:
+        return _WORDS[word][british]
+    if word[:3] == "shh" and not word.strip("sh"):
+        return "ʃ"
+    for meant in _SENSES.get(word, ()):
+        if meant.is_meant(words, i, tag):
+            return meant.british if british else meant.american
+    return None

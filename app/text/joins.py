@@ -1,0 +1,52 @@
+"""English full stops that end no sentence though the splitter's library takes them for ends."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Abbreviations before a number, before a word in small letters, before any word.
+_NUMBERED: Final = _words(
+    "vol vols fig figs ch chs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max temp qty bldg "
+    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
+)
+_INSIDE: Final = _words(
+    "tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept misc incl "
+    "excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols fig figs pp ave "
+    "blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs "
+    "fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+)
+_ANY: Final = _words("attn")
+_STREETS: Final = _words("st ave rd blvd ln dr ct sq pkwy hwy")
+_WORDS_TOO: Final = _words("sat sun mar")  # short names only with a capital
+ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
+
+_LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
+_NUMBER: Final = re.compile(r"[#(+]{0,2}\d")
+_PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
+
+
+def joins(before: str, after: str) -> bool:
+    """Whether one sentence goes on from `before`, which ends with the white space after a full stop, to `after`."""
+    stem, following = before.rstrip(), after.lstrip()
+    if not following or not stem.endswith("."):
+        return False
+    if len(stem) == len(before) and len(following) == len(after):  # nothing between: ".NET", "ASP.NET", "Mon.-Fri."
+        inside = after[0].isalnum() and (not stem[-2:-1].strip(" (") or (stem[-2].isupper() and after[:2].isupper()))
+        return inside or after[0] in "-–/"
+    last = _LAST.search(stem[-12:])
+    if last is None:
+        return False
+    name = last.group(1).lower()
+    if name in _WORDS_TOO and not last.group(1)[0].isupper():
+        return False
+    if following[0].islower():
+        return name in _INSIDE
+    if _NUMBER.match(following):
+        return name in _NUMBERED
+    return name in _ANY or (name in _STREETS and _PLACE.match(following) is not None)

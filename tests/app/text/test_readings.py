@@ -1,0 +1,92 @@
+"""Every line of `readings.tsv`, through the sentence splitter and the pronouncer that speech uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.text.pieces import Kind, Piece
+from app.text.plan import Phonemizer
+from app.text.split import sentences
+
+TABLE = Path(__file__).parent / "readings.tsv"
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    section = ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif line and not line.startswith("# "):
+            text, tab, spoken = line.partition("\t")
+            assert tab, f"no tab in {line!r}"
+            yield section, text, spoken
+
+
+ROWS = list(rows())
+PHONEMIZERS = {
+    "en-us": Phonemizer("en-us"),
+    "en-gb": Phonemizer("en-gb"),
+    "named": Phonemizer("en-us", name_emoji=True),
+}
+SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
+
+
+def pieces(text: str, language: str) -> list[list[Piece]]:
+    """The pieces of each sentence, pronounced."""
+    phonemizer = PHONEMIZERS[language]
+    said = [
+        phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)
+    ]
+    for sentence in said:
+        phonemizer._pronouncer.pronounce(sentence)
+    return [sentence for sentence in said if sentence]
+
+
+def words(text: str, language: str) -> str:
+    out = []
+    for sentence in pieces(text, language):
+        said = ""
+        for piece in sentence:
+            shown = piece.text if piece.text.isupper() else piece.text.lower()
+            said += shown if piece.kind is Kind.PUNCTUATION or piece.glued or not said else f" {shown}"
+        out.append(said)
+    return " | ".join(out)
+
+
+def sound(text: str, language: str, word: str) -> str:
+    found: dict[str, list[str]] = {}
+    last = (-1, -1)
+    for sentence in pieces(text, language):
+        for piece in sentence:
+            original = text[piece.start : piece.end]
+            if (piece.start, piece.end) != last:
+                found[original] = []
+            last = piece.start, piece.end
+            found[original].append(piece.phonemes)
+    return " ".join(found.get(word, []))
+
+
+def reading(section: str, text: str, expected: str) -> str:
+    """What is said for `text`, in the form of the table's second column."""
+    language = "en-gb" if "en-gb" in section else "named" if "named" in section else "en-us"
+    if "sounds" not in section:
+        return words(text, language)
+    word, _, _ = expected.partition("=")
+    return f"{word}={sound(text, language, word)}"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_readings(section: str) -> None:
+    wrong = []
+    for where, text, expected in ROWS:
+        if where == section and (said := reading(section, text, expected)) != expected:
+            wrong.append(f"{text!r}\n  is read   {said}\n  should be {expected}")
+    assert not wrong, f"{len(wrong)} readings are wrong\n" + "\n".join(wrong)
+
+
+def test_the_table_is_large() -> None:
+    assert len(ROWS) >= 400
+    assert len({(section, text) for section, text, _ in ROWS}) == len(ROWS)
