@@ -17,10 +17,13 @@ LONGEST_SENTENCE: Final = 600
 """Characters after which a sentence is cut at a clause, so that no sentence costs unbounded time."""
 
 _NEARBY: Final = 40  # characters on either side of a full stop that tell whether it ends a sentence
+_WINDOW: Final = 4000
+"""Characters that are cut into sentences at once: what sentencex does in more than linear time stays small."""
+
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _LIST_ITEM: Final = re.compile(r"\n(?=[^\S\n]*(?:[-*•‣▪–]|\d{1,3}[.)]|#{1,6})[^\S\n]+\S)")
 # Full stops that sentencex does not see: those that need no space after them, then those that do.
-_WIDE_STOP: Final = re.compile(r"(?:[。！？｡።፧፨။។៕]|፡፡)+[”’」』）\"']*|[।॥۔؟։།༎᱾᱿꯫]+(?=\s)")
+_WIDE_STOP: Final = re.compile(r"(?:[。！？｡።፧፨။។៕]|፡፡)++[”’」』）\"']*+|(?<![।॥۔؟։།༎᱾᱿꯫])[।॥۔؟։།༎᱾᱿꯫]++(?=\s)")
 _GREEK_QUESTION: Final = re.compile(r"[;\u037e](?=\s)")
 _ONLY_NUMBER: Final = re.compile(r"\s*[(\[]?(?:\d{1,3}|[A-Za-z])[.)]\s*")
 _CLAUSE: Final = re.compile(r"[,;:—–…，、；：)](?=[\s\"'”’]|[^\x00-\x7f])|[，、；：](?=.)|\s[-–—]+(?=\s)")
@@ -36,8 +39,21 @@ def paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
     yield position, end
 
 
-def sentences(text: str, start: int, end: int, language: str) -> list[Span]:
-    """Return the spans of the sentences in [start, end); joined they cover it. Long ones are cut at clauses."""
+def sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
+    """Yield the spans of the sentences in [start, end); joined they cover it. Long ones are cut at clauses.
+
+    Lazily, and in linear time: the first is there before the rest is looked at.
+    """
+    while start < end:
+        window = min(start + _WINDOW, end)
+        spans = _sentences(text, start, window, language)
+        if window < end and len(spans) > 1:
+            spans.pop()  # may go on beyond the window
+        yield from spans
+        start = spans[-1][1]
+
+
+def _sentences(text: str, start: int, end: int, language: str) -> list[Span]:
     spans: list[Span] = []
     position = start
     for match in _LIST_ITEM.finditer(text, start, end):

@@ -14,14 +14,17 @@ from app.text.languages import primary_language
 from app.text.split import LONGEST_SENTENCE, best_cut, sentences
 
 
-# A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop.
-_CERTAIN: Final = re.compile(
-    r"(?:[!?。！？।…፧።။។៕؟۔]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$"
+# A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop. Of the text
+# written backwards: what is found at the end of a text takes no time that depends on the rest.
+_CERTAIN_END: Final = re.compile(
+    r"\s*+[\"'”’)\]»」』]*+(?:[!?。！？।…፧።។៕؟۔]|\.(?=[^\W\d_]{3}[^\W\d_]*?[^\W\d_A-Z])[^\W\d_]++(?![.\w]))"
 )
+_LAST_WORD: Final = re.compile(r"\W*+([^\W\d_]++)")
 # A word that is no abbreviation's companion less than a sentence's beginning.
 _NEXT: Final = " Xavier went."
-_LAST_WORD: Final = re.compile(r"([^\W\d_]+)\W*$")
-_PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*(?=\S)")
+_PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n\s*+")
+_VISIBLE: Final = re.compile(r"\S")
+_WHOLE_WORD: Final = re.compile(r"\W*+\w++\W")
 
 
 class SentenceBuffer:
@@ -61,8 +64,7 @@ class SentenceBuffer:
         if not held.strip():
             return [held]
         view = _view(held)
-        cuts = [end for _, end in sentences(view, 0, len(view), self._language)]
-        return [held[start:end] for start, end in pairwise([0, *cuts])]
+        return [held[start:end] for start, end in sentences(view, 0, len(view), self._language)]
 
     def take(self, count: int) -> str:
         """Remove and return the first `count` characters of what is held."""
@@ -87,15 +89,17 @@ class SentenceBuffer:
         opened = view.rfind("[")
         if opened >= 0 and "]" not in view[opened:]:
             view = view[:opened]  # markup may be under way
-        paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view)]
+        # Not the white space at the end: it may go on.
+        paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view, 0, len(view.rstrip()))]
         done: list[str] = []
         position = 0
         bounds = [0, *paragraph_ends, len(view)]
+        between = frozenset(paragraph_ends)
         for start, end in pairwise(bounds):
             for _, cut in sentences(view, start, end, self._language):
                 if cut == len(view) or not view[position:cut].strip():
                     continue
-                if cut - position >= self._limit - 1 or cut in paragraph_ends or _is_settled(view, position, cut):
+                if cut - position >= self._limit - 1 or cut in between or _is_settled(view, position, cut):
                     done.append(text[position:cut])
                     position = cut
         return done
@@ -103,18 +107,20 @@ class SentenceBuffer:
 
 def _is_settled(view: str, start: int, cut: int) -> bool:
     """Whether what follows the cut is enough to know that a sentence ended there."""
-    rest = view[cut:]
-    if not rest.strip():
+    if _VISIBLE.search(view, cut) is None:
         return False
     if _is_certain(view[start:cut]):
         return True
     # "the U.S. A" may go on as "Army": wait for the whole word.
-    return re.match(r"\W*\w+\W", rest) is not None
+    return _WHOLE_WORD.match(view, cut) is not None
 
 
 def _is_certain(sentence: str) -> bool:
-    last = _LAST_WORD.search(sentence.rstrip())
-    return _CERTAIN.search(sentence) is not None and (last is None or last.group(1).lower() not in ABBREVIATIONS)
+    backwards = sentence[::-1]
+    if _CERTAIN_END.match(backwards) is None:
+        return False
+    last = _LAST_WORD.match(backwards)
+    return last is None or last.group(1)[::-1].lower() not in ABBREVIATIONS
 
 
 def _view(text: str) -> str:

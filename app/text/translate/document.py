@@ -23,10 +23,6 @@ from app.text.translate.segment import Escape, Segment, has_letters
 
 Format = Literal["text", "markdown", "html"]
 
-_WINDOW: Final = 4000
-"""Characters that are split into sentences at once: what the splitter does in more than linear time stays small."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Format:
     read: Callable[[str], Iterator[Block]]
@@ -134,7 +130,7 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
     touches = 0
     position = 0  # in the view, of what is not yet in a sentence: character `offset` of token `index`
     index = offset = 0
-    for cut in [*_cuts(view, language), len(view)]:
+    for _, cut in sentences(view, 0, len(view), tag(language)):
         sentence: Block = []
         while index < len(block):
             token = block[index]
@@ -159,20 +155,6 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
 
 def _slice(token: Token, start: int, end: int) -> Token:
     return Token(token.start + start, token.start + end, Kind.TEXT, token.view[start:end])
-
-
-def _cuts(view: str, language: str) -> Iterator[int]:
-    """Where the sentences of `view` end."""
-    position = 0
-    code = tag(language)
-    while position < len(view):
-        window = min(position + _WINDOW, len(view))
-        spans = sentences(view, position, window, code)
-        if window < len(view) and len(spans) > 1:
-            spans.pop()  # may go on beyond the window
-        for _, end in spans:
-            yield end
-        position = spans[-1][1]
 
 
 def _trim(tokens: Block) -> Block:

@@ -24,7 +24,9 @@ _PREFIX: Final = re.compile(
 _QUOTE_ONLY: Final = re.compile(r"[ \t>]*")
 _FENCE: Final = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
 _RULE: Final = re.compile(r"[ \t>]*(?:(?:-[ \t]*)+|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
-_DELIMITER_ROW: Final = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*){0,200}\|?[ \t]*$")
+_DELIMITER_ROW: Final = re.compile(
+    r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$"
+)
 _LONGEST_ROW: Final = 2000
 _DEFINITION: Final = re.compile(r"[ \t>]*\[(?!\^)((?:[^\[\]\\]|\\.){1,300})\]:[ \t]*\S")
 _RAW_HTML: Final = re.compile(r"[ \t>]*<(script|style|pre|textarea|svg)(?=[\s>])|[ \t>]*<(!--|\?|!)", re.IGNORECASE)
@@ -47,6 +49,8 @@ _TARGET: Final = re.compile(
     r"\([ \t]*(?:<[^<>\n]{0,2000}>|(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.){0,300}\)){0,2000})"
     r"(?:\s+(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^'\\]|\\.){0,1000}'|\((?:[^()\\]|\\.){0,1000}\)))?\s*\)"
 )
+# Characters that a label has at most (CommonMark, section 4.7): a longer text between brackets names nothing.
+_LONGEST_LABEL: Final = 999
 _LABEL: Final = re.compile(r"\[(?:[^\[\]\\]|\\.){0,300}\]")
 _TICKS: Final = re.compile("`+")
 _TAG_NAME: Final = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
@@ -60,7 +64,7 @@ def escape(text: str, source: str) -> str:
 
     A character that could begin markup is escaped, unless the source has it unescaped and therefore harmless.
     """
-    plain = re.sub(r"\\.", "", source)
+    plain = frozenset(re.sub(r"\\.", "", source))
     return _ACTIVE.sub(lambda match: match.group() if match.group() in plain else "\\" + match.group(), text)
 
 
@@ -237,8 +241,10 @@ class _Inline:
         """Read one line; return where it was left, which is beyond its end if markup goes on in the next."""
         source = self._source
         position = start
+        match = _INLINE.search(source, start, end)
         while position < end:
-            match = _INLINE.search(source, position, end)
+            if match is not None and match.start() < position:  # one that lies ahead still holds
+                match = _INLINE.search(source, position, end)
             address = ADDRESS.search(source, position, match.start() if match else end)
             if address and match:  # a `_` in a URL is no emphasis
                 address = ADDRESS.match(source, address.start(), end)
@@ -317,7 +323,7 @@ class _Inline:
         opening = self._brackets.pop()
         label = source[opening.end : start]
         target = _TARGET.match(source, end, line_end) or self._reference(label, end, line_end)
-        if target is None and _fold_label(label) not in self._labels:
+        if target is None and not self._is_defined(label):
             opening.kind, opening.view = Kind.TEXT, source[opening.start : opening.end]
             return self._add(start, end, Kind.TEXT, "]")
         closing = target.end() if target else end
@@ -333,9 +339,12 @@ class _Inline:
 
     def _reference(self, label: str, start: int, end: int) -> re.Match[str] | None:
         target = _LABEL.match(self._source, start, end)
-        if target is None or _fold_label(target.group()[1:-1] or label) not in self._labels:
+        if target is None or not self._is_defined(target.group()[1:-1] or label):
             return None
         return target
+
+    def _is_defined(self, label: str) -> bool:
+        return bool(self._labels) and len(label) <= _LONGEST_LABEL and _fold_label(label) in self._labels
 
     def _run(self, start: int, end: int) -> int:
         source = self._source
