@@ -30,6 +30,7 @@ from app.api import (
     openai,
     ops,
     pages,
+    phonemes,
     respond,
     translate,
     voices,
@@ -124,6 +125,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(openai.router)
     app.include_router(voices.router)
     app.include_router(websocket.router)
+    app.include_router(phonemes.router)
     app.include_router(translate.router)
     app.include_router(libretranslate.router)
     app.include_router(deepgram.router)
