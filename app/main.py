@@ -34,6 +34,7 @@ from app.api import (
     ops,
     origins,
     pages,
+    phonemes,
     respond,
     translate,
     voices,
@@ -137,6 +138,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     app.include_router(openai.router, tags=["Speech and models"])
     app.include_router(voices.router, tags=["Voices"])
     app.include_router(websocket.router)
+    app.include_router(phonemes.router, tags=["Speech and models"])
     app.include_router(translate.router, tags=["Translation"])
     app.include_router(libretranslate.router, tags=["LibreTranslate"])
     app.include_router(deepgram.router, tags=["Deepgram"])

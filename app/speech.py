@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -21,6 +22,7 @@ from app.text.beside import FrontEnd
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.plan import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.reading import Reader
+from app.text.spans import Token
 from app.text.translate import codes
 from app.translation import AUTO, TranslationService
 from app.voices import language_of, resolve_alias
@@ -261,6 +263,29 @@ class SpeechService:
             conditioning,
             await self.watermark.marker() if synthesizer.watermarked else None,
         )
+
+    async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
+        """Yield the tokens of each sentence of `text`, as `options` have it spoken.
+
+        Raises ServiceError as `prepare` does, and for a model that has no phonemes.
+        """
+        speaker = await self.prepare(options)
+        if not isinstance(speaker.planner, Phonemizer):
+            raise errors.InvalidRequestError(
+                f"Model '{speaker.model}' reads text and uses no phonemes; name a model that does.", param="model"
+            )
+        planner = speaker.planner
+        sentences: Iterator[list[Token]] | None = None
+
+        def step() -> list[Token] | None:
+            nonlocal sentences
+            with as_service_errors():
+                if sentences is None:
+                    sentences = planner.tokens(text, symbols=speaker.synthesizer.symbols)
+                return next(sentences, None)
+
+        while (found := await self._g2p.run(step)) is not None:
+            yield found
 
     async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
         """The cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.

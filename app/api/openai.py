@@ -126,6 +126,14 @@ def _languages(state: ModelState) -> list[str] | None:
     return list(state.model.languages)
 
 
+def check_text(text: str, limit: int, field: str = "input") -> None:
+    """Raise EmptyInputError or TextTooLongError unless `text`, the client's `field`, has 1 to `limit` characters."""
+    if not text.strip():
+        raise EmptyInputError(f"'{field}' is empty; send the text to speak.", param=field)
+    if len(text) > limit:
+        raise TextTooLongError(f"'{field}' has {len(text)} characters; at most {limit} are accepted.", param=field)
+
+
 class SpeechResponse(Response):
     """The whole life of one request: check, speak, encode, send; cancelled as soon as the client goes.
 
@@ -260,12 +268,7 @@ class SpeechResponse(Response):
             await Response(text, headers=headers, media_type=subtitles.MEDIA_TYPES[kind])(*exchange)
 
     def _check_input(self) -> None:
-        text, limit = self._body.input, self._app.settings.max_input_characters
-        if not text.strip():
-            raise EmptyInputError(f"'{self.text_field}' is empty; send the text to speak.", param=self.text_field)
-        if len(text) > limit:
-            message = f"'{self.text_field}' has {len(text)} characters; at most {limit} are accepted."
-            raise TextTooLongError(message, param=self.text_field)
+        check_text(self._body.input, self._app.settings.max_input_characters, self.text_field)
         if self._body.sample_rate is not None and self._body.sample_rate <= 0:
             raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
 

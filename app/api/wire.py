@@ -77,6 +77,38 @@ class SpeechBody(SamplingFields):
         return self.voice.id if isinstance(self.voice, VoiceReference) else self.voice
 
 
+class PhonemesBody(BaseModel):
+    """`POST /v1/phonemes`. Unknown parameters are refused, as in SpeechBody."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    model: Annotated[UnicodeText | None, Field(description="a model of GET /v1/models that reads phonemes")] = None
+    voice: Annotated[UnicodeText | None, Field(description="its language is used where `lang` is absent")] = None
+
+
+class TokenEntry(BaseModel):
+    """Characters of the text, the words that speak them, and their phonemes.
+
+    `source` names the origin of the reading: a rule that rewrites text (`money`, `date`, `abbreviation`, ...),
+    `lexicon`, `dictionary`, `espeak`, `letters` (spelled), `markup` (given in the text), or `punctuation`.
+    """
+
+    text: str
+    spoken: str
+    phonemes: str
+    source: str
+
+
+class PhonemesReply(BaseModel):
+    """Answer to `POST /v1/phonemes`: all words, all phonemes, and both token by token."""
+
+    spoken: str
+    phonemes: str
+    tokens: list[TokenEntry]
+
+
 class VoiceEntry(BaseModel):
     """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
 

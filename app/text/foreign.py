@@ -103,12 +103,14 @@ class EspeakLanguage:
             return
         spoken = self._cached(" ".join(piece.text for piece in pieces))
         if len(pieces) == 1:
-            pieces[0].phonemes = spoken if _has_sound(spoken) else _fallback(pieces[0].text)
+            pieces[0].phonemes, pieces[0].source = (
+                (spoken, "espeak") if _has_sound(spoken) else _fallback(pieces[0].text)
+            )
             return
         words = spoken.split(" ")
         if len(words) == len(pieces) and all(map(_has_sound, words)):
             for piece, phonemes in zip(pieces, words, strict=True):
-                piece.phonemes = phonemes
+                piece.phonemes, piece.source = phonemes, "espeak"
             return
         middle = len(pieces) // 2
         self._pronounce_together(pieces[:middle])
@@ -125,13 +127,13 @@ def _has_sound(phonemes: str) -> bool:
     return any(character.isalpha() and character not in STRESS for character in phonemes)
 
 
-def _fallback(text: str) -> str:
+def _fallback(text: str) -> tuple[str, str]:
     """What espeak-ng has no sound for in this language is said as English would say it."""
     from app.text.english.pronouncer import English
 
     pieces = [word(text, 0, len(text))]
     English(british=False).pronounce(pieces)
-    return pieces[0].phonemes
+    return pieces[0].phonemes, pieces[0].source
 
 
 def _add_mark(pieces: list[Piece], kind: str, found: str, start: int, end: int) -> None:

@@ -21,6 +21,7 @@ class Piece:
 
     Pieces with equal `start` and `end` speak the same characters of the original ("$5" gives "five", "dollars").
     `glued` pieces follow the one before without a space. `tag` is a Penn Treebank tag where normalisation knows it.
+    `source` names the origin of the phonemes, and `rule` the rule that chose the text, where one did.
     """
 
     kind: Kind
@@ -30,6 +31,8 @@ class Piece:
     phonemes: str = ""
     glued: bool = False
     tag: str | None = None
+    source: str = ""
+    rule: str = ""
 
 
 def word(text: str, start: int, end: int, *, tag: str | None = None, glued: bool = False) -> Piece:

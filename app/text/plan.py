@@ -11,11 +11,12 @@ from app.text.assemble import assemble
 from app.text.errors import NothingToSpeakError
 from app.text.languages import LANGUAGES, Language, find_language, normalize_language
 from app.text.pieces import Kind, Piece
-from app.text.reading import NOTHING, PARAGRAPH_PAUSE, arrange
-from app.text.spans import Pause, Segment, Utterance, WordSpan
-from app.text.split import sentences
+from app.text.reading import NOTHING, PARAGRAPH_PAUSE, arrange, regions
+from app.text.spans import Pause, Segment, Token, Utterance, WordSpan
+from app.text.split import paragraphs, sentences
 from app.text.stream import SentenceBuffer, split_stream
 from app.text.symbols import KOKORO_SYMBOLS
+from app.text.tokens import make_tokens
 from app.text.view import has_emoji, view
 
 __all__ = [
@@ -103,17 +104,42 @@ class Phonemizer:
         """
         if max_phonemes < 1:
             raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")
+        request, marks = self._request(text, symbols, max_phonemes)
+        return arrange(request.hidden, marks, lambda first, last: self._speak(request, first, last))
+
+    def _request(
+        self, text: str, symbols: frozenset[str] | None, max_phonemes: int
+    ) -> tuple[_Request, list[markup.Mark]]:
         marks = markup.parse(text, english=self._english)
         hidden = markup.hide(text, marks)
         speaks = any(character.isalnum() for character in hidden) or _SYMBOLS.intersection(hidden)
         if not speaks and not (self._name_emoji and has_emoji(hidden)):
             raise NothingToSpeakError(NOTHING)
         known = KOKORO_SYMBOLS if symbols is None else symbols
-        request = _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes)
-        return arrange(hidden, marks, lambda first, last: self._speak(request, first, last))
+        return _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes), marks
+
+    def tokens(self, text: str, *, symbols: frozenset[str] | None = None) -> Iterator[list[Token]]:
+        """Return the tokens of each sentence of a text, lazily. Raises as `segments` does."""
+        request, marks = self._request(text, symbols, max_phonemes=1)
+
+        def read() -> Iterator[list[Token]]:
+            for first, last, _ in regions(request.hidden, marks):
+                for start, end in paragraphs(request.hidden, first, last):
+                    for _, _, pieces in self._sentences(request, start, end):
+                        yield list(make_tokens(text, pieces, request.symbols))
+
+        return read()
 
     def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance]:
         """Yield the utterances of one paragraph."""
+        for first, last, pieces in self._sentences(request, start, end):
+            yield from assemble(
+                request.text, first, last, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
+            )
+            self._loaded = True
+
+    def _sentences(self, request: _Request, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
+        """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
         position = start
         for first, last in sentences(request.hidden, start, end, self.language.tag):
             position = max(position, first)  # a pronunciation may reach over a cut
@@ -122,15 +148,16 @@ class Phonemizer:
                 mark = request.pronunciations.pop()
                 pieces += self._normalize(request.text, position, mark.start)
                 word = request.text[mark.word_start : mark.word_end]
-                pieces.append(Piece(Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes))
+                pieces.append(
+                    Piece(
+                        Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes, source="markup"
+                    )
+                )
                 position = mark.end
             pieces += self._normalize(request.text, position, last)
             position = max(position, last)
             self._pronouncer.pronounce(pieces)
-            yield from assemble(
-                request.text, first, position, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
-            )
-            self._loaded = True
+            yield first, position, pieces
 
     def _normalize(self, text: str, start: int, end: int) -> list[Piece]:
         if start >= end:

@@ -31,7 +31,7 @@ def arrange(hidden: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Seg
     """
     spoken = False
     gap = 0.0  # silence owed before the next utterance
-    for start, end, seconds in _regions(hidden, marks):
+    for start, end, seconds in regions(hidden, marks):
         for first, last in paragraphs(hidden, start, end):
             before = gap
             for utterance in speak(first, last):
@@ -46,7 +46,7 @@ def arrange(hidden: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Seg
         raise NothingToSpeakError(NOTHING)
 
 
-def _regions(hidden: str, marks: list[markup.Mark]) -> Iterator[tuple[int, int, float]]:
+def regions(hidden: str, marks: list[markup.Mark]) -> Iterator[tuple[int, int, float]]:
     """The spans between explicit pauses, each with the seconds of the pause after it."""
     position = 0
     for mark in marks:

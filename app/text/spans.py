@@ -37,6 +37,22 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """Characters of the original text, the words that speak them, and the phonemes of these.
+
+    `source` names the origin of the reading: the rule that rewrote the text ("money", "date", ...), "lexicon",
+    "dictionary", "espeak", "letters", "markup" (given in the text) or "punctuation".
+    """
+
+    text: str
+    spoken: str
+    phonemes: str
+    source: str
+    glued: bool = False
+    """Whether it follows the one before without a space: punctuation, and "'s"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Silence of `seconds`."""
 

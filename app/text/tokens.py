@@ -1,0 +1,46 @@
+"""Pronounced pieces to tokens: each part of the text with the words that speak it and the origin of its reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from app.text.pieces import Kind, Piece
+from app.text.spans import Token
+from app.text.symbols import restrict
+
+# A word that differs from its text without a rule of its own, such as "vs" for "versus".
+_REWRITTEN = "abbreviation"
+
+
+def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> Iterator[Token]:
+    """Yield the tokens of one sentence of `text`. Pieces with equal bounds speak the same characters: one token."""
+    for (start, end), group in groupby(pieces, key=lambda piece: (piece.start, piece.end)):
+        members = list(group)
+        phonemes = " ".join(filter(None, (restrict(piece.phonemes, symbols).strip() for piece in members)))
+        original = text[start:end]
+        spoken = " ".join(_spoken(piece) for piece in members if piece.text)
+        glued = members[0].glued or members[0].kind is Kind.PUNCTUATION
+        yield Token(original, spoken, phonemes, _source(members, original, spoken), glued)
+
+
+def _spoken(piece: Piece) -> str:
+    return " ".join(piece.text) if piece.tag == "LETTERS" else piece.text
+
+
+def _source(members: list[Piece], original: str, spoken: str) -> str:
+    first = members[0]
+    if all(piece.kind is Kind.PUNCTUATION for piece in members):
+        return "punctuation"
+    if first.kind is not Kind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
+        rule = next((piece.rule for piece in members if piece.rule), "")
+        return rule if rule and rule != "word" else _REWRITTEN
+    return first.source
+
+
+def join(tokens: Sequence[Token], part: Callable[[Token], str]) -> str:
+    """Return `part` of all tokens of one sentence as one text, glued ones without a space before them."""
+    joined = ""
+    for token in tokens:
+        joined += part(token) if token.glued or not joined else f" {part(token)}"
+    return joined
