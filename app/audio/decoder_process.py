@@ -127,11 +127,11 @@ def _decode_stream(
         if collected is None:
             # The container may have said otherwise; the decoder knows.
             _check(*found)
-            first, collected = found, Collected(frame.sample_rate, sample_rate, max_seconds)
+            first, collected = found, Collected(*found, sample_rate, max_seconds)
         elif found != first:
             raise RefusedError("The recording changes its sample rate or its channels in the middle.")
         for part in interleave.resample(frame):
-            collected.put(part.to_ndarray().reshape(-1, found[1]).mean(axis=1, dtype=np.float32))
+            collected.put(np.asarray(part.to_ndarray(), np.float32).reshape(-1, found[1]))
         if collected.missing < 0:
             break
     if collected is None:
@@ -140,13 +140,20 @@ def _decode_stream(
 
 
 class Collected:
-    """Samples of a recording, resampled as they come, so that no more than the result and a second are in memory.
+    """Samples of a recording, mixed and resampled as they come: the result and a second are in memory, and no more.
 
-    `missing` counts the samples at `source` that are still wanted; it is negative once the recording is too long.
+    `missing` counts the samples that are still wanted; it is negative once the recording is too long.
+
+    Args:
+        source: Rate of the recording, in Hz.
+        channels: Channels of the recording.
+        target: Rate of the result, in Hz.
+        max_seconds: Longest result.
     """
 
-    def __init__(self, source: int, target: int, max_seconds: float) -> None:
+    def __init__(self, source: int, channels: int, target: int, max_seconds: float) -> None:
         self.missing = round(max_seconds * source)
+        self._channels = channels
         self._resampler = None if source == target else soxr.ResampleStream(source, target, 1, dtype="float32")
         self._second = source
         self._parts: list[Samples] = []
@@ -155,10 +162,10 @@ class Collected:
         self._size = 0
 
     def put(self, samples: Samples) -> None:
-        """Add mono samples."""
+        """Add samples [n, channels]."""
         self._parts.append(samples[: max(0, self.missing)])
-        self.missing -= samples.size
-        self._waiting += samples.size
+        self.missing -= len(samples)
+        self._waiting += len(samples)
         if self._waiting >= self._second:
             self._resample()
 
@@ -168,7 +175,7 @@ class Collected:
         return self._pcm[: self._size]
 
     def _resample(self, *, last: bool = False) -> None:
-        samples = np.concatenate([np.empty(0, np.float32), *self._parts])
+        samples = np.concatenate([np.empty((0, self._channels), np.float32), *self._parts]).mean(axis=1)
         self._parts.clear()
         self._waiting = 0
         samples = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)

@@ -222,9 +222,9 @@ def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
 
 def test_a_process_that_died_while_it_waited_is_replaced(decoder: Decoder, wait_until: Any) -> None:
     hear(decoder)
-    pid = waiting(decoder)
-    os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not alive(pid))
+    process: Any = decoder._waiting
+    os.kill(waiting(decoder), signal.SIGKILL)
+    assert wait_until(lambda: process.ended)
     hear(decoder)
 
 
