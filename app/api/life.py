@@ -29,9 +29,9 @@ class SocketClosedError(Exception):
 async def until_gone(receive: Receive, aborted: Coroutine[Any, Any, None], work: Coroutine[Any, Any, _T]) -> _T:
     """The result of `work`, which is cancelled where the client's going or the server's ending comes first.
 
-    Raises ClientGoneError when the client disconnects, DrainingError once `aborted`. The work begins at once and in the
-    caller's task: a task of its own would wait for its turn. Those that watch come a little later, so that they are not
-    waited for either.
+    Raises ClientGoneError when the client disconnects, DrainingError once `aborted`. The work begins at once and in
+    the caller's task: a task of its own would wait for its turn. Those that watch come a little later, so that they
+    are not waited for either.
     """
     task = asyncio.current_task()
     if task is None:

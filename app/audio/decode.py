@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 # A louder sample than this must be in a recording: microphones make more noise than that.
 SILENCE: Final = 1e-3
-# Seconds by the clock for one recording. The limit on CPU time is shorter; this one ends what waits.
+# Seconds by the clock for one recording, beside those that are decoded of it. The limit on CPU time is shorter; this
+# one ends what waits.
 DEADLINE: Final = 60.0
 SAMPLE_BYTES: Final = 4
 
@@ -143,12 +144,17 @@ class DecoderProcess:
     """A process that decodes one recording after the other, until one of them breaks it."""
 
     def __init__(self) -> None:
-        self.usable = False
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
+        self._more = False
         self._killed = False
         # One thread starts the program and waits for it; another may end it meanwhile.
         self._lock = threading.Lock()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes another recording."""
+        return self._more and not self._killed
 
     @property
     def ended(self) -> bool:
@@ -168,21 +174,20 @@ class DecoderProcess:
                 )
 
     def decode(self, data: bytes, sample_rate: int, max_seconds: float) -> Recording:
-        """Decode one recording. Blocks, for DEADLINE seconds at most. `usable` tells whether another may follow.
+        """Decode one recording. Blocks, for DEADLINE and `max_seconds` at most. `usable` tells if another may follow.
 
         Raises UnusableRecordingError and UnavailableError.
         """
-        self.usable = False
-        watchdog = threading.Timer(DEADLINE, self.kill)
+        self._more = False
+        watchdog = threading.Timer(DEADLINE + max_seconds, self._overdue)
         watchdog.daemon = True
         watchdog.start()
         try:
-            kind, more, rest = self._ask(data, sample_rate, max_seconds)
+            kind, self._more, rest = self._ask(data, sample_rate, max_seconds)
         finally:
             watchdog.cancel()
             # It may fire this moment. Later it must not: the process may serve another recording by then.
             watchdog.join()
-        self.usable = more and not self._killed
         if kind == REFUSED:
             raise UnusableRecordingError(rest.decode("utf-8", "replace"))
         return Recording(np.frombuffer(rest, np.float32), sample_rate, kind == CUT)
@@ -207,16 +212,21 @@ class DecoderProcess:
                     pipe.close()
         return status
 
+    def _overdue(self) -> None:
+        log.warning("a recording was not decoded in time")
+        self.kill()
+
     def _ask(self, data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, bool, bytes]:
         """Send a request and return the reply: its kind, whether another may follow, and its bytes."""
         try:
             self.start()
             asked, replies = self._pipes()
             if not self._ready and replies.read(len(READY)) != READY:
-                raise OSError(f"it ended with status {self.end()}")
+                raise OSError("it ended before its first reply")
             self._ready = True
         except OSError as error:
-            log.error("the program that decodes recordings does not start: %s", error)
+            if not self._killed:
+                log.error("the program that decodes recordings does not start: %s", error)
             raise UnavailableError("Recordings cannot be decoded now; the server's log has the cause.") from error
         try:
             for part in (REQUEST.pack(len(data), sample_rate, max_seconds), data):
@@ -224,11 +234,12 @@ class DecoderProcess:
             asked.flush()
             kind, more, size = REPLY.unpack(_read(replies, REPLY.size))
             most = MAX_REASON if kind == REFUSED else round(max_seconds * sample_rate) * SAMPLE_BYTES
-            if size > most:
+            if size > most or (kind != REFUSED and size % SAMPLE_BYTES):
                 raise EOFError(f"a reply of {size} bytes, of at most {most}")
             return kind, more, _read(replies, size)
         except (OSError, EOFError) as error:
-            log.warning("a recording broke its decoder process: status %s, %s", self.end(), error)
+            if not self._killed:
+                log.warning("a recording broke its decoder process: status %s, %s", self.end(), error)
             raise UnusableRecordingError(TOO_MUCH) from error
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:

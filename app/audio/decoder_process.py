@@ -51,8 +51,9 @@ WHOLE, CUT, REFUSED = 0, 1, 2
 READY: Final = b"+"
 MAX_REASON: Final = 1_000
 
-# Seconds of CPU time for one recording; a file of 20 MB takes less than one.
-CPU_SECONDS: Final = 10
+# Seconds of CPU time for one recording, and for each second that is decoded of it: ten times what most take.
+CPU_SECONDS: Final = 5.0
+CPU_SHARE: Final = 0.1
 # Bytes for one recording, beside the recording and its samples.
 MEMORY: Final = 256 << 20
 # Recordings for one process: what the libraries leak ends with it.
@@ -119,40 +120,70 @@ def _decode_stream(
     # The sample format only: the rate is soxr's to change, and FFmpeg would add channels up until they clip.
     # Interleaved: PyAV reads past the end of eight planes.
     interleave = av.AudioResampler(format="flt")
-    resampler: soxr.ResampleStream | None = None
-    found: tuple[int, int] | None = None
-    pcm = np.empty(round(max_seconds * sample_rate), np.float32)
-    size = taken = wanted = 0
-
-    def put(samples: Samples) -> None:
-        nonlocal size
-        kept = samples[: pcm.size - size]
-        pcm[size : size + kept.size] = kept
-        size += kept.size
-
+    collected: Collected | None = None
+    first = 0, 0
     for frame in container.decode(stream):
-        rate, channels = frame.sample_rate, frame.layout.nb_channels
-        if found is None:
+        found = frame.sample_rate, frame.layout.nb_channels
+        if collected is None:
             # The container may have said otherwise; the decoder knows.
-            _check(rate, channels)
-            found = rate, channels
-            wanted = round(max_seconds * rate)
-            resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
-        elif found != (rate, channels):
+            _check(*found)
+            first, collected = found, Collected(*found, sample_rate, max_seconds)
+        elif found != first:
             raise RefusedError("The recording changes its sample rate or its channels in the middle.")
         for part in interleave.resample(frame):
-            mixed = part.to_ndarray().reshape(-1, channels).mean(axis=1, dtype=np.float32)
-            mixed = np.clip(np.nan_to_num(mixed, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
-            kept = mixed[: max(0, wanted - taken)]
-            put(kept if resampler is None else resampler.resample_chunk(kept))
-            taken += mixed.size
-        if taken > wanted:
+            collected.put(np.asarray(part.to_ndarray(), np.float32).reshape(-1, found[1]))
+        if collected.missing < 0:
             break
-    if resampler is not None:
-        put(resampler.resample_chunk(np.empty(0, np.float32), last=True))
-    if found is None:
+    if collected is None:
         raise RefusedError(f"The recording has no audio that can be read. Accepted are {ACCEPTED}.")
-    return np.clip(pcm[:size], -1.0, 1.0), taken > wanted
+    return collected.finish(), collected.missing < 0
+
+
+class Collected:
+    """Samples of a recording, mixed and resampled as they come: the result and a second are in memory, and no more.
+
+    `missing` counts the samples that are still wanted; it is negative once the recording is too long.
+
+    Args:
+        source: Rate of the recording, in Hz.
+        channels: Channels of the recording.
+        target: Rate of the result, in Hz.
+        max_seconds: Longest result.
+    """
+
+    def __init__(self, source: int, channels: int, target: int, max_seconds: float) -> None:
+        self.missing = round(max_seconds * source)
+        self._channels = channels
+        self._resampler = None if source == target else soxr.ResampleStream(source, target, 1, dtype="float32")
+        self._second = source
+        self._parts: list[Samples] = []
+        self._waiting = 0
+        self._pcm = np.empty(round(max_seconds * target), np.float32)
+        self._size = 0
+
+    def put(self, samples: Samples) -> None:
+        """Add samples [n, channels]."""
+        self._parts.append(samples[: max(0, self.missing)])
+        self.missing -= len(samples)
+        self._waiting += len(samples)
+        if self._waiting >= self._second:
+            self._resample()
+
+    def finish(self) -> Samples:
+        """Return all samples."""
+        self._resample(last=True)
+        return self._pcm[: self._size]
+
+    def _resample(self, *, last: bool = False) -> None:
+        samples = np.concatenate([np.empty((0, self._channels), np.float32), *self._parts]).mean(axis=1)
+        self._parts.clear()
+        self._waiting = 0
+        samples = np.clip(np.nan_to_num(samples, nan=0.0, posinf=1.0, neginf=-1.0), -1.0, 1.0)
+        if self._resampler is not None:
+            samples = np.clip(self._resampler.resample_chunk(samples, last=last), -1.0, 1.0)
+        kept = samples[: self._pcm.size - self._size]
+        self._pcm[self._size : self._size + kept.size] = kept
+        self._size += kept.size
 
 
 def _refuse_to_open(url: str, flags: int, options: dict[str, Any]) -> NoReturn:
@@ -250,7 +281,7 @@ def main() -> None:
         memory = MEMORY + 2 * size + 16 * round(max_seconds * sample_rate)
         if used:
             limit(resource.RLIMIT_AS, used + memory)
-        limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + CPU_SECONDS)
+        limit(resource.RLIMIT_CPU, math.ceil(time.process_time() + CPU_SECONDS + CPU_SHARE * max_seconds))
         guard.most = memory
         guard.decoding.set()
         kind, rest = answer(requests.read(size), sample_rate, max_seconds)

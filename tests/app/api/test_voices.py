@@ -15,6 +15,8 @@ import openai
 import pytest
 from websockets.sync.client import connect
 
+from app.audio import decoder_process
+from app.cloning import UPLOADS
 from tests.app.api.cloning import (
     TEXT,
     VOICES,
@@ -248,6 +250,35 @@ def test_a_client_that_goes_while_it_sends(running: Any, wait_until: Any) -> Non
         )
         assert wait_until(lambda: "tts_active_streams 1.0" in running.metrics())
     assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+
+
+def test_a_client_that_goes_while_its_recording_is_decoded(
+    start_server: Any, wait_until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = tmp_path / "endless.py"
+    endless.write_text(
+        f"import sys, time\nsys.path.insert(0, {str(Path(decoder_process.__file__).parent)!r})\n"
+        "import decoder_process as program\nhonest = program.decode\n"
+        "program.decode = lambda data, *limits: honest(data, *limits) if data[:4] == b'RIFF' else time.sleep(600)\n"
+        "program.main()"
+    )
+    monkeypatch.setattr(decoder_process, "__file__", str(endless))
+    running = start_server(data_dir=str(tmp_path / "data"))
+    request = httpx.Request(
+        "POST", running.url + VOICES, data={"name": "Ada", "consent": "true"}, files={"file": ("a", b"endless")}
+    )
+    head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    # More than the processes: those that wait for their turn are given up, too.
+    clients = []
+    for _ in range(UPLOADS + 1):
+        client = socket.create_connection((request.url.host, request.url.port))
+        client.sendall(f"POST {VOICES} HTTP/1.1\r\n{head}\r\n".encode() + request.read())
+        clients.append(client)
+    assert wait_until(lambda: f"tts_active_streams {len(clients)}.0" in running.metrics())
+    for client in clients:
+        client.close()
+    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert upload(running).status_code == 200
 
 
 def test_there_is_a_greatest_number_of_voices(start_server: Any, tmp_path: Path) -> None:

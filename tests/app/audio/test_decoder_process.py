@@ -39,7 +39,7 @@ def decode(data, rate, seconds):
     return honest(data, rate, seconds)
 
 program.decode = decode
-program.CPU_SECONDS = {CPU_SECONDS}
+program.CPU_SECONDS, program.CPU_SHARE = {CPU_SECONDS}, 0
 %s
 program.main()
 """
@@ -116,7 +116,7 @@ def test_what_hangs_is_ended_in_time(
     misbehave()
     hear(decoder)
     with monkeypatch.context() as short:
-        short.setattr(decode, "DEADLINE", 0.5)
+        short.setattr(decode, "DEADLINE", -4.5)  # five are decoded
         assert run(decoder, "while True: time.sleep(1)") == decoder_process.TOO_MUCH
     hear(decoder)
 
@@ -222,9 +222,9 @@ def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
 
 def test_a_process_that_died_while_it_waited_is_replaced(decoder: Decoder, wait_until: Any) -> None:
     hear(decoder)
-    pid = waiting(decoder)
-    os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not alive(pid))
+    process: Any = decoder._waiting
+    os.kill(waiting(decoder), signal.SIGKILL)
+    assert wait_until(lambda: process.ended)
     hear(decoder)
 
 
