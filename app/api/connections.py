@@ -11,6 +11,7 @@ import asyncio
 import logging
 import resource
 import socket
+import struct
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
@@ -108,14 +109,15 @@ class Connections:
 
     def open(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> bool:
         """A client connected, and owes a head. False: it has no place, and may only ask what probes ask."""
-        placed = len(self._open) < self.limits.connections or self._drop_oldest(self._headless, self._receiving)
+        full = len(self._open) >= self.limits.connections
+        placed = not full or self._drop_oldest(self._headless, self._receiving)
         if placed:
             self._headless[connection] = None
         else:
             if len(self._open) >= self.limits.connections + RESERVE and not self._drop_oldest(self._spare):
                 connection.drop()
             self._spare[connection] = None
-        if len(self._open) >= self.limits.connections and loop.time() - self._logged >= LOG_EVERY:
+        if full and loop.time() - self._logged >= LOG_EVERY:
             self._logged = loop.time()
             instead = "the place of one that sends no request" if placed else "answers to probes alone"
             log.warning("all %d connections are taken; a new one gets %s", self.limits.connections, instead)
@@ -188,6 +190,9 @@ class Unread:
         if now - self._since < self._seconds:
             return False
         log.info("a client read nothing for %g seconds and was dropped", self._seconds)
+        # With a reset: the system, too, forgets what nobody reads.
+        unread: socket.socket = self._transport.get_extra_info("socket")
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._transport.abort()
         return True
 
