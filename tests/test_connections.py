@@ -422,13 +422,13 @@ def test_close_reasons_fit(server: Server) -> None:
         assert opened.close_code == 1008
 
 
-@pytest.mark.parametrize("path", ["/livez", "/metrics", "/docs"])
+@pytest.mark.parametrize("path", ["/openapi.json", "/metrics"])
 def test_who_reads_no_answer_is_dropped(server: Server, path: str) -> None:
     with unreading(server) as wire:
         wire.settimeout(1)
         request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
         # Until no more is taken of it, or the end.
-        send_all(wire, request * 400_000)
+        send_all(wire, request * 100_000)
         wait_until(lambda: was_reset(wire))
 
 

@@ -182,7 +182,7 @@ class Unread:
         self._since = now
 
     def check(self, now: float) -> bool:
-        """Whether the client is dropped: nothing was read for too long, also of the last words of a connection."""
+        """Whether nothing was read for too long, be it of the last words of a connection."""
         size = self._transport.get_write_buffer_size()
         if not size or size < self._size:
             self._since = now
@@ -190,11 +190,14 @@ class Unread:
         if now - self._since < self._seconds:
             return False
         log.info("a client read nothing for %g seconds and was dropped", self._seconds)
-        # With a reset: the system, too, forgets what nobody reads.
-        unread: socket.socket = self._transport.get_extra_info("socket")
-        unread.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._transport.abort()
         return True
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close at once. With a reset, so that the system, too, forgets what nobody reads."""
+    peer: socket.socket = transport.get_extra_info("socket")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class ShutPeer:

@@ -15,7 +15,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes
+from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes, reset
 from app.errors import (
     AddressTooLongError,
     HeadTooLargeError,
@@ -112,7 +112,10 @@ class HttpProtocol(HttpToolsProtocol):
     def drop(self) -> None:
         """Close at once, without an answer."""
         self.connections.discard(self)
-        self.transport.abort()
+        if self._served is not None:
+            # From now on nothing can be written.
+            self._served.disconnected = True
+        reset(self.transport)
 
     # Parsing, a piece at a time
 
@@ -298,6 +301,7 @@ class HttpProtocol(HttpToolsProtocol):
     def check(self, now: float, elapsed: float) -> None:
         """Close what is late."""
         if self._unread.check(now):
+            self.drop()
             return
         if self._refused_at is not None:
             if self._lingers and now - self._refused_at > LINGER:
@@ -335,10 +339,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Drop a client that is gone. The sign it is sent is an interim answer (RFC 9110 section 15.2)."""
         served = self._served
         if peer.is_gone():
-            self.transport.abort()
+            self.drop()
         elif served is not None and not served.response_started and peer.is_due(now):
             if served.scope["http_version"] == "1.1":
                 self.transport.write(_INTERIM)
             elif now - peer.since > self._limits.stall_seconds:
                 # HTTP/1.0 has no interim answers.
-                self.transport.abort()
+                self.drop()

@@ -17,7 +17,7 @@ from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from app.admission import TokenBucket
-from app.api.connections import Connections, Unread, answer_bytes
+from app.api.connections import Connections, Unread, answer_bytes, reset
 from app.api.limits import BURST_SECONDS, POLICY_VIOLATION
 from app.api.respond import note_error
 from app.errors import HeadTooLargeError, InvalidRequestError
@@ -87,11 +87,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def check(self, now: float, elapsed: float) -> None:
         """Drop a client that reads nothing."""
-        self._unread.check(now)
+        if self._unread.check(now):
+            self.drop()
 
     def drop(self) -> None:
-        """Close at once, without an answer."""
-        self.transport.abort()
+        """Close at once, without a word."""
+        # From now on nothing can be written.
+        self.disconnected = True
+        reset(self.transport)
 
     def data_received(self, data: bytes) -> None:
         """What the socket brings; from a client that failed it is dropped."""
