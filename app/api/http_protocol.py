@@ -66,8 +66,13 @@ class _Transport:
 
     def __init__(self, protocol: HttpProtocol, transport: asyncio.Transport) -> None:
         self._protocol = protocol
-        self.write = transport.write
+        self._transport = transport
         self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        # uvicorn learns a little later that it is closed.
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def close(self) -> None:
         self._protocol.close()
@@ -252,16 +257,18 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer with `error` and close. A client that is being answered gets that answer, and no other."""
         self._unparsed.clear()
         self._refused_at = self.loop.time()
-        if self._expected is _Expected.BODY:
+        if self._expected is _Expected.BODY and self.cycle is self._served:
             # The application may wait for the rest.
-            begun = self.cycle is not self._served or self.cycle.response_started
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-            if begun:
+            if self.cycle.response_started:
                 self.transport.close()
                 return
-        elif not self._is_idle:
-            self.cycle.keep_alive = False
+        elif not self._is_idle and self._served is not None:
+            if self._expected is _Expected.BODY:
+                self.pipeline.popleft()
+            last = self.pipeline[0][0] if self.pipeline else self._served
+            last.keep_alive = False
             return
         path = None if self._expected is _Expected.HEAD else self.url.partition(b"?")[0].decode("latin-1")
         self.transport.write(answer_bytes(error, path, self.server_state.default_headers))

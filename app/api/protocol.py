@@ -175,7 +175,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             # Otherwise it takes the handshake for one that nobody answered, and logs an error.
             self.handshake_complete = True
-        elif message["type"] in ("websocket.accept", "websocket.close"):
+        elif message["type"] == "websocket.accept":
+            self._go_on()
+        elif message["type"] == "websocket.close":
+            # Its client owes the answer to that; who needs the place need not wait for it.
+            self._connections.answered(self)
             self._go_on()
 
     def _refuse_handshake(self, error: Exception | None) -> None:
