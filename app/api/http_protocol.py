@@ -15,7 +15,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes, reset
+from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes, forget, is_closed
 from app.errors import (
     AddressTooLongError,
     HeadTooLargeError,
@@ -120,7 +120,12 @@ class HttpProtocol(HttpToolsProtocol):
         if self._served is not None:
             # From now on nothing can be written.
             self._served.disconnected = True
-        reset(self.transport)
+        self.transport.abort()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last answer is still on its way."""
+        return self.transport.get_write_buffer_size() > 0
 
     # Parsing, a piece at a time
 
@@ -307,10 +312,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def check(self, now: float, elapsed: float) -> None:
         """Close what is late."""
-        if self._unread.check(now):
-            self.drop()
+        if is_closed(self.transport):
             return
-        if self._refused_at is not None:
+        if self._unread.check(now):
+            forget(self.transport)
+            self.drop()
+        elif self.transport.is_closing():
+            return
+        elif self._refused_at is not None:
             if self._lingers and now - self._refused_at > LINGER:
                 self.transport.close()
         elif self._shut is not None:

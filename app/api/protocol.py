@@ -17,7 +17,7 @@ from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from app.admission import TokenBucket
-from app.api.connections import Connections, Unread, answer_bytes, reset
+from app.api.connections import Connections, Unread, answer_bytes, forget, is_closed
 from app.api.limits import BURST_SECONDS, POLICY_VIOLATION
 from app.api.respond import note_error
 from app.errors import HeadTooLargeError, InvalidRequestError
@@ -87,14 +87,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def check(self, now: float, elapsed: float) -> None:
         """Drop a client that reads nothing."""
-        if self._unread.check(now):
+        if not is_closed(self.transport) and self._unread.check(now):
+            forget(self.transport)
             self.drop()
 
     def drop(self) -> None:
         """Close at once, without a word."""
         # From now on nothing can be written.
         self.disconnected = True
-        reset(self.transport)
+        self.transport.abort()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last frame is still on its way."""
+        return self.transport.get_write_buffer_size() > 0
 
     def data_received(self, data: bytes) -> None:
         """What the socket brings; from a client that failed it is dropped."""
