@@ -8,9 +8,13 @@ reserve answers probes alone.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import resource
 import socket
+import struct
+import sys
+import termios
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
@@ -33,7 +37,7 @@ MOST_FILES = 65_536
 # Seconds between two looks at every connection, at most and at least.
 SWEEP_SECONDS = (0.05, 0.5)
 # Seconds after which a client that shut down its side is sent something.
-FIRST_SIGN = 0.5
+FIRST_SIGN = 1.5
 # Seconds in which the log has one line about closed connections.
 LOG_EVERY = 10.0
 
@@ -84,8 +88,12 @@ class Watched(Protocol):
     def check(self, now: float, elapsed: float) -> None:
         """Close what is late. `now`: seconds of the event loop's clock; `elapsed`: since the last look."""
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last answer is still on its way."""
+
     def drop(self) -> None:
-        """Close at once, without an answer."""
+        """Close at once, without an answer. What the system holds is still sent."""
 
 
 class Connections:
@@ -108,14 +116,15 @@ class Connections:
 
     def open(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> bool:
         """A client connected, and owes a head. False: it has no place, and may only ask what probes ask."""
-        placed = len(self._open) < self.limits.connections or self._drop_oldest(self._headless, self._receiving)
+        full = len(self._open) >= self.limits.connections
+        placed = not full or self._drop_oldest(self._headless, self._receiving)
         if placed:
             self._headless[connection] = None
         else:
             if len(self._open) >= self.limits.connections + RESERVE and not self._drop_oldest(self._spare):
                 connection.drop()
             self._spare[connection] = None
-        if len(self._open) >= self.limits.connections and loop.time() - self._logged >= LOG_EVERY:
+        if full and loop.time() - self._logged >= LOG_EVERY:
             self._logged = loop.time()
             instead = "the place of one that sends no request" if placed else "answers to probes alone"
             log.warning("all %d connections are taken; a new one gets %s", self.limits.connections, instead)
@@ -126,9 +135,10 @@ class Connections:
         """Close the connection that is the first in the first of `kinds` that has any; whether there was one."""
         for kind in kinds:
             for oldest in kind:
-                self.close(oldest)
-                oldest.drop()
-                return True
+                if not oldest.is_sending:
+                    self.close(oldest)
+                    oldest.drop()
+                    return True
         return False
 
     def add(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> None:
@@ -165,9 +175,9 @@ class Connections:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         elapsed, self._swept = now - self._swept, now
+        self._sweep = loop.call_later(self._interval, self._look, loop) if self._open else None
         for connection in tuple(self._open):
             connection.check(now, elapsed)
-        self._sweep = loop.call_later(self._interval, self._look, loop) if self._open else None
 
 
 class Unread:
@@ -180,16 +190,36 @@ class Unread:
         self._since = now
 
     def check(self, now: float) -> bool:
-        """Whether the client is dropped: nothing was read for too long, also of the last words of a connection."""
+        """Whether nothing was read for too long, be it of the last words of a connection."""
         size = self._transport.get_write_buffer_size()
+        if size:
+            size += _in_system(self._transport)
         if not size or size < self._size:
             self._since = now
         self._size = size
         if now - self._since < self._seconds:
             return False
         log.info("a client read nothing for %g seconds and was dropped", self._seconds)
-        self._transport.abort()
         return True
+
+
+def forget(transport: asyncio.Transport) -> None:
+    """Have the system forget what nobody reads, once `transport` is closed: it resets the connection."""
+    peer: socket.socket = transport.get_extra_info("socket")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def is_closed(transport: asyncio.Transport) -> bool:
+    """Whether its descriptor may be another's already."""
+    return transport.is_closing() and not transport.get_write_buffer_size()
+
+
+def _in_system(transport: asyncio.Transport) -> int:
+    """Bytes that the system holds and the client did not acknowledge; 0 where the system does not say."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    peer: socket.socket = transport.get_extra_info("socket")
+    return int(struct.unpack("i", fcntl.ioctl(peer.fileno(), termios.TIOCOUTQ, bytes(4)))[0])
 
 
 class ShutPeer:

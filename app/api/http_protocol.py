@@ -15,7 +15,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes
+from app.api.connections import Connections, ShutPeer, Unread, answer_bytes, for_probes, forget, is_closed
 from app.errors import (
     AddressTooLongError,
     HeadTooLargeError,
@@ -66,8 +66,13 @@ class _Transport:
 
     def __init__(self, protocol: HttpProtocol, transport: asyncio.Transport) -> None:
         self._protocol = protocol
-        self.write = transport.write
+        self._transport = transport
         self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        # uvicorn learns a little later that it is closed.
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def close(self) -> None:
         self._protocol.close()
@@ -112,7 +117,15 @@ class HttpProtocol(HttpToolsProtocol):
     def drop(self) -> None:
         """Close at once, without an answer."""
         self.connections.discard(self)
+        if self._served is not None:
+            # From now on nothing can be written.
+            self._served.disconnected = True
         self.transport.abort()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last answer is still on its way."""
+        return self.transport.get_write_buffer_size() > 0
 
     # Parsing, a piece at a time
 
@@ -249,16 +262,18 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer with `error` and close. A client that is being answered gets that answer, and no other."""
         self._unparsed.clear()
         self._refused_at = self.loop.time()
-        if self._expected is _Expected.BODY:
+        if self._expected is _Expected.BODY and self.cycle is self._served:
             # The application may wait for the rest.
-            begun = self.cycle is not self._served or self.cycle.response_started
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-            if begun:
+            if self.cycle.response_started:
                 self.transport.close()
                 return
-        elif not self._is_idle:
-            self.cycle.keep_alive = False
+        elif not self._is_idle and self._served is not None:
+            if self._expected is _Expected.BODY:
+                self.pipeline.popleft()
+            last = self.pipeline[0][0] if self.pipeline else self._served
+            last.keep_alive = False
             return
         path = None if self._expected is _Expected.HEAD else self.url.partition(b"?")[0].decode("latin-1")
         self.transport.write(answer_bytes(error, path, self.server_state.default_headers))
@@ -297,9 +312,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def check(self, now: float, elapsed: float) -> None:
         """Close what is late."""
-        if self._unread.check(now):
+        if is_closed(self.transport):
             return
-        if self._refused_at is not None:
+        if self._unread.check(now):
+            forget(self.transport)
+            self.drop()
+        elif self.transport.is_closing():
+            return
+        elif self._refused_at is not None:
             if self._lingers and now - self._refused_at > LINGER:
                 self.transport.close()
         elif self._shut is not None:
@@ -335,10 +355,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Drop a client that is gone. The sign it is sent is an interim answer (RFC 9110 section 15.2)."""
         served = self._served
         if peer.is_gone():
-            self.transport.abort()
+            self.drop()
         elif served is not None and not served.response_started and peer.is_due(now):
             if served.scope["http_version"] == "1.1":
                 self.transport.write(_INTERIM)
             elif now - peer.since > self._limits.stall_seconds:
                 # HTTP/1.0 has no interim answers.
-                self.transport.abort()
+                self.drop()

@@ -17,7 +17,7 @@ from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from app.admission import TokenBucket
-from app.api.connections import Connections, Unread, answer_bytes
+from app.api.connections import Connections, Unread, answer_bytes, forget, is_closed
 from app.api.limits import BURST_SECONDS, POLICY_VIOLATION
 from app.api.respond import note_error
 from app.errors import HeadTooLargeError, InvalidRequestError
@@ -87,11 +87,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def check(self, now: float, elapsed: float) -> None:
         """Drop a client that reads nothing."""
-        self._unread.check(now)
+        if not is_closed(self.transport) and self._unread.check(now):
+            forget(self.transport)
+            self.drop()
 
     def drop(self) -> None:
-        """Close at once, without an answer."""
+        """Close at once, without a word."""
+        # From now on nothing can be written.
+        self.disconnected = True
         self.transport.abort()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last frame is still on its way."""
+        return self.transport.get_write_buffer_size() > 0
 
     def data_received(self, data: bytes) -> None:
         """What the socket brings; from a client that failed it is dropped."""
@@ -172,7 +181,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             # Otherwise it takes the handshake for one that nobody answered, and logs an error.
             self.handshake_complete = True
-        elif message["type"] in ("websocket.accept", "websocket.close"):
+        elif message["type"] == "websocket.accept":
+            self._go_on()
+        elif message["type"] == "websocket.close":
+            # Its client owes the answer to that; who needs the place need not wait for it.
+            self._connections.answered(self)
             self._go_on()
 
     def _refuse_handshake(self, error: Exception | None) -> None:

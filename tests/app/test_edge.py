@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvicorn.config
 
 from app import edge
+from app.api.http_protocol import HttpProtocol
+from app.api.protocol import WebSocketProtocol
 
 Messages = list[dict[str, Any]]
 RAYS = {"type": "http.response.start", "headers": [(b"content-type", b"text/plain")]}
@@ -114,6 +117,21 @@ def test_a_refused_handshake_says_so_as_http_where_the_server_can() -> None:
     assert [each["type"] for each in sent[:2]] == ["websocket.http.response.start", "websocket.http.response.body"]
     assert answer(sent)[0] == 429
     assert [each["type"] for each in run(refusal, kind="websocket")[:-1]] == ["websocket.close"]
+
+
+def test_the_proxy_s_server_has_the_bounds_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in (uvicorn.config.HTTP_PROTOCOLS, uvicorn.config.WS_PROTOCOLS):
+        monkeypatch.setitem(known, "auto", known["auto"])
+    monkeypatch.setenv("NIGHTINGALE_MAX_CONNECTIONS", "7")
+    monkeypatch.setenv("NIGHTINGALE_MESSAGES_PER_SECOND", "9")
+    edge.middlewares()
+    config = uvicorn.Config("app.edge:Edge", lifespan="off")
+    config.load()
+    made: Any = [config.http_protocol_class, config.ws_protocol_class]
+    assert [each.func for each in made] == [HttpProtocol, WebSocketProtocol]
+    assert made[0].args == made[1].args
+    limits = made[0].args[0].limits
+    assert (limits.connections, limits.frames_per_second) == (7, 9)
 
 
 def test_what_only_a_replica_can_answer_is_not_asked_of_any() -> None:

@@ -51,6 +51,8 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
     # The model is not what is tested.
     clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "NIGHTINGALE_WARMUP": "none", "NIGHTINGALE_PORT": "0"}
+    # Each frame counts, and the suite sends messages in 65,536 fragments.
+    clean |= {"NIGHTINGALE_MESSAGES_PER_SECOND": "10000"}
     with log.open("w") as output:
         command = [sys.executable, str(Path(__file__).with_name("echo.py")), PATH]
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=clean | environment)
