@@ -157,8 +157,11 @@ def test_pages_of_other_sites_have_nothing_done(server: Any, path: str) -> None:
 def test_a_picture_on_another_site_loads_no_model(server: Any) -> None:
     path = server.url + "/v1/audio/voices?model=tone"
     assert httpx.get(path, headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}).status_code == 403
-    # A link there may lead here.
-    assert httpx.get(path, headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200
+    assert httpx.get(path, headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 403
+    assert httpx.get(path, headers={"sec-fetch-site": "none", "sec-fetch-mode": "navigate"}).status_code == 200
+    # A link there may lead to a page here.
+    for page in ("/", "/dashboard", "/docs", "/web/style.css", "/readyz"):
+        assert httpx.get(server.url + page, headers={"sec-fetch-site": "cross-site"}).status_code == 200
 
 
 def test_another_name_is_refused_on_every_surface(server: Any) -> None:
