@@ -6,8 +6,11 @@ import time
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from models.contract import AudioChunk
 
 
 def samples(server: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -233,3 +236,11 @@ def test_the_description_names_the_errors_that_are_sent(server: Any) -> None:
         for operation in operations.values():
             assert {"4XX", "5XX"} <= operation["responses"].keys()
             assert "422" not in operation["responses"]
+
+
+def test_what_a_model_speaks_must_be_finite(start_server: Any, tone: Any) -> None:
+    for value in (float("nan"), float("inf")):
+        samples = np.array([0.0, value, 0.0], np.float32)
+        tone.stream = lambda *_, samples=samples: iter([AudioChunk(samples)])
+        refused = speak(start_server(tone=tone), input="Hi.")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (500, "model_failed")
