@@ -44,7 +44,7 @@ _PARTIAL: Final = ".partial"
 _ID: Final = re.compile(r"voice_[0-9a-f]{24}")
 # A model's name is the catalogue's; this holds even if somebody writes another into it.
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +319,6 @@ class VoiceStore:
         except OSError as error:
             reason = error.strerror or str(error)
             log.error("voices in %s: %s", self.directory, reason)
-            if error.errno in FULL:
+            if error.errno in _FULL:
                 raise StorageFullError(f"The voice cannot be {done}: {reason}.") from error
             raise StorageError(f"The voice cannot be {done}: {reason}.") from error

@@ -18,7 +18,7 @@ from app import errors
 from app.api.services import Services, services
 from app.api.wire import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.cloning import new_voice
-from app.voicestore import FULL, StoredVoice, is_voice_id
+from app.voicestore import StoredVoice, is_voice_id
 from models.contract import Voice, VoiceCloner
 
 router = APIRouter()
@@ -48,10 +48,6 @@ async def create(request: Request) -> Response:
                 return await _add(app, form)
     except ClientDisconnect:
         return Response(status_code=400)  # there is nobody to read it
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise errors.StorageFullError(f"The recording cannot be kept while it comes: {error.strerror}.") from error
 
 
 async def _add(app: Services, form: FormData) -> Response:
