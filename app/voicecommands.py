@@ -1,5 +1,7 @@
 """`nightingale voices`: add, list and remove cloned voices, beside a running server or without one.
 
+Whoever runs it owns the machine: voices of all keys are listed and removed, and those that are added are no key's.
+
 Each function carries out one action and returns the exit status; what is wrong is raised as a ServiceError.
 """
 
@@ -67,7 +69,8 @@ def list_voices(arguments: argparse.Namespace, settings: Settings) -> int:
         print(json.dumps([asdict(voice) for voice in found], indent=2))
         return 0
     for voice in found:
-        said = ", ".join(part for part in (f"{voice.seconds:g} s", voice.language, voice.gender) if part)
+        owner = None if voice.owner is None else f"of key '{voice.owner}'"
+        said = ", ".join(part for part in (f"{voice.seconds:g} s", voice.language, voice.gender, owner) if part)
         print(f"{voice.id} {voice.name} ({said})")
     return 0
 

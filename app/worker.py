@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from app import metrics
 from app.errors import (
     ModelAbsentError,
@@ -424,6 +426,10 @@ class ModelWorker:
         if job.given_up():
             job.wasted(item)
             self._end(job, Cancelled())
+        elif isinstance(item, AudioChunk) and np.isnan(np.sum(item.pcm * 0)):
+            # Encoders would make silence of it.
+            log.error("model %s spoke NaN or infinity", job.name)
+            self._end(job, ModelFailedError(f"Model '{job.name}' failed: what it spoke is not finite."))
         else:
             # What follows is needed later: its client has something to play or to read.
             job.priority = Priority.LATER

@@ -15,7 +15,8 @@ import app
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCKS = ["runtime.txt", "dev.txt"]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+LOCKS = ["runtime.txt", "dev.txt", "cluster.txt", *(f"extra-{name}.txt" for name in EXTRAS)]
 HOUSE_LIMIT = 12_000_000
 
 
@@ -89,9 +90,20 @@ def test_every_dependency_is_locked():
     assert tools <= {normal(name) for name in locked("dev.txt")}
 
 
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_every_extra_is_locked(extra):
+    names = {normal(name) for name in locked(f"extra-{extra}.txt")}
+    assert {normal(requirement) for requirement in EXTRAS[extra]} <= names
+
+
 def test_locks_agree():
     runtime, dev = locked("runtime.txt"), locked("dev.txt")
     assert {name: dev.get(name) for name in runtime} == runtime
+    for name in LOCKS[2:]:
+        other = locked(name)
+        assert {each: dev[each] for each in other if each in dev} == {
+            each: version for each, version in other.items() if each in dev
+        }
 
 
 def test_make_lists_every_target_and_knows_them():

@@ -41,7 +41,7 @@ MIN_KEY = 16
 _SHA256 = "sha256:"
 _BASE64 = "base64url."
 _NAME = re.compile(r"[\w.-]{1,64}")
-# Their requests change nothing, so a link on another site's page may lead to them.
+# Methods that only read.
 _SAFE = frozenset({"GET", "HEAD"})
 
 # Without a key: what probes ask, and the pages with what they are made of. Their scripts need one for the rest.
@@ -264,7 +264,7 @@ class Guard:
             check_one_host(scope, headers)
             if self._keys is None:
                 self._hosts.check(headers)
-            if not _is_visit(scope, headers):
+            if not self._is_harmless(scope):
                 check_origin(headers, self._origins)
             if self._keys is not None and not self._is_open(scope):
                 key, owner = _authenticate(headers, self._keys.keys())
@@ -308,18 +308,18 @@ class Guard:
         finally:
             connections.remove(entry)
 
+    def _is_harmless(self, scope: Scope) -> bool:
+        """Whether any page may have it sent: a browser's own question, or what everybody may read.
+
+        Other paths are not, whatever the method: a GET may have a model loaded.
+        """
+        if scope["type"] != "http":
+            return False
+        return scope["method"] == "OPTIONS" or (scope["method"] in _SAFE and self._is_open(scope))
+
     def _is_open(self, scope: Scope) -> bool:
         path = scope["path"]
         return scope["type"] == "http" and (path in self._open or path.startswith(OPEN_FOLDER))
-
-
-def _is_visit(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody follows a link to a page here, or the browser itself asks what a page may send."""
-    if scope["type"] != "http":
-        return False
-    return scope["method"] == "OPTIONS" or (
-        scope["method"] in _SAFE and headers.get("sec-fetch-mode", "").lower() == "navigate"
-    )
 
 
 def _authenticate(headers: Headers, keys: Keys) -> tuple[str, Client]:

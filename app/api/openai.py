@@ -1,8 +1,8 @@
 """OpenAI's surface: speech and models (platform.openai.com, "Audio" and "Models").
 
-Audio leaves sentence by sentence. A reply that is one piece has its exact length; a longer one is chunked, and a WAV
-then says 0xFFFFFFFF where its sizes belong. A failure after the first byte breaks the connection: it never looks like
-a complete reply.
+Audio leaves sentence by sentence. A reply that is one piece has its exact length, in its head and in its own; a longer
+one is chunked, and a WAV then says 0xFFFFFFFF where its sizes belong. A failure after the first byte breaks the
+connection: it never looks like a complete reply.
 """
 
 from __future__ import annotations

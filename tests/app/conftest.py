@@ -95,7 +95,7 @@ class ToneCatalog:
         if name.startswith("absent"):
             raise WeightsMissingError(f"The weights of model '{name}' are not on this machine.")
         if name == "corrupt":
-            raise WeightsError("array 'a' has shape (1,), expected (2,)")
+            raise WeightsError("/srv/secret place/corrupt/a.safetensors: array 'a' has shape (1,), expected (2,)")
         return self.tone if name == "tone" else self.second
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from loadtest import torch_file
 from loadtest.torch_file import Global, Stored
+from models import checkpoint
 from models.backend import mx
 from models.checkpoint import read_arrays, read_torch
 from models.contract import WeightsError, WeightsMissingError
@@ -303,3 +304,27 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "model.pth", ignore=lambda _folder, names: names)
     with pytest.raises(WeightsMissingError):
         read_arrays(tmp_path / "model.pth")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float16])
+def test_numbers_that_are_none_are_refused_with_their_array(tmp_path: Path, value: float, dtype: mx.Dtype) -> None:
+    good = mx.full((3, 5), 6e4, dtype)
+    path = tmp_path / "a.safetensors"
+    mx.save_safetensors(str(path), {"good": good, "counts": mx.array([1, 2])})
+    assert set(read_arrays(path)) == {"good", "counts"}
+    bad = mx.array(good)
+    bad[2, 4] = value
+    mx.save_safetensors(str(path), {"good": good, "bad.weight": bad, "none": mx.zeros((0,), dtype)})
+    with pytest.raises(WeightsError, match=r"a\.safetensors: bad\.weight holds NaN or infinity$"):
+        read_arrays(path)
+
+
+def test_every_piece_of_a_large_array_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_PIECE", 7)
+    for place in (0, 6, 7, 13, 19):
+        array = mx.zeros((20,))
+        array[place] = float("nan")
+        mx.save_safetensors(str(tmp_path / "a.safetensors"), {"a": array})
+        with pytest.raises(WeightsError, match="NaN"):
+            read_arrays(tmp_path / "a.safetensors")

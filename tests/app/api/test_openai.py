@@ -16,6 +16,7 @@ import httpx
 import numpy as np
 import openai
 import pytest
+import soundfile
 
 SPEECH = "/v1/audio/speech"
 LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
@@ -40,6 +41,18 @@ def test_a_sentence_becomes_a_wav_with_its_exact_length(server: Any) -> None:
         pcm = pcm_of(wav.readframes(wav.getnframes()))
     assert pcm.size > 2_000
     assert np.abs(pcm).max() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 24_000, 44_100])
+def test_one_sentence_has_exact_sizes_at_every_rate(server: Any, rate: int) -> None:
+    response = post(server, input="Hello world.", sample_rate=rate)
+    assert int(response.headers["content-length"]) == len(response.content)
+    with wave.open(io.BytesIO(response.content)) as wav:
+        assert wav.getframerate() == rate
+        assert wav.getnframes() * 2 + 44 == len(response.content)
+    flac = post(server, input="Hello world.", sample_rate=rate, response_format="flac")
+    samples, found = soundfile.read(io.BytesIO(flac.content))
+    assert (found, samples.size * 2 + 44) == (rate, len(response.content))
 
 
 def test_a_longer_text_is_streamed_and_whole(server: Any) -> None:

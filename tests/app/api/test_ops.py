@@ -2,10 +2,15 @@
 
 import contextlib
 import threading
+import time
 from typing import Any
 
 import httpx
+import numpy as np
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from models.contract import AudioChunk
 
 
 def samples(server: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -75,6 +80,49 @@ def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any
     assert value(running, "tts_ready") == 1
     assert value(running, "tts_warmup_seconds", model="tone") > 0
     assert speak(running, input="Hi.").status_code == 200
+
+
+def test_a_model_that_does_not_load_stops_readiness_and_tells_no_path(start_server: Any, caplog: Any) -> None:
+    running = start_server(preload=("corrupt",), ready=False)
+    refused = httpx.get(running.url + "/readyz")
+    for _ in range(200):
+        if refused.json()["status"] == "failed":
+            break
+        time.sleep(0.05)
+        refused = httpx.get(running.url + "/readyz")
+    assert refused.status_code == 503
+    (corrupt,) = (model for model in refused.json()["models"] if model["name"] == "corrupt")
+    assert corrupt["error"] == "a.safetensors: array 'a' has shape (1,), expected (2,)"
+    told = speak(running, input="Hi.", model="corrupt")
+    assert (told.status_code, told.json()["error"]["code"]) == (500, "model_failed")
+    for answer in (refused, told, httpx.get(running.url + "/v1/models"), httpx.get(running.url + "/readyz")):
+        assert "secret" not in answer.text and "/srv" not in answer.text
+    assert "/srv/secret place/corrupt/a.safetensors" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("voice", "says"),
+    [
+        ("stedy", "'stedy': Unknown voice 'stedy'; accepted are: steady"),
+        ("voice_" + "0" * 24, "cannot speak in a cloned"),
+    ],
+)
+def test_a_default_voice_that_is_none_stops_readiness(
+    start_server: Any, wait_until: Any, voice: str, says: str
+) -> None:
+    running = start_server(default_voice=voice, ready=False)
+    assert wait_until(lambda: httpx.get(running.url + "/readyz").json()["status"] == "failed", 20)
+    refused = httpx.get(running.url + "/readyz")
+    assert refused.status_code == 503
+    (tone,) = refused.json()["models"]
+    assert tone["status"] == "failed"
+    assert "setting 'default_voice'" in tone["error"]
+    assert says in tone["error"]
+
+
+@pytest.mark.parametrize("voice", ["silky", "alloy"])
+def test_a_default_voice_that_there_is(start_server: Any, voice: str) -> None:
+    assert speak(start_server(default_voice=voice), input="Hi.").status_code == 200
 
 
 def test_every_metric_of_the_set_is_there(server: Any) -> None:
@@ -188,3 +236,11 @@ def test_the_description_names_the_errors_that_are_sent(server: Any) -> None:
         for operation in operations.values():
             assert {"4XX", "5XX"} <= operation["responses"].keys()
             assert "422" not in operation["responses"]
+
+
+def test_what_a_model_speaks_must_be_finite(start_server: Any, tone: Any) -> None:
+    for value in (float("nan"), float("inf")):
+        samples = np.array([0.0, value, 0.0], np.float32)
+        tone.stream = lambda *_, samples=samples: iter([AudioChunk(samples)])
+        refused = speak(start_server(tone=tone), input="Hi.")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (500, "model_failed")

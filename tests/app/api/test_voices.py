@@ -7,6 +7,7 @@ import re
 import resource
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from websockets.sync.client import connect
 
 from app.audio import decoder_process
-from app.cloning import UPLOADS
+from app.cloning import SPOOLED, UPLOADS
 from tests.app.api.cloning import (
     TEXT,
     VOICES,
@@ -241,15 +242,36 @@ def test_uploads_are_bounded_and_other_bodies_as_before(start_server: Any, tmp_p
     assert response.headers["connection"] == "close"
 
 
-def test_a_client_that_goes_while_it_sends(running: Any, wait_until: Any) -> None:
+def test_clients_that_do_not_end_their_bodies(running: Any, wait_until: Any) -> None:
+    """They hold no slot, so that others may speak; and only so many at once lie on the disk."""
     host, port = running.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(
-            b"POST /v1/audio/voices HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n"
-            b"content-type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
-        )
-        assert wait_until(lambda: "tts_active_streams 1.0" in running.metrics())
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    with ExitStack() as stack:
+        for _ in range(SPOOLED + 2):
+            client = stack.enter_context(socket.create_connection((host, int(port))))
+            client.sendall(
+                b"POST /v1/audio/voices HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n"
+                b"content-type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+            )
+        assert wait_until(lambda: upload(running).status_code == 503)
+        refused = error(upload(running), 503, "overloaded")
+        assert "uploaded" in refused["message"]
+        assert "tts_active_streams 0.0" in running.metrics()
+        assert speak(running, "own").status_code == 200
+    assert wait_until(lambda: upload(running).status_code == 200)
+
+
+def test_an_upload_that_is_all_there_takes_a_slot(start_server: Any, tmp_path: Path, parrot: Any) -> None:
+    parrot.hold.clear()
+    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), max_streams=1, parrot=parrot)
+    url = running.url + "/v1/audio/speech"
+    body = {"input": TEXT, "model": "parrot", "response_format": "pcm"}
+    with httpx.stream("POST", url, json=body, timeout=20) as reply:
+        pieces = reply.iter_raw()
+        assert next(pieces)
+        error(upload(running), 503, "overloaded")
+        parrot.hold.set()
+        assert list(pieces)
+    assert upload(running).status_code == 200
 
 
 def test_a_client_that_goes_while_its_recording_is_decoded(

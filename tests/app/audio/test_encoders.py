@@ -1,11 +1,15 @@
 """Every format is decoded back by FFmpeg's decoders and compared with what went in."""
 
+import hashlib
 import io
+import struct
+from typing import Any
 
 import av
 import numpy as np
 import numpy.typing as npt
 import pytest
+import soundfile
 
 from app.audio.encoders import (
     FORMATS,
@@ -224,3 +228,41 @@ def test_aac_has_the_bit_rate_asked_for_on_average(rate: int, kbits: int) -> Non
 def test_bit_rates_a_format_does_not_have_are_refused(name: Format, rate: int, kbits: int, accepted: str) -> None:
     with pytest.raises(UnsupportedFormatError, match=accepted):
         check_bit_rate(name, rate, kbits)
+
+
+# What is encoded whole says how long it is.
+
+
+def whole(name: Format, pcm: Float, rate: int, **chosen: Any) -> bytes:
+    encoder = make_encoder(name, RATE, rate, whole=True, **chosen)
+    parts = [encoder.encode(pcm[start : start + 7001]) for start in range(0, pcm.size, 7001)]
+    return b"".join([*parts, encoder.finish()])
+
+
+@pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, RATE, 44_100, 48_000])
+@pytest.mark.parametrize(("name", "width"), [("wav", 2), ("mulaw", 1), ("alaw", 1)])
+def test_sizes_of_a_whole_wav_are_exact(name: Format, width: int, rate: int) -> None:
+    for seconds in (0.0, 0.0123, 1.001):
+        data = whole(name, melody(seconds), rate, container="wav")
+        riff, body = struct.unpack("<4xI32xI", data[:44])
+        assert (riff, body) == (len(data) - 8, len(data) - 44)
+        assert body == pytest.approx(seconds * rate * width, abs=2 * width)
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, RATE, 48_000])
+def test_a_whole_flac_has_its_length_and_its_md5(rate: int) -> None:
+    data = whole("flac", melody(), rate)
+    read, found = soundfile.read(io.BytesIO(data), dtype="int16")
+    assert found == rate
+    assert read.size == pytest.approx(2 * rate, abs=2)
+    # STREAMINFO: RFC 9639 section 8.2.
+    assert int.from_bytes(data[21:26], "big") & (1 << 36) - 1 == read.size
+    assert data[26:42] == hashlib.md5(read.astype("<i2").tobytes()).digest()  # noqa: S324
+    assert b"".join(encode("flac", melody(), rate))[42:] == data[42:]
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "aac", "pcm"])
+def test_the_others_are_the_same_whole_or_streamed(name: Format) -> None:
+    streamed, complete = b"".join(encode(name, melody())), whole(name, melody(), RATE)
+    assert len(streamed) == len(complete)
+    assert np.array_equal(decode(name, streamed, RATE), decode(name, complete, RATE))
