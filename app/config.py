@@ -119,8 +119,8 @@ class Settings(BaseModel):
     mlx_cache_bytes: int | None = Field(
         None,
         ge=0,
-        description="memory that MLX keeps for reuse; unset: none on a Linux CPU, whose C library keeps it, else 1 GiB, "
-        "at most an eighth of the machine's",
+        description="memory that MLX keeps for reuse; unset: none on a Linux CPU, whose C library keeps it, else "
+        "1 GiB, at most an eighth of the machine's",
     )
     max_streams: int = Field(128, ge=1, le=10_000, description="requests and sockets served at once before refusal")
     max_load: Annotated[float, Field(ge=0, le=1_000)] = Field(
