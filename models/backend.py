@@ -144,7 +144,7 @@ def limit_cache(limit_bytes: int | None) -> None:
 def give_back() -> None:
     """Return freed pages to the system where FREE_BYTES were added to them. For a thread with nothing to compute."""
     if _pages_kept:
-        native.trim(FREE_BYTES)
+        native.trim(FREE_BYTES, mx.get_active_memory() if on_cpu() else 0)
 
 
 if __name__ == "__main__":

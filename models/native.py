@@ -309,15 +309,18 @@ def keep_pages() -> bool:
     return all(libc.mallopt(parameter, value) for parameter, value in parameters)
 
 
-_resident_after_trim = 0
+_beside_after_trim = 0
 
 
-def trim(most: int) -> None:
-    """Have glibc return its free pages where the process grew by more than `most` bytes since the last time."""
-    global _resident_after_trim  # noqa: PLW0603
-    if _resident() - _resident_after_trim > most:
+def trim(most: int, used: int) -> None:
+    """Have glibc return its free pages where what is resident beside `used` bytes grew by more than `most` bytes.
+
+    It counts from the last time.
+    """
+    global _beside_after_trim  # noqa: PLW0603
+    if _resident() - used - _beside_after_trim > most:
         ctypes.CDLL(None).malloc_trim(0)
-        _resident_after_trim = _resident()
+        _beside_after_trim = _resident() - used
 
 
 def _resident() -> int:

@@ -43,7 +43,7 @@ def test_silence_is_cut_and_sound_is_not(before: float, after: float, size: int 
 
 
 def test_a_sentence_after_another_keeps_a_pause() -> None:
-    sent, cut = trimmed(utterance(0.4, 0.4), lead=LEAD_BETWEEN)
+    _, cut = trimmed(utterance(0.4, 0.4), lead=LEAD_BETWEEN)
     assert cut / RATE == pytest.approx(0.4 - LEAD_BETWEEN, abs=0.006)
     assert trimmed(utterance(0.1, 0.4), lead=LEAD_BETWEEN)[1] == 0
 
