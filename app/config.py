@@ -128,8 +128,11 @@ class Settings(BaseModel):
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
     max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
     queue_size: int = Field(64, ge=1, le=10_000, description="requests waiting for their first audio before refusal")
-    mlx_cache_bytes: int = Field(
-        1 << 30, ge=0, description="memory that MLX keeps for reuse; it would grow with every new length"
+    mlx_cache_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="memory that MLX keeps for reuse; unset: none on a Linux CPU, whose C library keeps it, else "
+        "1 GiB, at most an eighth of the machine's",
     )
     max_streams: int = Field(128, ge=1, le=10_000, description="requests and sockets served at once before refusal")
     max_connections: int = Field(

@@ -101,7 +101,8 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
             services.worker.request_load(name)
         lag = asyncio.create_task(metrics.watch_event_loop())
         lexicons = asyncio.create_task(services.speech.warm())
-        languages = asyncio.create_task(services.translation.warm())
+        translates = any(known.kind(name) == "translation" for name in preload)
+        languages = asyncio.create_task(services.translation.warm(detect=translates))
         await services.speech.voices.start()
         satellites = wyoming.WyomingServer(services)
         if settings.wyoming_port is not None:

@@ -7,6 +7,7 @@ slow, or gone, stops its own generation.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from app import errors, metrics
 from app.admission import Ticket
+from app.audio.silence import LEAD, LEAD_BETWEEN, Trimmer
 from app.audio.watermark import Marker, Marking, Name
 from app.interpreting import Interpreter
 from app.jobs import CancelToken, Priority
@@ -180,6 +182,7 @@ class SpeechStream:
         self._whole = False
         self._pauses = False
         self._position = 0
+        self._speaking = False  # the sentence before has no pause after it
         self._recorded = False
         self._unheard: SpokenChunk | None = None
         self._producer = asyncio.create_task(self._produce())
@@ -340,6 +343,7 @@ class SpeechStream:
             if isinstance(planned, Pause):
                 if self._marking is not None:
                     self._marking.reset()
+                self._speaking = False
                 for pcm in self._silence(planned.seconds):
                     yield self._place(pcm, "", 0, 0, ())
             else:
@@ -350,24 +354,33 @@ class SpeechStream:
     async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
         utterance, offset, source = sentence.utterance, sentence.offset, sentence.source
         begin = self._position / self._rate
+        trimmer = Trimmer(self._rate, LEAD_BETWEEN if self._speaking else LEAD)
+        self._speaking = True
         ends: list[float] = []
         spoken_words = 0
+        sent = 0
         with as_service_errors():
             async for chunk in sentence.spoken:
                 ends.extend(chunk.phoneme_ends)
+                pcm = trimmer.push(chunk.pcm, last=chunk.last)
+                if not (pcm.size or chunk.last):
+                    continue
+                sent += pcm.size
+                cut, most = trimmer.cut / self._rate, sent / self._rate if chunk.last else math.inf
                 words = []
                 while spoken_words < len(utterance.words) and utterance.words[spoken_words].phoneme_end <= len(ends):
                     span = utterance.words[spoken_words]
                     spoken_words += 1
                     start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
                     end = ends[span.phoneme_end - 1] if span.phoneme_end else start
+                    start, end = (min(max(0.0, each - cut), most) for each in (start, end))
                     words.append(
                         Word(span.text, begin + start, begin + end, offset + span.char_start, offset + span.char_end)
                     )
                 if chunk.last:
                     self._submitted.discard(sentence.spoken)
                 placed = self._place(
-                    await self._mark(chunk.pcm),
+                    await self._mark(pcm),
                     utterance.text,
                     offset + utterance.char_start,
                     offset + utterance.char_end,

@@ -45,9 +45,15 @@ class TranslationService:
         self._short = ThreadPoolExecutor(1, thread_name_prefix="split")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="split-long")
 
-    async def warm(self) -> None:
-        """Load the language identifier and the splitter; without the first, requests that name their source work."""
+    async def warm(self, *, detect: bool) -> None:
+        """Load the splitter and, where a model that translates is loaded at the start, the language identifier.
+
+        The identifier takes 70 MB: elsewhere the first request that names no source loads it. Without it, requests that
+        name their source work.
+        """
         await self._in_thread(self._short, lambda: Document.parse("Warm.", "eng_Latn"))
+        if not detect:
+            return
         try:
             # Not in the thread of the splitter: this takes a second, and requests that name their source need it not.
             await asyncio.to_thread(identify.warm)

@@ -72,7 +72,7 @@ T = TypeVar("T")
 UNREAD = 2
 # The end of a model's iterator; None is taken: there the thread may turn to other work.
 _END: Any = object()
-# An idle thread beats this often, in seconds.
+# An idle thread beats this often, in seconds. Its first idle beat after work gives memory back.
 BEAT = 0.5
 
 
@@ -299,13 +299,15 @@ class ModelWorker:
     # The model thread.
 
     def _run(self) -> None:
+        worked = False
         while True:
+            idle = False
             with self._changed:
                 # Requests first: a model loaded on demand must not hold up what can be served.
                 jobs = self._take()
                 load = self._loads.popleft() if self._loads and not jobs and not self._stopping else None
                 if not jobs and load is None and not self._stopping:
-                    self._changed.wait(BEAT)
+                    idle = not self._changed.wait(BEAT)
                 self._beat = time.perf_counter()
                 if self._stopping:
                     break
@@ -313,6 +315,9 @@ class ModelWorker:
                 self._load_and_warm(load)
             else:
                 self._work(jobs)
+            if idle and worked and "models.backend" in sys.modules:
+                sys.modules["models.backend"].give_back()
+            worked = not idle and (worked or bool(jobs) or load is not None)
         self._fail_waiting()
         if "models.backend" in sys.modules:
             sys.modules["models.backend"].release_thread()

@@ -294,14 +294,36 @@ def vectorise_jit() -> bool:
     return True
 
 
-def keep_pages() -> None:
-    """Have glibc keep the pages of freed arrays instead of returning each array to the system.
+def keep_pages() -> bool:
+    """Have glibc keep the pages of freed arrays instead of returning each array to the system; return whether it does.
 
-    MLX's CPU allocator has no cache of its own: every large array would be mapped, zeroed by the kernel and unmapped
-    again (a tenth of Kokoro's time). Arenas of other threads cannot hold large arrays, so there is one. In return the
-    process stays near its peak (Kokoro-82M, 36 utterances of up to 7.5 s: 851 MB, of which the weights are 400).
+    Else every large array would be mapped, zeroed by the kernel and unmapped again (a tenth of Kokoro's time). Arenas
+    of other threads cannot hold large arrays, so there is one. MLX's own cache keeps arrays by their size, which
+    differs with each length of a sentence: beside these pages it holds memory and saves no time. The process stays near
+    its peak until `trim`.
     """
-    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        for parameter, value in ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MALLOC_MOST)):
-            libc.mallopt(parameter, value)  # refused, it costs time and nothing else
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return False
+    libc = ctypes.CDLL(None)
+    parameters = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MALLOC_MOST))
+    return all(libc.mallopt(parameter, value) for parameter, value in parameters)
+
+
+_beside_after_trim = 0
+
+
+def trim(most: int, used: int) -> None:
+    """Have glibc return its free pages where what is resident beside `used` bytes grew by more than `most` bytes.
+
+    It counts from the last time.
+    """
+    global _beside_after_trim  # noqa: PLW0603
+    if _resident() - used - _beside_after_trim > most:
+        ctypes.CDLL(None).malloc_trim(0)
+        _beside_after_trim = _resident() - used
+
+
+def _resident() -> int:
+    """Bytes of this process in memory that no file backs."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

@@ -153,3 +153,40 @@ def test_freed_pages_are_kept() -> None:
         [sys.executable, "-c", PAGES], capture_output=True, text=True, check=True, timeout=100, env=dict(os.environ)
     )
     assert int(done.stdout) < 2_000
+
+
+GIVEN_BACK = """
+import os
+from models.backend import give_back, mx
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+def work(megabytes):
+    mx.eval(mx.ones((megabytes << 18,)) + 1)
+mx.set_cache_limit(0)
+give_back()
+found = [resident()]
+work(20)
+give_back()
+found.append(resident())
+array = mx.ones((40 << 18,))
+mx.eval(array)
+work(200)
+give_back()
+found.append(resident())
+del array
+work(200)
+give_back()
+found.append(resident())
+print(*found)
+"""
+
+
+@CPU_LINUX
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="concerns glibc's malloc")
+def test_freed_pages_go_back_once_they_are_many() -> None:
+    """Those of 20 MB stay for the next sentence; of 400 MB none do, whatever else is in use."""
+    done = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True, timeout=100)
+    begun, little, beside, after = map(int, done.stdout.split())
+    assert little >= begun + 20
+    assert begun + 40 <= beside < begun + 64 + 40
+    assert after < begun + 64

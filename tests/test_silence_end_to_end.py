@@ -1,0 +1,74 @@
+"""Bundled voices over HTTP: little silence, a pause between sentences, words where they are heard."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+RATE = 24_000
+TEXTS = ["Hello there.", "Half of his horses were hurt.", "Five fat foxes fled from the fire.", "Stop!", "I think so."]
+
+
+def speak(server: str, text: str, **fields: Any) -> np.ndarray:
+    body = {"input": text, "model": "house", "response_format": "pcm", **fields}
+    answer = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=120).raise_for_status()
+    return np.frombuffer(answer.content, "<i2").astype(np.float32) / 32_768
+
+
+def loudness(pcm: np.ndarray) -> np.ndarray:
+    """Root mean square of windows of 5 ms."""
+    return np.sqrt(np.square(pcm[: pcm.size // 120 * 120].reshape(-1, 120)).mean(1))
+
+
+@pytest.mark.parametrize("voice", ["rms", "slt"])
+def test_little_silence_surrounds_an_utterance(server: str, voice: str) -> None:
+    for text in TEXTS:
+        level = loudness(speak(server, text, voice=voice))
+        loud = np.flatnonzero(level > level.max() / 200)
+        assert loud[0] * 0.005 <= 0.06, text  # 20 ms, and the rise of an f or h
+        assert (level.size - 1 - loud[-1]) * 0.005 <= 0.18, text
+
+
+@pytest.mark.parametrize("voice", ["rms", "slt"])
+def test_sentences_keep_a_pause_between_them(server: str, voice: str) -> None:
+    quiet = loudness(speak(server, "Stop there. Go home now.", voice=voice)) < 2e-3
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], quiet.astype(int), [0]])))
+    starts, ends = edges[::2], edges[1::2]
+    inner = [(end - start) * 0.005 for start, end in zip(starts, ends, strict=True) if start and end < quiet.size]
+    assert 0.2 < max(inner) < 0.35
+
+
+def test_a_pause_that_is_asked_for_is_kept(server: str) -> None:
+    text = "Stop there.[pause:1s]Go home now."
+    pcm = speak(server, text, voice="rms")
+    zeros = np.flatnonzero(np.diff(np.concatenate([[1], pcm != 0, [1]]).astype(int)))
+    assert max(np.diff(zeros)) >= RATE
+
+
+def test_both_voices_are_understood(server: str, recognise: Any) -> None:
+    for voice, text in (("rms", "Half of his horses were hurt."), ("rms", "I think so."), ("slt", "He has his hat.")):
+        assert recognise(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")
+
+
+def test_words_lie_where_they_are_heard(server: str) -> None:
+    """Each word holds sound, and the last ends before the audio does."""
+    headers = {"xi-api-key": "none"}
+    body = {"text": "Stop there. Go home now.", "model_id": "house"}
+    path = f"{server}/v1/text-to-speech/rms/with-timestamps?output_format=pcm_24000"
+    answer = httpx.post(path, json=body, headers=headers, timeout=120).raise_for_status()
+    found = json.loads(answer.text)
+    pcm = np.frombuffer(base64.b64decode(found["audio_base64"]), "<i2").astype(np.float32) / 32_768
+    alignment = found["alignment"]
+    starts, ends = alignment["character_start_times_seconds"], alignment["character_end_times_seconds"]
+    assert starts == sorted(starts) and ends[-1] <= pcm.size / RATE + 1e-6
+    text, level = "".join(alignment["characters"]), loudness(pcm)
+    for word in ("Stop", "there", "Go", "home", "now"):
+        at = text.index(word)
+        begin, end = starts[at], ends[at + len(word) - 1]
+        assert level[int(begin / 0.005) : int(end / 0.005)].max() > 0.03, word
+        assert 0.1 < end - begin < 0.8, word
