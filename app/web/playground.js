@@ -130,6 +130,8 @@ function chosen() {
     if ($(id).value) found[key] = $(id).value;
   }
   if (found.translate_to && $("translator").value) found.translate_model = $("translator").value;
+  // Who chooses such a language here hears how it sounds: with an accent, where the model was not made for it.
+  if (found.translate_to || found.lang) found.any_language = true;
   if (speed() !== 1) found.speed = speed();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);
