@@ -127,7 +127,9 @@ class Settings(BaseModel):
     max_translate_texts: int = Field(10_000, ge=1, le=100_000, description="most texts of one translation request")
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
     max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
-    queue_size: int = Field(64, ge=1, le=10_000, description="requests waiting for their first audio before refusal")
+    queue_size: int = Field(
+        64, ge=1, le=10_000, description="requests waiting for first audio, or for a model to load, before refusal"
+    )
     mlx_cache_bytes: int | None = Field(
         None,
         ge=0,
@@ -146,7 +148,7 @@ class Settings(BaseModel):
         0.0, description="sum of the measured real-time factors of live streams beyond which more are refused; 0: any"
     )
     queue_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
-        30.0, description="how long a request waits for its first turn on the model before it is refused"
+        30.0, description="how long a request waits for a model to load, and then for its first turn on it"
     )
     messages_per_second: int = Field(
         200,
