@@ -56,6 +56,8 @@ def test_many_voices_are_searched(open_page, until):
     until(page, "document.querySelectorAll('#voice input').length === 21")
     page.fill("#voice-filter", "french")
     assert page.locator("#voice .card:visible").count() == 10
+    page.fill("#voice-filter", "man")
+    assert set(page.locator("#voice .card:visible .quiet").all_inner_texts()) == {"Man · French"}
     page.fill("#voice-filter", "klingon")
     assert page.locator("#voice .card:visible").count() == 0
     assert page.is_visible("#voice-none")
