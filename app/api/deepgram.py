@@ -30,7 +30,7 @@ from app.api.respond import SPEAK_PATH, error_response, header_text
 from app.api.services import Services, services
 from app.api.websocket import Connection
 from app.api.wire import SpeechBody
-from app.audio.encoders import Container, Format, check_bit_rate, choose_rate
+from app.audio.encoders import INFO, Container, Format, check_bit_rate, choose_rate
 from app.errors import EmptyInputError, InvalidRequestError, ProtocolError, ServiceError, UnsupportedFormatError
 from app.library import Catalogue
 from app.pipeline import SpeechStream
@@ -99,7 +99,11 @@ _QUERY = {
 @router.post(
     SPEAK_PATH,
     response_class=Response,
-    responses={200: {"content": {"audio/mpeg": {}}}},
+    responses={
+        200: {
+            "content": {INFO[name].media_type: {} for containers in ENCODINGS.values() for name in containers.values()}
+        }
+    },
     openapi_extra=_QUERY,
 )
 async def speak(request: Request, body: SpeakBody) -> Response:

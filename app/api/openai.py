@@ -25,7 +25,7 @@ from app.api.respond import error_response
 from app.api.services import Services, services
 from app.api.wire import ModelEntry, ModelList, SpeechBody
 from app.audio import subtitles
-from app.audio.encoders import Format, check_format, choose_rate
+from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.errors import (
     DrainingError,
@@ -51,7 +51,10 @@ router = APIRouter()
 PATH = "/v1/audio/speech"
 
 
-@router.post(PATH, response_class=Response, responses={200: {"content": {"audio/wav": {}}}})
+_ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
+
+
+@router.post(PATH, response_class=Response, responses={200: {"content": {kind: {} for kind in _ANSWERS}}})
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)

@@ -14,7 +14,7 @@ const slug = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^
 function example(text) {
   const button = h("button", { type: "button" }, "Copy");
   dressCopy(button, () => text, "Copy the example");
-  return h("div", { class: "example" }, h("pre", { tabindex: "0", "aria-label": "Example" }, text), button);
+  return h("div", { class: "example" }, h("pre", { tabindex: "0", role: "group", "aria-label": "Example" }, text), button);
 }
 
 /** The request as a line of curl. */
@@ -54,6 +54,8 @@ function operationCard(path, method, operation) {
     h("h4", {}, "Example"), example(curl(method, path, body, Object.keys(answers))),
     form,
     fieldList("Answer", answer?.properties, [], description),
+    answer || !Object.keys(answers).length ? null
+      : h("div", {}, h("h4", {}, "Answer"), h("p", { class: "quiet" }, ...prose(Object.keys(answers).map((each) => `\`${each}\``).join(", ")))),
   ]);
   made.addEventListener("toggle", () => made.open && suggest());
   return made;

@@ -36,5 +36,5 @@ export function remember(result) {
 
 function start(text) {
   const characters = [...text.trim().replace(/\s+/g, " ")];
-  return characters.length > 60 ? `${characters.slice(0, 59).join("")}…` : characters.join("");
+  return characters.length > 100 ? `${characters.slice(0, 99).join("")}…` : characters.join("");
 }

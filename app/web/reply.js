@@ -20,14 +20,14 @@ export async function showReply(place, reply, started) {
   clear(place);
   place.append(
     h("p", { class: "status", role: "status" }, `Status ${reply.status}, headers after ${duration(first / 1000)}, all ${bytes(body.size)} after ${duration(all / 1000)}`),
-    h("details", {}, h("summary", {}, "Headers"), h("pre", { tabindex: "0", "aria-label": "Headers" }, headers)));
+    h("details", {}, h("summary", {}, "Headers"), h("pre", { tabindex: "0", role: "group", "aria-label": "Headers" }, headers)));
   if (kind.startsWith("audio/") || kind === "application/octet-stream") {
     if (PLAYABLE.test(kind)) place.append(player(body));
     place.append(h("p", {}, h("a", { href: URL.createObjectURL(body), download: `speech.${ending(kind)}` }, `Download (${kind})`)));
     return;
   }
   const text = await body.text();
-  if (text) place.append(h("pre", { tabindex: "0", "aria-label": "Body of the answer" }, cut(kind.includes("json") ? indented(text) : text)));
+  if (text) place.append(h("pre", { tabindex: "0", role: "group", "aria-label": "Body of the answer" }, cut(kind.includes("json") ? indented(text) : text)));
 }
 
 const ending = (kind) => ({ "audio/mpeg": "mp3", "audio/ogg": "ogg", "audio/flac": "flac", "audio/aac": "aac" })[kind.split(";")[0]] ?? (kind.includes("wav") ? "wav" : "raw");

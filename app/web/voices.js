@@ -123,14 +123,18 @@ async function fetchSample(voice, model, wanted) {
   return URL.createObjectURL(sound);
 }
 
+const parts = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+
 audio.addEventListener("ended", hush);
 // Enter would send the form, and speak.
 $("voice-filter").addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
 $("voice-filter").addEventListener("input", () => {
-  const wanted = $("voice-filter").value.trim().toLowerCase();
+  const wanted = parts($("voice-filter").value);
   let found = 0;
   for (const card of $("voice").children) {
-    card.hidden = !card.textContent.toLowerCase().includes(wanted);
+    const own = parts([...card.querySelectorAll("label span span, b")].map(({ textContent }) => textContent).join(" "));
+    // By the beginnings of words: “man” is not within “woman”.
+    card.hidden = !wanted.every((part) => own.some((word) => word.startsWith(part)));
     found += !card.hidden;
   }
   $("voice-none").hidden = found > 0;

@@ -1,0 +1,141 @@
+"""axe-core on every page, narrow and wide, light and dark, before and after something was done: it finds nothing."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+# Every rule that is on by itself, best practices among them, and the size of targets (WCAG 2.2, 2.5.8).
+RULES = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations", "incomplete"]}
+READY = {
+    "/": "document.querySelectorAll('#voice input').length > 2",
+    "/dashboard": "document.querySelectorAll('#figures div').length > 4",
+    "/docs": "document.querySelectorAll('.operation').length > 8",
+}
+DONE = "!document.querySelector('#download').disabled"
+
+
+def look(page: Any) -> list[str]:
+    """What axe finds wrong, and what it cannot tell, each as a line."""
+    if not page.evaluate("typeof axe !== 'undefined'"):
+        page.evaluate(AXE)
+    found = page.evaluate(f"axe.run(document, {json.dumps(RULES)})")
+    wrong = found["violations"] + found["incomplete"]
+    return [f"{each['id']}: {node['target']}: {node['html'][:120]}" for each in wrong for node in each["nodes"]]
+
+
+@pytest.fixture(params=[(360, "light"), (360, "dark"), (1280, "light"), (1280, "dark")], ids=str)
+def opened(open_page, until, request):
+    """`opened(path)`: a page that is ready, in one of four looks."""
+    width, scheme = request.param
+
+    def begin(path: str) -> Any:
+        page = open_page(path, width, scheme, height=740)
+        until(page, READY[path])
+        return page
+
+    return begin
+
+
+def test_the_playground(opened, until):
+    page = opened("/")
+    assert look(page) == []
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.fill("#text", " ")
+    page.click("#speak")
+    until(page, "!document.querySelector('#error').hidden")
+    assert look(page) == []
+    for text in ("Good morning.", "Good night."):
+        page.fill("#text", text)
+        page.click("#speak")
+        until(page, DONE)
+    until(page, "document.querySelectorAll('#history-list li').length === 2")
+    until(page, "document.querySelector('#stop').disabled")
+    assert look(page) == []
+
+
+def test_the_dashboard(opened, until):
+    page = opened("/dashboard")
+    until(
+        page, "document.querySelectorAll('#requests > li').length > 0 || !document.querySelector('#no-requests').hidden"
+    )
+    page.click("#pause")
+    assert look(page) == []
+
+
+def test_the_docs(opened, until):
+    page = opened("/docs")
+    assert look(page) == []
+    form = page.locator("#post-v1-audio-speech .try")
+    page.click("#post-v1-audio-speech summary")
+    form.get_by_role("button", name="Send").click()
+    until(page, "document.querySelector('#post-v1-audio-speech audio')")
+    for name in ("get-v1-models-name", "post-v1-audio-voices", "post-v1-text-to-speech-voice-id", "ws-v1-audio-stream"):
+        page.click(f"#{name} summary")
+    page.evaluate("document.querySelectorAll('[open] details').forEach((each) => { each.open = true; })")
+    assert look(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_dialog(open_page, until, scheme):
+    page = open_page("/docs", 360, scheme)
+    page.expected.append("401")
+    page.route("**/playground/settings", lambda route: route.fulfill(status=401, json={"error": {"message": "no"}}))
+    page.goto("/")
+    until(page, "document.querySelector('#key-dialog[open]')")
+    # axe does not know that a modal dialog lies above all else.
+    page.evaluate("document.querySelector('main').hidden = true")
+    assert look(page) == []
+
+
+def test_axe_would_find_something(open_page, until):
+    page = open_page("/")
+    until(page, READY["/"])
+    page.evaluate("document.querySelector('#copy').replaceChildren()")
+    page.evaluate("document.querySelector('.quiet').style.color = '#bbb'")
+    page.evaluate("document.querySelector('main').append(document.createElement('dt'))")
+    found = {line.split(":")[0] for line in look(page)}
+    assert {"button-name", "color-contrast", "dlitem"} <= found
+
+
+@pytest.mark.parametrize("path", READY)
+def test_fingers_can_hit_what_they_press(open_page, until, path):
+    """WCAG 2.2, 2.5.5: 44 pixels, save for links within a line of text."""
+    page = open_page(path, 360, height=740)
+    until(page, READY[path])
+    if path == "/":
+        page.fill("#text", "Good night.")
+        page.click("#speak")
+        until(page, DONE)
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    small = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, summary, textarea, a, input, label:has(input)")]
+            .filter((each) => each.checkVisibility() && !each.closest("p, .skip, label:not(:scope)"))
+            .map((each) => [each.outerHTML.slice(0, 80), each.getBoundingClientRect()])
+            .filter(([, { width, height, left }]) => left >= 0 && (width < 43.9 || height < 43.9))
+            .map(([html, { width, height }]) => `${html} ${width} x ${height}`)"""
+    )
+    assert small == []
+
+
+def test_nothing_moves_by_itself_where_that_is_not_wanted(browser, house_server, until):
+    context = browser.new_context(
+        viewport={"width": 360, "height": 740}, reduced_motion="reduce", base_url=house_server
+    )
+    page = context.new_page()
+    page.goto("/")
+    until(page, READY["/"])
+    page.evaluate(
+        """() => {
+            window.calls = [];
+            Element.prototype.scrollIntoView = (how) => { if (how?.block) window.calls.push(how.behavior); };
+        }"""
+    )
+    page.click("#speak")
+    until(page, "window.calls.length > 0")
+    assert page.evaluate("window.calls") == ["auto"]
+    context.close()

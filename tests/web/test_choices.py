@@ -1,0 +1,174 @@
+"""What can be chosen before something is spoken: texts, voices, languages and models."""
+
+from __future__ import annotations
+
+import re
+
+READY = "document.querySelectorAll('#voice input').length > 2"
+DONE = "!document.querySelector('#download').disabled"
+
+VOICES = [
+    {"id": "ann", "name": "ann", "language": "en-gb", "gender": "female", "kind": "builtin"},
+    {"id": "bob", "name": "bob", "language": "fr-fr", "gender": "male", "kind": "builtin"},
+    {"id": "cy", "name": "cy", "language": None, "gender": None, "kind": "cloned"},
+]
+
+
+def listing(page, voices) -> None:
+    """Have the page see other voices than the server has."""
+    page.route(re.compile(r"/v1/audio/voices\?"), lambda route: route.fulfill(json={"voices": voices}))
+
+
+def test_voices_say_who_speaks_and_in_which_language(open_page, until):
+    page = open_page("/docs")
+    listing(page, VOICES)
+    page.goto("/")
+    until(page, "document.querySelectorAll('#voice input').length === 4")
+    cards = page.locator("#voice .card").all_inner_texts()
+    assert [" ".join(card.split()) for card in cards] == [
+        "Automatic The model’s choice",
+        "ann Woman · British English",
+        "bob Man · French",
+        "cy Cloned",
+    ]
+    assert page.get_by_role("radio", name="ann Woman · British English").count() == 1
+    # Only what these voices speak is offered without a word.
+    assert page.locator("#lang option").all_inner_texts() == ["Automatic", "British English", "French"]
+    page.check("#voice input[value=bob]")
+    assert '"voice": "bob"' in page.inner_text("#code")
+
+
+def test_languages_that_a_voice_lists_are_those_that_are_offered(open_page, until):
+    page = open_page("/docs")
+    listing(page, [{**VOICES[0], "languages": ["en-gb", "es"]}, VOICES[1]])
+    page.goto("/")
+    until(page, "document.querySelectorAll('#voice input').length === 3")
+    page.check("#voice input[value=ann]")
+    assert page.locator("#lang option").all_inner_texts() == ["Automatic", "British English", "Spanish"]
+    accent = page.locator("#translate optgroup[label='With a foreign accent'] option")
+    assert "French" in accent.all_inner_texts()
+
+
+def test_many_voices_are_searched(open_page, until):
+    page = open_page("/docs")
+    listing(page, [{**VOICES[i % 2], "id": f"v{i}", "name": f"voice {i}"} for i in range(20)])
+    page.goto("/")
+    until(page, "document.querySelectorAll('#voice input').length === 21")
+    page.fill("#voice-filter", "french")
+    assert page.locator("#voice .card:visible").count() == 10
+    page.fill("#voice-filter", "man")
+    assert set(page.locator("#voice .card:visible .quiet").all_inner_texts()) == {"Man · French"}
+    page.fill("#voice-filter", "klingon")
+    assert page.locator("#voice .card:visible").count() == 0
+    assert page.is_visible("#voice-none")
+    page.keyboard.press("Enter")
+    assert page.locator("#form").get_attribute("aria-busy") != "true"
+
+
+def test_a_sample_is_heard_and_asked_for_once(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.evaluate(
+        """() => {
+            const play = HTMLMediaElement.prototype.play;
+            window.played = [];
+            HTMLMediaElement.prototype.play = function () { window.played.push(this); return play.call(this); };
+        }"""
+    )
+    asked = []
+    page.on("request", lambda request: asked.append(request.post_data) if "/audio/speech" in request.url else None)
+    page.get_by_role("button", name="Hear slt").click()
+    until(page, "window.played[0]?.currentTime > 0.2")
+    assert page.evaluate("window.played[0].duration") > 1
+    page.get_by_role("button", name="Stop slt").click()
+    assert page.evaluate("window.played[0].paused")
+    page.get_by_role("button", name="Hear slt").click()
+    until(page, "window.played.length === 2")
+    assert len(asked) == 1
+    assert '"voice":"slt"' in asked[0]
+    # It has an end.
+    until(page, "window.played[0].ended", 30)
+    assert page.get_by_role("button", name="Hear slt").count() == 1
+
+
+def test_a_sample_that_fails_says_so(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.expected.append("429")
+    refusal = {"error": {"message": "Busy.", "code": "saturated", "request_id": "abc"}}
+    page.route("**/v1/audio/speech", lambda route: route.fulfill(status=429, json=refusal))
+    page.get_by_role("button", name="Hear slt").click()
+    until(page, "!document.querySelector('#error').hidden")
+    assert "server is busy" in page.inner_text("#error")
+    assert page.get_by_role("button", name="Hear slt").count() == 1
+    page.unroute("**/v1/audio/speech")
+    page.get_by_role("button", name="Hear slt").click()
+    until(page, "document.querySelector('#error').hidden")
+
+
+def test_absent_models_say_how_to_install_them(open_page, until, house_server):
+    page = open_page(width=360)
+    until(page, READY)
+    listed = page.locator("#absent li", has_text="kokoro-82m")
+    assert "nightingale models pull kokoro-82m" in listed.inner_text()
+    assert listed.get_by_role("button", name="Copy the command for kokoro-82m").count() == 1
+    # One without a command says what to do instead.
+    assert "No checksums are pinned" in page.locator("#absent li", has_text="nllb-200-1.3b").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_examples_are_spoken(open_page, until):
+    page = open_page()
+    until(page, READY)
+    names = page.locator("#examples button").all_inner_texts()
+    assert {"Greeting", "Numbers", "Question", "Dialogue"} <= set(names)
+    page.get_by_role("button", name="Greeting").click()
+    assert page.input_value("#text").startswith("Good morning!")
+    assert "Good morning!" in page.inner_text("#code")
+    page.click("#speak")
+    until(page, DONE)
+
+
+DROP = """([name, type, text]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], name, { type }));
+    document.body.dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: transfer }));
+}"""
+
+
+def test_text_files_are_read(open_page, until, tmp_path):
+    page = open_page()
+    until(page, READY)
+    page.evaluate(DROP, ["notes.md", "", "# Über uns"])
+    until(page, "document.querySelector('#text').value === '# Über uns'")
+    path = tmp_path / "story.txt"
+    path.write_text("Once upon a time.", encoding="utf-8")
+    page.set_input_files("#text-file", path)
+    until(page, "document.querySelector('#text').value === 'Once upon a time.'")
+    # What is no text is left alone; what is too long is refused.
+    page.evaluate(DROP, ["picture.png", "image/png", "PNG"])
+    page.evaluate(DROP, ["long.txt", "text/plain", "a" * 20_001])
+    until(page, "!document.querySelector('#error').hidden")
+    assert "long.txt is too long" in page.inner_text("#error")
+    assert page.input_value("#text") == "Once upon a time."
+
+
+def test_voices_are_waited_for_while_their_model_loads(open_page, until):
+    tries = []
+    message = "Model 'house' is being loaded (2 of 6 shapes warm); try again shortly."
+
+    def answer(route):
+        tries.append(1)
+        if len(tries) > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=503, json={"error": {"message": message, "code": "model_loading"}})
+
+    page = open_page("/docs")
+    page.expected.append("503")
+    page.route(re.compile(r"/v1/audio/voices\?"), answer)
+    page.goto("/")
+    until(page, "document.querySelector('#progress').textContent === 'Loading the speech model house: 2 of 6…'")
+    assert page.is_hidden("#error")
+    until(page, READY)
+    assert page.inner_text("#progress") == ""
