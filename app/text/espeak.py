@@ -59,7 +59,7 @@ class Espeak:
         return " ".join(_FLAG.sub("", ipa).split())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def get_espeak(voice: str) -> Espeak | None:
     """Return espeak-ng set to a voice ("en-us", "fr-fr", ...), or None, with a warning, if it cannot run here."""
     paths = find_espeak()

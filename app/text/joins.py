@@ -12,14 +12,14 @@ def _words(text: str) -> frozenset[str]:
 
 # Abbreviations before a number, before a word in small letters, before any word.
 _NUMBERED: Final = _words(
-    "vol vols fig figs ch chs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max temp qty bldg "
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
+    "vol vols fig figs ch chs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max temp qty "
+    "bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = _words(
-    "tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept misc incl "
-    "excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols fig figs pp ave "
-    "blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs "
-    "fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept misc "
+    "incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols fig "
+    "figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed "
+    "thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
 _ANY: Final = _words("attn")
 _STREETS: Final = _words("st ave rd blvd ln dr ct sq pkwy hwy")

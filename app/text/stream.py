@@ -13,7 +13,6 @@ from app.text.joins import ABBREVIATIONS
 from app.text.languages import primary_language
 from app.text.split import LONGEST_SENTENCE, best_cut, sentences
 
-
 # A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop.
 _CERTAIN: Final = re.compile(
     r"(?:[!?。！？।…፧።။។៕؟۔]|(?<![.\w])[^\W\d_]*[^\W\d_A-Z][^\W\d_]{3,}\.)[\"'”’)\]»」』]*\s*$"

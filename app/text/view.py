@@ -12,17 +12,169 @@ from typing import Final
 
 from app.text.llm.tags import ENTITY, TAG, decode
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _HTML: Final = frozenset(
-    "a abbr acronym address article aside audio b base bdi bdo big blockquote body br button canvas caption center cite code "
-    "col colgroup dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 "
-    "h6 head header hr html i iframe img input ins kbd label legend li link main mark meta nav ol optgroup option p picture "
-    "pre q s samp script section select small source span strike strong style sub summary sup svg table tbody td template "
-    "textarea tfoot th thead time title tr tt u ul var video wbr "
-    "speak voice prosody emphasis say-as break phoneme paragraph sentence lang".split()
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "address",
+        "article",
+        "aside",
+        "audio",
+        "b",
+        "base",
+        "bdi",
+        "bdo",
+        "big",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "canvas",
+        "caption",
+        "center",
+        "cite",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "dfn",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "embed",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "font",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "head",
+        "header",
+        "hr",
+        "html",
+        "i",
+        "iframe",
+        "img",
+        "input",
+        "ins",
+        "kbd",
+        "label",
+        "legend",
+        "li",
+        "link",
+        "main",
+        "mark",
+        "meta",
+        "nav",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "picture",
+        "pre",
+        "q",
+        "s",
+        "samp",
+        "script",
+        "section",
+        "select",
+        "small",
+        "source",
+        "span",
+        "strike",
+        "strong",
+        "style",
+        "sub",
+        "summary",
+        "sup",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "template",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "time",
+        "title",
+        "tr",
+        "tt",
+        "u",
+        "ul",
+        "var",
+        "video",
+        "wbr",
+        "speak",
+        "voice",
+        "prosody",
+        "emphasis",
+        "say-as",
+        "break",
+        "phoneme",
+        "paragraph",
+        "sentence",
+        "lang",
+    ]
 )
 _BLOCKS: Final = frozenset(
-    "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 header hr legend li "
-    "main nav ol option p pre section table td th title tr ul paragraph sentence break".split()
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "br",
+        "caption",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "figcaption",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "table",
+        "td",
+        "th",
+        "title",
+        "tr",
+        "ul",
+        "paragraph",
+        "sentence",
+        "break",
+    ]
 )
 _COMMENT: Final = re.compile(r"<!--[^<>]*-->")
 _HEART: Final = r"(?:[❤♥💕💖💗💓💘💙💚💛💜🧡🤍🖤🤎]\ufe0f?|<3(?!\d))"
@@ -34,7 +186,10 @@ _MARKED: Final = re.compile(rf"(?P<comment>{_COMMENT.pattern})|(?P<tag>{TAG.patt
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`text` is shown for a part of a text. `starts` and `ends` are, for each character of `text`, those it stands for."""
+    """`text` is shown for a part of a text.
+
+    `starts` and `ends` are offsets into that part: for each character of `text`, those of what it stands for.
+    """
 
     text: str
     starts: Sequence[int]

@@ -9,11 +9,41 @@ from app.text.english import numbers, tables
 from app.text.english.speaker import Speaker
 from app.text.pieces import word
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = frozenset(
-    "The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello".split()
+    [
+        "The",
+        "A",
+        "An",
+        "In",
+        "At",
+        "On",
+        "To",
+        "Of",
+        "By",
+        "For",
+        "From",
+        "With",
+        "And",
+        "Or",
+        "But",
+        "Is",
+        "Was",
+        "Call",
+        "Ask",
+        "See",
+        "Visit",
+        "Dear",
+        "Hi",
+        "Hello",
+    ]
 )
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(

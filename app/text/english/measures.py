@@ -134,7 +134,7 @@ class Measures(Quantities):
             return False
         self._say("per", start, start + 1)
         unit = units.UNITS.get(found.group(1).replace("μ", "µ"))
-        if unit is not None and len(found.group(1)) > 1 or found.group(1) in ("h", "s", "m", "g", "L", "l"):
+        if (unit is not None and len(found.group(1)) > 1) or found.group(1) in ("h", "s", "m", "g", "L", "l"):
             self._say(self._accented(units.UNITS[found.group(1).replace("μ", "µ")][0]), start + 1, found.end())
             self._end = found.end()
         return True

@@ -7,14 +7,14 @@ with the length of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from app.text.canonical import COMBINING
 from app.text.english import tables, units
 
 
-def _one_of(words: object) -> str:
-    assert isinstance(words, (set, frozenset, dict, tuple, list))
+def _one_of(words: Iterable[str]) -> str:
     return "|".join(re.escape(item) for item in sorted(words, key=len, reverse=True))
 
 
@@ -39,7 +39,8 @@ SPACED_UNIT: Final = (
     rf"(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?|{_INCH}|A(?=[.,;:!?)]|$)"
 )
 _MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
-PLURAL: Final = r"(?:people|children|men|women|(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)[a-z]{2,}s)\b"
+_NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
+PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
 _CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
     r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
@@ -58,12 +59,14 @@ _KINDS: Final = {
     "url": r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|(?<![\w@.-])localhost:\d{1,5}(?!\d)(?:/[^\s<>\"]*)?"
     r"|(?<![\w@.-])(?:[A-Za-z0-9-]+\.)+(?:com|org|net|edu|gov|io|ai|dev|app|uk|ca|fr|jp|cn|de|eu)(?![\w-])"
     r"(?::\d{1,5}(?!\d))?(?:/[^\s<>\"]*)?",
-    "path": r"(?<!\w)[A-Za-z]:(?:\\[\w.-]+)++\\?|(?<![\w/.<~])(?<!\]\()(?:(?:~|\.{1,2})?(?:/[\w.-]*\w){2,}+|(?:~|\.{1,2})/[\w.-]*\w)/?"
+    "path": r"(?<!\w)[A-Za-z]:(?:\\[\w.-]+)++\\?"
+    r"|(?<![\w/.<~])(?<!\]\()(?:(?:~|\.{1,2})?(?:/[\w.-]*\w){2,}+|(?:~|\.{1,2})/[\w.-]*\w)/?"
     r"|(?<![\w./-])(?:[A-Za-z0-9_.-]+/)*+[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
     rf"\.(?:{_EXTENSION})(?!\w)",
     "email": r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})"
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
     "money_code": rf"(?<!\w)(?:{_CODE})\s?(?:\d+,\d\d(?!\d)|{NUM})(?!\w)(?:\s(?:{SCALE_WORD})\b)?",
     "ipv6": r"(?<![\w:])(?=[\da-fA-F:]{0,39}::|(?:[\da-fA-F]{1,4}:){7})(?=[a-fA-F:]{0,30}\d)"
     r"(?:[\da-fA-F]{0,4}:){2,7}[\da-fA-F]{0,4}(?![\w:])",
@@ -94,13 +97,17 @@ _KINDS: Final = {
 _DIGITS: Final = {
     "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM})?",
     "hour": rf"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?{MERIDIEM}",
-    "iso_date": r"(?<![\d./-])\d{4}(?P<date_sign>[-/.])(?:0[1-9]|1[0-2])(?P=date_sign)(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?",
+    "iso_date": r"(?<![\d./-])\d{4}(?P<date_sign>[-/.])(?:0[1-9]|1[0-2])(?P=date_sign)"
+    r"(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?",
     "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])",
     "phone": r"(?<![\w-])(?:\+?\d{1,3}[ .-])?(?:\(\d{2,5}\)[ .-]?|\d{3}[ .-])\d{3,4}[ .-]\d{4}(?![\w-]|\.\d| \d{4})"
-    r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
+    r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])"
+    r"|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
     r"|(?<![\w.,/-])(?=0\d(?:[ -]?\d){7,13}(?![\w-]| \d))0\d{1,5}(?:[ -]\d{2,8}){1,5}",
-    "code": r"(?<![\w.,/-])(?:\d{4}(?P<card_sign>[ -])\d{4}(?P=card_sign)\d{4}(?P=card_sign)\d{1,7}|\d{4}[ -]\d{6}[ -]\d{4,5}|\d{3}-\d{2}-\d{4}"
-    r"|97[89][ -]?\d{1,5}[ -]\d{1,7}[ -]\d{1,7}[ -]\d|(?=[\d-]{12}[\dXx](?![\w-]))\d{1,5}-\d{1,7}-\d{1,7}-[\dXx])(?![\w-])",
+    "code": r"(?<![\w.,/-])(?:\d{4}(?P<card_sign>[ -])\d{4}(?P=card_sign)\d{4}(?P=card_sign)\d{1,7}"
+    r"|\d{4}[ -]\d{6}[ -]\d{4,5}|\d{3}-\d{2}-\d{4}"
+    r"|97[89][ -]?\d{1,5}[ -]\d{1,7}[ -]\d{1,7}[ -]\d"
+    r"|(?=[\d-]{12}[\dXx](?![\w-]))\d{1,5}-\d{1,7}-\d{1,7}-[\dXx])(?![\w-])",
     "ip": r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)(?:[:/]\d{1,5}(?!\d))?",
     "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!\w)",
@@ -112,8 +119,10 @@ _DIGITS: Final = {
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
     "dotted": r"(?<![\d.,])\d+(?:\.\d+){2,}(?!\d)",
     "duration": r"(?<![\w.])(?:\d+h\s?\d+m(?:in)?(?:\s?\d+s)?|\d+m\s?\d+s)(?!\w)",
-    "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
-    "scaled": rf"(?<![\w.])(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
+    "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
+    r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
+    "scaled": rf"(?<![\w.])(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
+    rf"|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",
     "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",

@@ -43,7 +43,7 @@ class Quantities(Dates, Codes):
         said = (
             self._number_words(exponent)
             if exponent.lstrip("-").isdecimal()
-            else [*("-" in exponent and ["minus"] or []), exponent.lstrip("-")]
+            else [*(("-" in exponent and ["minus"]) or []), exponent.lstrip("-")]
         )
         return ["to", "the", "power", "of", *said]
 

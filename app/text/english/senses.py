@@ -48,8 +48,8 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "lead": (
         Sense(
             "lˈɛd", "lˈɛd", before=_words("of molten pencil tetraethyl contain contains containing"),
-            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass crystal "
-                         "free levels content contamination exposure sulfide mine"),
+            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass "
+                         "crystal free levels content contamination exposure sulfide mine"),
             near=_words("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
             not_after=_words("to will would can could i we you they who"),
         ),
@@ -69,7 +69,8 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
             "ɹˈW", "ɹˈW", tag="NN",
             before=_words("blazing furious heated bitter diplomatic angry flaming almighty")
             | {"had a", "have a", "having a", "huge political", "a political", "terrible"},
-            near=_words("argument quarrel argued shouting erupted"), not_after=_words("in"), not_before=_words("of houses"),
+            near=_words("argument quarrel argued shouting erupted"),
+            not_after=_words("in"), not_before=_words("of houses"),
         ),
     ),
     "resume": (
@@ -83,9 +84,9 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
         Sense(
             "bˈAs", "bˈAs",
             before=_words("double play plays played playing electric slap and heavy deep sub upright"),
-            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop amp "
-                         "section tone"),
-            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound speaker speakers audio"),
+            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop "
+                         "amp section tone"),
+            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound audio"),
             not_after=_words("sea striped largemouth smallmouth"),
         ),
     ),

@@ -33,7 +33,8 @@ ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt es
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "pp": "pages", "p": "page", "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part",
-    "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route",
+    "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment",
+    "ste": "suite", "rt": "route",
     "rte": "route", "rm": "room", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
@@ -68,9 +69,10 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "×": "times", "÷": "divided by",
     "±": "plus or minus", "≈": "approximately", "≠": "is not equal to", "≤": "less than or equal to",
     "≥": "greater than or equal to", "√": "square root of", "∞": "infinity", "°": "degrees", "−": "minus",
-    "→": "to", "¶": "paragraph", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
+    "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
+    "¶": "paragraph",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
@@ -90,14 +92,13 @@ ONLY_BETWEEN_NUMBERS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 NUMBERED_THINGS: Final = _words(
-    "chapter part volume act scene section book phase stage level type war appendix figure table article title "
-    "episode season grade class category schedule psalm exhibit world vol bowl"
+    "chapter part volume act scene section book phase stage level type war appendix figure table article title episode "
+    "season grade class category schedule psalm exhibit world vol bowl"
 )
 REGNAL_NAMES: Final = _words(
-    "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict "
-    "francis catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert "
-    "alfonso george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes "
-    "darius"
+    "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
+    "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
+    "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
 SPOKEN_DOMAINS: Final = _words("com org net info biz app dev edu gov mil")  # read as words; other domains are spelled
@@ -127,8 +128,8 @@ COUNTIES: Final = _words("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin
 
 # What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
 PAIRED: Final = _words(
-    "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio interstate "
-    "area platform"
+    "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
+    "interstate area platform"
 )
 SPELLED: Final = _words(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
@@ -137,30 +138,26 @@ TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell t
 EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = _words(
     "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "
-    "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah micah "
-    "nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
+    "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah "
+    "micah nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
     "ephesians philippians colossians thessalonians timothy titus philemon hebrews james peter jude revelation surah "
     "quran"
 )
 STATES: Final[dict[str, str]] = {
-    code: name.replace("_", " ")
-    for code, name in (pair.split(":") for pair in (
-        "AL:alabama AK:alaska AZ:arizona AR:arkansas CA:california CO:colorado CT:connecticut DE:delaware FL:florida "
-        "GA:georgia HI:hawaii ID:idaho IL:illinois IN:indiana IA:iowa KS:kansas KY:kentucky LA:louisiana ME:maine "
-        "MD:maryland MA:massachusetts MI:michigan MN:minnesota MS:mississippi MO:missouri MT:montana NE:nebraska "
-        "NV:nevada NH:new_hampshire NJ:new_jersey NM:new_mexico NY:new_york NC:north_carolina ND:north_dakota OH:ohio "
-        "OK:oklahoma OR:oregon PA:pennsylvania RI:rhode_island SC:south_carolina SD:south_dakota TN:tennessee TX:texas "
-        "UT:utah VT:vermont VA:virginia WA:washington WV:west_virginia WI:wisconsin WY:wyoming DC:D_C"
-    ).split())
+    "AL": "alabama", "AK": "alaska", "AZ": "arizona", "AR": "arkansas", "CA": "california", "CO": "colorado",
+    "CT": "connecticut", "DE": "delaware", "FL": "florida", "GA": "georgia", "HI": "hawaii", "ID": "idaho",
+    "IL": "illinois", "IN": "indiana", "IA": "iowa", "KS": "kansas", "KY": "kentucky", "LA": "louisiana",
+    "ME": "maine", "MD": "maryland", "MA": "massachusetts", "MI": "michigan", "MN": "minnesota", "MS": "mississippi",
+    "MO": "missouri", "MT": "montana", "NE": "nebraska", "NV": "nevada", "NH": "new hampshire", "NJ": "new jersey",
+    "NM": "new mexico", "NY": "new york", "NC": "north carolina", "ND": "north dakota", "OH": "ohio",
+    "OK": "oklahoma", "OR": "oregon", "PA": "pennsylvania", "RI": "rhode island", "SC": "south carolina",
+    "SD": "south dakota", "TN": "tennessee", "TX": "texas", "UT": "utah", "VT": "vermont", "VA": "virginia",
+    "WA": "washington", "WV": "west virginia", "WI": "wisconsin", "WY": "wyoming", "DC": "D C",
 }  # fmt: skip
 GREEK: Final[dict[str, str]] = {
-    letter: name
-    for letter, name in zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau upsilon "
-        "phi chi psi omega".split(),
-        strict=True,
-    )
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "ο": "omicron", "π": "pi", "ρ": "rho",
+    "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
 }  # fmt: skip
 # Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
 NO_NOUN: Final = _words(

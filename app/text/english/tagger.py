@@ -23,9 +23,9 @@ _SUBJECTS: Final = _words("i you we they he she it who")
 _THIRD_PERSON: Final = _words("he she it")
 _OBJECTS: Final = _words("me you him her it us them this that these those")
 _MODALS: Final = _words(
-    "will would can could shall should must may might cannot do does did let let's please don't doesn't didn't "
-    "won't wouldn't can't couldn't shouldn't mustn't shan't needn't i'll you'll he'll she'll it'll we'll they'll "
-    "i'd you'd he'd she'd we'd they'd who'll that'll gonna wanna gotta"
+    "will would can could shall should must may might cannot do does did let let's please don't doesn't didn't won't "
+    "wouldn't can't couldn't shouldn't mustn't shan't needn't i'll you'll he'll she'll it'll we'll they'll i'd you'd "
+    "he'd she'd we'd they'd who'll that'll gonna wanna gotta"
 )
 _BE: Final = _words(
     "am is are was were be been being isn't aren't wasn't weren't i'm you're he's she's it's we're they're that's "
@@ -38,33 +38,32 @@ _PREPOSITIONS: Final = _words(
 )
 _CONJUNCTIONS: Final = _words("and or but then nor so")
 _ADVERBS: Final = _words(
-    "not never always often sometimes usually also just still only really ever already now then soon once again "
-    "simply even almost actually currently instead"
+    "not never always often sometimes usually also just still only really ever already now then soon once again simply "
+    "even almost actually currently instead"
 )
 _DEGREE: Final = _words("very too so quite rather more most less least pretty extremely how")
 _FUNCTION: Final = (
     _DETERMINERS | _SUBJECTS | _OBJECTS | _MODALS | _BE | _HAVE | _PREPOSITIONS | _CONJUNCTIONS | _ADVERBS | _DEGREE
 ) | _words("to there here when where why if because while though although not")
 _VERBS_OF_SAYING: Final = _words(
-    "say says said think thinks thought believe believes believed know knows knew hope hopes hoped feel feels "
-    "felt mean means meant show shows showed shown see sees find finds found hear heard claim claims claimed "
-    "suggest suggests suggested ensure ensures note noted realise realize realized argue argues argued agree "
-    "agreed fear feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope "
-    "report reports reported explain explains explained insist insisted assume assumes assumed require requires "
-    "required"
+    "say says said think thinks thought believe believes believed know knows knew hope hopes hoped feel feels felt "
+    "mean means meant show shows showed shown see sees find finds found hear heard claim claims claimed suggest "
+    "suggests suggested ensure ensures note noted realise realize realized argue argues argued agree agreed fear "
+    "feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope report reports "
+    "reported explain explains explained insist insisted assume assumes assumed require requires required"
 )
 _PAST_SIGNS: Final = _words(
     "yesterday ago last was were had did went came said took made got saw knew wrote told gave found left earlier "
     "previously once then"
 )
 _SMALL_THINGS: Final = _words(
-    "detail details amount amounts quantity quantities particle particles trace traces fraction difference "
-    "differences quantities attention inspection variation variations change changes"
+    "detail details amount amounts quantity quantities particle particles trace traces fraction difference differences "
+    "quantities attention inspection variation variations change changes"
 )
 _EMPHASIS: Final = _words("IS OR IN ME HE MY AS OH IF SO NO DO BE WE ON AT TO OF BY AN HI AND")
 _HABITS: Final = _words(
-    "be have live work play go come say tell think love like hate want know feel sing smoke drink eat walk run "
-    "belong call visit see take teach stay dream believe sit travel"
+    "be have live work play go come say tell think love like hate want know feel sing smoke drink eat walk run belong "
+    "call visit see take teach stay dream believe sit travel"
 )
 # Of the words with a choice, those that are adjectives before a noun ("an invalid token", "an elaborate plan").
 _ADJECTIVES: Final = _words(
