@@ -16,10 +16,10 @@ _NUMBERED: Final = _words(
     "bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = _words(
-    "tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept misc "
-    "incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols fig "
-    "figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed "
-    "thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
+    "misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
+    "fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues "
+    "wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
 _ANY: Final = _words("attn")
 _STREETS: Final = _words("st ave rd blvd ln dr ct sq pkwy hwy")
@@ -27,7 +27,7 @@ _WORDS_TOO: Final = _words("sat sun mar")  # short names only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
-_NUMBER: Final = re.compile(r"[#(+]{0,2}\d")
+_NUMBER: Final = re.compile(r"[#(+]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
 _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 
 

@@ -14,7 +14,12 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d")
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:[IVXLC]{2,}|[VX])\b")
+_DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = frozenset(
@@ -100,6 +105,8 @@ class Abbreviations(Speaker):
             self._say(tables.STREETS[lower], start, end)
         elif text == "St" and _CAPITAL_AFTER.match(self._text, end):
             self._say("saint", start, end)
+        elif lower in tables.BARE_BEFORE_NUMBER and _DIGIT_AFTER.match(self._text, end):
+            self._say(tables.BEFORE_NUMBER[lower], start, end)
         elif lower == "tel" and _TELEPHONE_AFTER.match(self._text, end):
             self._say("telephone", start, end)
         elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and self._text[start - 1] == "'":

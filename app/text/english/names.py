@@ -69,6 +69,8 @@ class Names(Speaker):
         name = text[1:]
         if name.isdecimal():
             self._say(["number", *(self._digits_in_name(name) if len(name) > 4 else self._cardinal(name))], start, end)
+        elif name.isupper() and re.match(r"-\d", self._text[end : end + 2]):
+            self._say(["number", name], start, end)
         else:
             self._say(["hashtag", *self._name_parts(name)], start, end)
 

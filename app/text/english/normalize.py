@@ -82,7 +82,7 @@ class _Normalizer(Measures, Names, Abbreviations):
                 self._say("divided by", start, end)
             elif right.isalpha():
                 self._per(start)
-        elif text == "~" and after.isdecimal() and not between:
+        elif text == "~" and (after.isdecimal() or (after and after in "$£€¥.")) and not between:
             self._say("about", start, end)
         elif text in "<>":
             if (right and _COMPARED.match(self._text, end) and not right.isspace()) or (spaced and before and after):

@@ -32,10 +32,10 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
-    "pp": "pages", "p": "page", "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part",
-    "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment",
-    "ste": "suite", "rt": "route",
-    "rte": "route", "rm": "room", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
+    "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "p": "page",
+    "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part", "c": "circa",
+    "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment", "ste": "suite",
+    "rt": "route", "rte": "route", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -118,6 +118,8 @@ BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
     "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
 }  # fmt: skip
+# Without a full stop too before a number.
+BARE_BEFORE_NUMBER: Final = _words("apt ste vol vols fig figs hwy ext rm rt rte chs approx max min qty temp")
 STREETS: Final[dict[str, str]] = {
     "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",
     "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",
@@ -134,6 +136,7 @@ PAIRED: Final = _words(
 SPELLED: Final = _words(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
 )
+IDENTIFIED: Final = _words("order invoice ticket reference ref confirmation booking id member customer case")
 TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell text whatsapp")
 EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = _words(
@@ -162,7 +165,8 @@ GREEK: Final[dict[str, str]] = {
 # Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
 NO_NOUN: Final = _words(
     "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
-    "can could a an the more less each every off away apart ago later now then today"
+    "can could he she it i you we they there here a an the more less each every off away apart ago later now then "
+    "today"
 )
 # Parts of addresses and of words with digits that are said letter by letter though they have a vowel.
 SPELLED_NAMES: Final = _words("ai io uk eu py ipv")
