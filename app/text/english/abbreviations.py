@@ -50,6 +50,7 @@ _NO_NAME: Final = frozenset(
         "Hello",
     ]
 )
+_STREET_NAMES: Final = _words("Wall Main Fleet Bourbon High Market Oxford Regent Bond Broad State")
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(
     r"\s+(?:Apt|Apartment|Suite|Ste|Unit|Floor|Fl|Room|Rm|North|South|East|West|[NS][EW]?|[EW]|Box|No)\b"
@@ -188,7 +189,12 @@ class Abbreviations(Speaker):
         before = _NAME_BEFORE.search(self._before(start))
         if name not in tables.STREETS or before is None or before.group(1) in _NO_NAME:
             return False
-        if name not in ("st", "dr", "pl", "ct") or before.group(2) or not _CAPITAL_AFTER.match(self._text, end):
+        if (
+            before.group(1) in _STREET_NAMES
+            or name not in ("st", "dr", "pl", "ct")
+            or before.group(2)
+            or not _CAPITAL_AFTER.match(self._text, end)
+        ):
             return True
         return _PLACE_AFTER.match(self._text, end) is not None or _HOUSE.search(self._before(start)) is not None
 

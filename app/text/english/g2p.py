@@ -77,7 +77,7 @@ class EnglishG2P:
             if senses.is_listed(text.lower()):
                 said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
-                    return said
+                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):

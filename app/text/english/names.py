@@ -57,7 +57,7 @@ class Names(Speaker):
         for part in re.findall(r"\d+|\D+", text):
             if part.isdecimal():
                 spoken += self._digits_in_name(part)
-            elif spoken == [] and part.lower() == "v":
+            elif spoken == [] and (part == "v" or (part == "V" and self._text[end : end + 1] == ".")):
                 spoken += [] if self._previous_word(start).lower() == "version" else ["version"]
             elif part.isascii() and (len(part) <= 2 or part.isupper() or _is_spelled(part) or is_unspeakable(part)):
                 spoken += [letter.upper() for letter in part if letter.isalpha()]

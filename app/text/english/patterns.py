@@ -49,7 +49,7 @@ _CROWD: Final = (
 )
 _EXTENSION: Final = (
     r"js|ts|py|rs|txt|md|json|html|css|pdf|png|jpe?g|gif|svg|csv|toml|ya?ml|exe|cpp|zip|xml|wav|mp3|mp4|sh|docx?|xlsx?"
-    r"|pptx?|log|ini|cfg|conf"
+    r"|pptx?|log|ini|cfg|conf|gz|tar|bz2|rar|dmg|iso|apk|deb|rpm|sql|bak|tmp|php|tsx|jsx|ipynb|epub|mov|avi|mkv|flac|ogg|webp"
 )
 _MONTHS: Final = _one_of([name.capitalize() for name in tables.MONTHS if name not in tables.FULL_MONTHS])
 _DAYS: Final = _one_of([name.capitalize() for name, full in tables.DAYS.items() if name != full])
@@ -82,7 +82,7 @@ _KINDS: Final = {
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
-    "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)",
+    "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",
     "power": r"[⁺⁻−]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+",
     "caret": r"(?<=[\w)])\s?\^\s?(?:[-−]?(?:\d+|[a-z](?!\w))|\([-−]?(?:\d+|[a-z])\))",
     "index": r"[\u2080-\u2089]+",
@@ -128,7 +128,7 @@ _DIGITS: Final = {
     "duration": r"(?<![\w.])(?:\d+h\s?\d+m(?:in)?(?:\s?\d+s)?|\d+m\s?\d+s)(?!\w)",
     "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
     r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
-    "scaled": rf"(?<![\w.])(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
+    "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
     rf"|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",

@@ -57,8 +57,13 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "bow": (
         Sense("bˈW", "bˈW", tag="VB"),
         Sense(
-            "bˈW", "bˈW", before=frozenset(("took a", "take a", "takes a", "taking a", "taken a", "a deep", "a low")),
-            after=_words("down before to out wave waves thruster"),
+            "bˈW", "bˈW", before=frozenset(
+                f"{verb} {owner}"
+                for verb in ("took", "take", "takes", "taking", "taken")
+                for owner in ("a", "his", "her", "their", "my", "our")
+            )
+            | {"a deep", "a low"},
+            after=_words("wave waves thruster"),
             near=_words("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
                         "applause curtain"),
             not_after=_words("violin cello hair red pink ribbon"),
@@ -104,18 +109,22 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
     "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
-    "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
+    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
 }  # fmt: skip
 
 
 def is_listed(word: str) -> bool:
     """Whether `sound` may have something to say on a word in small letters."""
+    word = word.removesuffix("'s")
     return word in _SENSES or word in _WORDS or word[:3] == "shh"
 
 
 def sound(words: Sequence[str], i: int, tag: str, *, british: bool) -> str | None:
-    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides."""
-    word = words[i]
+    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides.
+
+    A possessive is pronounced without its ending.
+    """
+    word = words[i].removesuffix("'s")
     if word in _WORDS:
         return _WORDS[word][british]
     if word[:3] == "shh" and not word.strip("sh"):

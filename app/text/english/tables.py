@@ -32,10 +32,11 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
-    "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "p": "page",
-    "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part", "c": "circa",
-    "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment", "ste": "suite",
-    "rt": "route", "rte": "route", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
+    "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "pg": "page",
+    "ex": "example", "p": "page", "pgs": "pages", "sec": "section", "eq": "equation", "art": "article",
+    "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
+    "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
+    "chs": "chapters", "secs": "sections", "est": "established",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -112,14 +113,14 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
 # Words without a full stop: always; before a capital; after a capital or an ordinal, as in "Fifth Ave".
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
-    "aka": "also known as", "etc": "etc",
+    "aka": "also known as", "etc": "etc", "ltd": "limited",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
     "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
 }  # fmt: skip
 # Without a full stop too before a number.
-BARE_BEFORE_NUMBER: Final = _words("apt ste vol vols fig figs hwy ext rm rt rte chs approx max min qty temp")
+BARE_BEFORE_NUMBER: Final = _words("apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp")
 STREETS: Final[dict[str, str]] = {
     "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",
     "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",

@@ -38,8 +38,8 @@ _PREPOSITIONS: Final = _words(
 )
 _CONJUNCTIONS: Final = _words("and or but then nor so")
 _ADVERBS: Final = _words(
-    "not never always often sometimes usually also just still only really ever already now then soon once again simply "
-    "even almost actually currently instead"
+    "not never always yet often sometimes usually also just still only really ever already now then soon once again "
+    "simply even almost actually currently instead"
 )
 _DEGREE: Final = _words("very too so quite rather more most less least pretty extremely how")
 _FUNCTION: Final = (
@@ -263,7 +263,7 @@ class Tagger:
         if before == "to" or before in _MODALS or (self._previous(i) in _DETERMINERS):
             return "VB"
         past = any(word in _PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
-        if before in _THIRD_PERSON or (before == "who" and past):
+        if before in _THIRD_PERSON or (before == "who" and (past or i == 1)):
             return "VBD"
         if before in _SUBJECTS:
             return "VBD" if past else "VB"
@@ -320,6 +320,8 @@ class Tagger:
             return "NNS"
         if before in _BE or before in _DETERMINERS or before in ("go", "goes", "went", "going", "stream", "watch"):
             return "JJ"
+        if before in _SUBJECTS and self._word(i - 2) in ("is", "are", "was", "were", "am"):
+            return "JJ"  # "Is it live?"
         if before == "to" or before in _MODALS or before in _SUBJECTS:
             return "VB"
         if after in _PREPOSITIONS or after in ("here", "there", "together", "alone", "long", "well", "forever", "and"):
@@ -349,8 +351,10 @@ class Tagger:
         if direct in _PREPOSITIONS or direct in _HAVE or re.fullmatch(r"\d+|one|two|three|four|five|ten", direct):
             return "NNS" if inflected else "NN"
         if not direct or direct in _CONJUNCTIONS or direct in _ADVERBS:
-            if self._starts_object(i):
+            if self._starts_object(i) or (lower == "bow" and after in ("to", "down", "before")):
                 return "VBZ" if inflected else "VB"
+            if lower in _ADJECTIVES and after and after not in _FUNCTION:
+                return "JJ"
             return "NNS" if inflected else "NN"
         if self._starts_object(i) or after == "to":
             plural = direct.endswith("s") and not direct.endswith("ss")
