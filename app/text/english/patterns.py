@@ -33,7 +33,7 @@ _CODE: Final = _one_of(
 )
 
 # Units that may stand off their number; of one letter only those that are nothing else.
-_SPACED: Final = frozenset(unit for unit in units.UNITS if len(unit) > 1 and unit != "in") | set("mgshLWV°%‰")
+_SPACED: Final = frozenset(unit for unit in units.UNITS if len(unit) > 1 and unit != "in") | set("mgshLWVΩ°%‰")
 UNIT: Final = _one_of({unit.replace("µ", "μ") for unit in units.UNITS} | set(units.ATTACHED))
 # An inch with its full stop, or before what has a size; an amp at the end of a clause.
 _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick|x)\b))"

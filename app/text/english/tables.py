@@ -73,7 +73,7 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
-    "¶": "paragraph",
+    "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
