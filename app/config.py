@@ -78,6 +78,7 @@ class Settings(BaseModel):
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
     default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
+    emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32", description="what a GPU computes the decoder in; the CPU always computes in float32"

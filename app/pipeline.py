@@ -23,6 +23,7 @@ from app.jobs import CancelToken, Priority
 from app.jobs import Utterance as Spoken
 from app.sentences import TranslationOptions
 from app.text.beside import FrontEnd
+from app.text.canonical import has_other_script
 from app.text.errors import (
     MarkupError,
     NothingToSpeakError,
@@ -291,7 +292,7 @@ class SpeechStream:
 
     async def _plan(self, passage: Passage) -> None:
         speaker = self.speaker
-        brief = len(passage.text) <= speaker.planner.brief_characters
+        brief = len(passage.text) <= speaker.planner.brief_characters and not has_other_script(passage.text)
         segments: Iterator[Utterance | Pause] | None = None
 
         def step() -> Utterance | Pause | None:

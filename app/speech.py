@@ -332,10 +332,11 @@ class SpeechService:
 
     async def _phonemizer(self, language: str) -> Phonemizer:
         with as_service_errors():
-            made = made_phonemizer(language)
+            named = self.settings.emoji == "named"
+            made = made_phonemizer(language, name_emoji=named)
             if made is not None:
                 return made
-            return await self._g2p.run(lambda: get_phonemizer(language))
+            return await self._g2p.run(lambda: get_phonemizer(language, name_emoji=named))
 
     def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:
         """Open a stream; call on the event loop. It takes no slot: requests and sockets do."""

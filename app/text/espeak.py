@@ -94,7 +94,7 @@ def _library(paths: EspeakPaths) -> _Library:
     return _Library(paths)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def get_espeak(voice: str) -> Espeak | None:
     """Return espeak-ng set to a voice ("en-us", "fr-fr", ...), or None, with a warning, if it cannot run here."""
     paths = find_espeak()

@@ -12,22 +12,24 @@ def _words(text: str) -> frozenset[str]:
 
 # Abbreviations before a number, before a word in small letters, before any word.
 _NUMBERED: Final = _words(
-    "vol vols fig figs ch chs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max temp qty bldg "
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
+    "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
+    "temp qty bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = _words(
-    "tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept misc incl "
-    "excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols fig figs pp ave "
-    "blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs "
-    "fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
+    "misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
+    "fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues "
+    "wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
-_ANY: Final = _words("attn")
+_ANY: Final = _words("attn mr mrs ms messrs prof")
 _STREETS: Final = _words("st ave rd blvd ln dr ct sq pkwy hwy")
 _WORDS_TOO: Final = _words("sat sun mar")  # short names only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
+# "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.
+_DRIVE: Final = re.compile(r"\b(?!(?:Ask|See|Call|Meet|Visit|Dear|Hi|Hello|And|But|The|When|If)\s)[A-Z][\w']*\s+Dr\.$")
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
-_NUMBER: Final = re.compile(r"[#(+]{0,2}\d")
+_NUMBER: Final = re.compile(r"[#(+]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
 _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 
 
@@ -49,4 +51,6 @@ def joins(before: str, after: str) -> bool:
         return name in _INSIDE
     if _NUMBER.match(following):
         return name in _NUMBERED
+    if name == "dr" and following[0].isupper() and not _DRIVE.search(stem[-24:]):
+        return True
     return name in _ANY or (name in _STREETS and _PLACE.match(following) is not None)

@@ -176,21 +176,21 @@ class Phonemizer:
 _SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
 
 _lock = threading.Lock()
-_made: dict[str, Phonemizer] = {}
+_made: dict[tuple[str, bool], Phonemizer] = {}
 
 
-def get_phonemizer(language: str) -> Phonemizer:
+def get_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer:
     """Return the phonemizer of a language, made once. Raises as `Phonemizer` does. Thread-safe."""
-    tag = normalize_language(language)
+    key = normalize_language(language), name_emoji
     with _lock:
-        if tag not in _made:
-            _made[tag] = Phonemizer(tag)
-        return _made[tag]
+        if key not in _made:
+            _made[key] = Phonemizer(key[0], name_emoji=name_emoji)
+        return _made[key]
 
 
-def made_phonemizer(language: str) -> Phonemizer | None:
+def made_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer | None:
     """The phonemizer of a language if it was made already; takes no time. Raises UnsupportedLanguageError."""
-    return _made.get(normalize_language(language))
+    return _made.get((normalize_language(language), name_emoji))
 
 
 def _make_pronouncer(language: Language) -> Pronouncer:

@@ -13,7 +13,6 @@ from app.text.joins import ABBREVIATIONS
 from app.text.languages import primary_language
 from app.text.split import LONGEST_SENTENCE, best_cut, sentences
 
-
 # A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop. Of the text
 # written backwards: what is found at the end of a text takes no time that depends on the rest.
 _CERTAIN_END: Final = re.compile(

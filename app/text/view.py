@@ -12,29 +12,191 @@ from typing import Final
 
 from app.text.llm.tags import ENTITY, TAG, decode
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _HTML: Final = frozenset(
-    "a abbr acronym address article aside audio b base bdi bdo big blockquote body br button canvas caption center cite code "
-    "col colgroup dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 "
-    "h6 head header hr html i iframe img input ins kbd label legend li link main mark meta nav ol optgroup option p picture "
-    "pre q s samp script section select small source span strike strong style sub summary sup svg table tbody td template "
-    "textarea tfoot th thead time title tr tt u ul var video wbr "
-    "speak voice prosody emphasis say-as break phoneme paragraph sentence lang".split()
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "address",
+        "article",
+        "aside",
+        "audio",
+        "b",
+        "base",
+        "bdi",
+        "bdo",
+        "big",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "canvas",
+        "caption",
+        "center",
+        "cite",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "dfn",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "embed",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "font",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "head",
+        "header",
+        "hr",
+        "html",
+        "i",
+        "iframe",
+        "img",
+        "input",
+        "ins",
+        "kbd",
+        "label",
+        "legend",
+        "li",
+        "link",
+        "main",
+        "mark",
+        "meta",
+        "nav",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "picture",
+        "pre",
+        "q",
+        "s",
+        "samp",
+        "script",
+        "section",
+        "select",
+        "small",
+        "source",
+        "span",
+        "strike",
+        "strong",
+        "style",
+        "sub",
+        "summary",
+        "sup",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "template",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "time",
+        "title",
+        "tr",
+        "tt",
+        "u",
+        "ul",
+        "var",
+        "video",
+        "wbr",
+        "speak",
+        "voice",
+        "prosody",
+        "emphasis",
+        "say-as",
+        "break",
+        "phoneme",
+        "paragraph",
+        "sentence",
+        "lang",
+    ]
 )
 _BLOCKS: Final = frozenset(
-    "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 header hr legend li "
-    "main nav ol option p pre section table td th title tr ul paragraph sentence break".split()
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "br",
+        "caption",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "figcaption",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "table",
+        "td",
+        "th",
+        "title",
+        "tr",
+        "ul",
+        "paragraph",
+        "sentence",
+        "break",
+    ]
 )
-_COMMENT: Final = re.compile(r"<!--[^<>]*-->")
+_UNSEEN: Final = r"<!--[^<>]*-->|<![A-Za-z][^<>]*>|<(?:script|style)\b[^<>]*>[^<]*</(?:script|style)>"
 _HEART: Final = r"(?:[❤♥💕💖💗💓💘💙💚💛💜🧡🤍🖤🤎]\ufe0f?|<3(?!\d))"
 _LOVE: Final = re.compile(rf"(?:(?<=\bI )|(?<=\b[Ww]e )|(?<=\b[Yy]ou )|(?<=\b[Tt]hey )){_HEART}(?= ?\w)")
+# "love you <3", where no number is compared.
+_HEART_AFTER: Final = re.compile(r"(?:(?<=[Yy]ou )|(?<=\ball )|(?<=\bhim )|(?<=\bher )|(?<=! ))<3(?=\s*(?:$|[.!?]))")
+_EXPONENT: Final = re.compile(r"[-−]?\d")
 # Emoji, but for arrows and letter-like signs, which are read as what they mean.
 _PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
-_MARKED: Final = re.compile(rf"(?P<comment>{_COMMENT.pattern})|(?P<tag>{TAG.pattern})|(?P<entity>{ENTITY.pattern})")
+_MARKED: Final = re.compile(rf"(?P<unseen>{_UNSEEN})|(?P<tag>{TAG.pattern})|(?P<entity>&(?:amp;)*{ENTITY.pattern[1:]})")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`text` is shown for a part of a text. `starts` and `ends` are, for each character of `text`, those it stands for."""
+    """`text` is shown for a part of a text.
+
+    `starts` and `ends` are offsets into that part: for each character of `text`, those of what it stands for.
+    """
 
     text: str
     starts: Sequence[int]
@@ -75,6 +237,7 @@ def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int,
         found = _markup(text)
     if language.startswith("en") and ("<3" in text or not text.isascii()):
         found += [(match.start(), match.end(), "love") for match in _LOVE.finditer(text)]
+        found += [(match.start(), match.end(), "heart") for match in _HEART_AFTER.finditer(text)]
     if name_emoji and has_emoji(text):
         taken = {start for start, _, _ in found}
         found += [part for part in _emoji(text, language) if part[0] not in taken]
@@ -91,14 +254,15 @@ def _markup(text: str) -> list[tuple[int, int, str]]:
     for match in _MARKED.finditer(text):
         kind, matched = match.lastgroup, match.group()
         if kind == "entity":
-            said = decode(matched)
+            said = decode("&" + (matched[1:].rpartition("amp;")[2] or "amp;"))  # "&amp;lt;" was escaped twice
             if said:
                 found.append((match.start(), match.end(), said))
-        elif kind == "comment":
+        elif kind == "unseen":
             found.append((match.start(), match.end(), ""))
         elif is_tag(matched):
             name = _tag_name(matched)
-            found.append((match.start(), match.end(), ", " if name in _BLOCKS else ""))
+            raised = name == "sup" and _EXPONENT.match(text, match.end()) is not None and matched[1] != "/"
+            found.append((match.start(), match.end(), ", " if name in _BLOCKS else "^" if raised else ""))
     last_seen = _last_seen(text, found)
     return [(start, end, "" if said == ", " and start >= last_seen else said) for start, end, said in found]
 

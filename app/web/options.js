@@ -123,8 +123,8 @@ export function chosen() {
   const given = { model: $("model").value, voice: chosenVoice(), lang: $("lang").value, translate_to: $("translate").value };
   for (const [name, value] of Object.entries(given)) if (value) found[name] = value;
   if (found.translate_to && $("translator").value) found.translate_model = $("translator").value;
-  // Who chooses such a language here hears how it sounds: with an accent, where the model was not made for it.
-  if (found.translate_to || found.lang) found.any_language = true;
+  // A translation may be into a language that the model was not made for: it is heard with an accent.
+  if (found.translate_to) found.any_language = true;
   if (speed() !== 1) found.speed = speed();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);

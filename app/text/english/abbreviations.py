@@ -9,12 +9,48 @@ from app.text.english import numbers, tables
 from app.text.english.speaker import Speaker
 from app.text.pieces import word
 
-_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d")
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:[IVXLC]{2,}|[VX])\b")
+_DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = frozenset(
-    "The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello".split()
+    [
+        "The",
+        "A",
+        "An",
+        "In",
+        "At",
+        "On",
+        "To",
+        "Of",
+        "By",
+        "For",
+        "From",
+        "With",
+        "And",
+        "Or",
+        "But",
+        "Is",
+        "Was",
+        "Call",
+        "Ask",
+        "See",
+        "Visit",
+        "Dear",
+        "Hi",
+        "Hello",
+    ]
 )
+_STREET_NAMES: Final = _words("Wall Main Fleet Bourbon High Market Oxford Regent Bond Broad State")
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(
     r"\s+(?:Apt|Apartment|Suite|Ste|Unit|Floor|Fl|Room|Rm|North|South|East|West|[NS][EW]?|[EW]|Box|No)\b"
@@ -70,6 +106,8 @@ class Abbreviations(Speaker):
             self._say(tables.STREETS[lower], start, end)
         elif text == "St" and _CAPITAL_AFTER.match(self._text, end):
             self._say("saint", start, end)
+        elif lower in tables.BARE_BEFORE_NUMBER and _DIGIT_AFTER.match(self._text, end):
+            self._say(tables.BEFORE_NUMBER[lower], start, end)
         elif lower == "tel" and _TELEPHONE_AFTER.match(self._text, end):
             self._say("telephone", start, end)
         elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and self._text[start - 1] == "'":
@@ -151,7 +189,12 @@ class Abbreviations(Speaker):
         before = _NAME_BEFORE.search(self._before(start))
         if name not in tables.STREETS or before is None or before.group(1) in _NO_NAME:
             return False
-        if name not in ("st", "dr", "pl", "ct") or before.group(2) or not _CAPITAL_AFTER.match(self._text, end):
+        if (
+            before.group(1) in _STREET_NAMES
+            or name not in ("st", "dr", "pl", "ct")
+            or before.group(2)
+            or not _CAPITAL_AFTER.match(self._text, end)
+        ):
             return True
         return _PLACE_AFTER.match(self._text, end) is not None or _HOUSE.search(self._before(start)) is not None
 

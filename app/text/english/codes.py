@@ -16,8 +16,9 @@ def _one_of(words: frozenset[str]) -> str:
 
 # A word that says how the number after it is read, and the small words between the two.
 _ASKED: Final = re.compile(
-    rf"\b(?:(?P<paired>{_one_of(tables.PAIRED)})|(?P<spelled>{_one_of(tables.SPELLED)})|(?P<phone>{_one_of(tables.TELEPHONES)}))"
-    r"\.?(?:\s(?:number|code|no\.?|is|was|me|us|at|on)\b){0,3}[\s:#]{1,2}$",
+    rf"\b(?:(?P<paired>{_one_of(tables.PAIRED)})|(?P<spelled>{_one_of(tables.SPELLED)})|(?P<phone>{_one_of(tables.TELEPHONES)})"
+    rf"|(?P<id>{_one_of(tables.IDENTIFIED)}))"
+    r"\.?(?:\s(?:number|code|no\.?|is|was|me|us|at|on)\b\.?){0,3}[\s:#]{1,2}$",
     re.IGNORECASE,
 )
 _GROUPS: Final = re.compile(r"\d{2,12}(?:[ -]\d{2,6}){0,5}(?![\w-])")
@@ -83,6 +84,9 @@ class Codes(Speaker):
         if kind == "spelled" and len(text) >= 3:
             say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
             self._say(say(text, british=self._british), start, end)
+            return True
+        if kind == "id" and len(text) >= 5 and not _COUNTED.match(self._text, end):
+            self._say(numbers.one_by_one(text), start, end)
             return True
         paired = kind == "paired" and 3 <= len(text) <= 4
         house = 3 <= len(text) <= 5 and _STREET.match(self._text[end : end + 60]) is not None

@@ -9,7 +9,7 @@ from app.text.english import numbers, tables
 from app.text.english.patterns import CALENDAR, MERIDIEM
 from app.text.english.speaker import Speaker
 
-_CLOCK: Final = re.compile(rf"(\d+):(\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
+_CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
 _HOUR: Final = re.compile(r"(\d+)\s?(.*)")
 _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{MERIDIEM})|noon\b|midnight\b)")
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
@@ -25,6 +25,7 @@ _DATED_BEFORE: Final = re.compile(
 )
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
+_ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
 _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 
@@ -85,8 +86,9 @@ class Dates(Speaker):
             self._say("at", day_end, end)
 
     def _slash_date(self, text: str, start: int, end: int) -> None:
-        first, second, year = text.split("/")
-        month, day = (int(second), int(first)) if self._british else (int(first), int(second))
+        first, second, year = re.split(r"[-/.]", text)
+        day_first = self._british or "." in text
+        month, day = (int(second), int(first)) if day_first else (int(first), int(second))
         if month > 12 >= day:
             month, day = day, month
         if 1 <= month <= 12 and 1 <= day <= 31:
@@ -118,11 +120,15 @@ class Dates(Speaker):
             self._end = end + 1
 
     def _is_date(self, name: str, is_day: bool, start: int, end: int) -> bool:
+        if self._text[start:end].isupper():
+            return _DATED_AFTER.match(self._text, end) is not None
         if name == "mon":
             return _OTHER_NAME.match(self._text, end) is None
         if name not in tables.AMBIGUOUS_CALENDAR:
             return True
         before = self._before(start)
+        if name == "sat" and re.search(r"[a-z,]\s$", before):  # a capital inside a sentence
+            return True
         if _DATED_AFTER.match(self._text, end) or _DATED_BEFORE.search(before):
             return True
         return (_DAY_BEFORE if is_day else _MONTH_BEFORE).search(before) is not None
@@ -134,6 +140,16 @@ class Dates(Speaker):
             return False
         return found.group(1) not in ("mar", "march", "may")
 
+    def _month_and_day(self, first: str, second: str, start: int, end: int) -> bool:
+        """Say "3/14" as a day where the words before it ask for one; False if they do not."""
+        month, day = (int(second), int(first)) if self._british else (int(first), int(second))
+        if not (1 <= month <= 12 and 1 <= day <= 31 and _ON.search(self._before(start))):
+            return False
+        number = numbers.ordinal(str(day), british=self._british)
+        name = tables.MONTH_NAMES[month - 1]
+        self._say(["the", *number, "of", name] if self._british else [name, *number], start, end)
+        return True
+
     def _days(self, days: list[str], between: str, start: int, end: int) -> bool:
         """Say the days after a month, "5" or "5" and "7"; False if they are none."""
         if not (all(_DAY.fullmatch(day) for day in days) and self._month_before(start)):
@@ -142,6 +158,7 @@ class Dates(Speaker):
         for day in days[1:]:
             spoken += [between, *numbers.ordinal(day, british=self._british)]
         self._say(["the", *spoken] if self._british else spoken, start, end)
+        self._to(end, _TO_DAY)
         return True
 
     def _day_before_month(self, text: str, start: int, end: int) -> bool:

@@ -19,6 +19,7 @@ from app.text.english.lexicon import (
     get_lexicon,
     restress,
 )
+from app.text.english.other_scripts import runs, say_other_script
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind, Piece
@@ -76,7 +77,7 @@ class EnglishG2P:
             if senses.is_listed(text.lower()):
                 said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
-                    return said
+                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):
@@ -101,6 +102,13 @@ class EnglishG2P:
 
     def _pronounce_unlisted(self, text: str) -> str:
         """A word that is in no lexicon."""
+        if not text.isascii():
+            parts = runs(text)
+            if len(parts) > 1:
+                return " ".join(filter(None, (self._lexicon.pronounce(part) or self._unlisted(part) for part in parts)))
+            other = say_other_script(text)
+            if any(character in VOWELS for character in other):
+                return other
         text = unicodedata.normalize("NFC", text)
         plain = _strip_accents(text)
         listed = self._lexicon.pronounce(plain, "NN") if plain != text and plain.isascii() and plain else None

@@ -11,13 +11,17 @@ from app.text.english.quantities import Quantities
 
 _AMOUNT: Final = rf"\d+,\d\d(?!\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
-_MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\s?({_AMOUNT})\s?(\w*)")
+_MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
 _MONEY_AFTER: Final = re.compile(rf"({NUM})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB])?\s?(\D+)$")
 _SECOND_AMOUNT: Final = re.compile(
     rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
 )
 _QUANTITY: Final = re.compile(rf"({NUM})(\s?)(.+)$")
 _TO_AMOUNT: Final = re.compile(rf"(?P<space>\s)?(?P<dash>[-–])(?(space)\s(?=(?:{SIGN})\d)|(?=(?:{SIGN})?\d))")
+_BY: Final = re.compile(r"\s?(?P<dash>[x×])\s?(?=\d)")
+_OPENING: Final = re.compile(r'(?<!\d)"')
+_RATE: Final = re.compile(r"\d[\d.,]*\s?[a-z]*$")
+_TIMES: Final = frozenset(("day", "week", "month", "year", "hour", "minute", "second", "person"))
 _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
@@ -96,7 +100,7 @@ class Measures(Quantities):
         self._say([*self._cardinal(feet), "foot", *self._cardinal(inches)], start, end)
 
     def _inches(self, text: str, start: int, end: int) -> None:
-        if self._text.count('"', 0, start) % 2:  # the end of a quotation
+        if len(_OPENING.findall(self._text, 0, start)) % 2:  # the end of a quotation
             self._end = end - 1
             self._number(text[:-1], start, end - 1)
             return
@@ -125,16 +129,25 @@ class Measures(Quantities):
         self._say(self._number_words(digits), start, number_end)
         self._say(self._accented(name), number_end + 1 if spaced else start, end)
         self._to(self._end, _TO_AMOUNT)
+        self._to(self._end, _BY, "by")
+
+    def _feet_inches(self, text: str, start: int, end: int) -> None:
+        feet, inches = re.findall(r"\d+", text)
+        names = ["foot" if feet == "1" else "feet", "inch" if inches == "1" else "inches"]
+        self._say([*self._cardinal(feet), names[0], *self._cardinal(inches), names[1]], start, end)
+        self._end = self._unit_end(end)
 
     def _per(self, start: int) -> bool:
         """Say "/hr" after an amount; False if that is not what stands here."""
         last = self._out[-1].text if self._out else ""
         found = _PER.match(self._text, start)
-        if found is None or last not in _MEASURES:
+        if found is None:
+            return False
+        if last not in _MEASURES and not (found.group(1) in _TIMES and _RATE.search(self._before(start))):
             return False
         self._say("per", start, start + 1)
         unit = units.UNITS.get(found.group(1).replace("μ", "µ"))
-        if unit is not None and len(found.group(1)) > 1 or found.group(1) in ("h", "s", "m", "g", "L", "l"):
+        if (unit is not None and len(found.group(1)) > 1) or found.group(1) in ("h", "s", "m", "g", "L", "l"):
             self._say(self._accented(units.UNITS[found.group(1).replace("μ", "µ")][0]), start + 1, found.end())
             self._end = found.end()
         return True

@@ -57,7 +57,7 @@ class Names(Speaker):
         for part in re.findall(r"\d+|\D+", text):
             if part.isdecimal():
                 spoken += self._digits_in_name(part)
-            elif spoken == [] and part.lower() == "v":
+            elif spoken == [] and (part == "v" or (part == "V" and self._text[end : end + 1] == ".")):
                 spoken += [] if self._previous_word(start).lower() == "version" else ["version"]
             elif part.isascii() and (len(part) <= 2 or part.isupper() or _is_spelled(part) or is_unspeakable(part)):
                 spoken += [letter.upper() for letter in part if letter.isalpha()]
@@ -69,6 +69,8 @@ class Names(Speaker):
         name = text[1:]
         if name.isdecimal():
             self._say(["number", *(self._digits_in_name(name) if len(name) > 4 else self._cardinal(name))], start, end)
+        elif name.isupper() and re.match(r"-\d", self._text[end : end + 2]):
+            self._say(["number", name], start, end)
         else:
             self._say(["hashtag", *self._name_parts(name)], start, end)
 

@@ -19,6 +19,8 @@ from app.text.english.patterns import FINDER, SIGN
 from app.text.pieces import Piece
 
 _SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
+_LETTER_BEFORE: Final = re.compile(r"(?:^|\W)\w$")
+_LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
@@ -82,15 +84,20 @@ class _Normalizer(Measures, Names, Abbreviations):
                 self._say("divided by", start, end)
             elif right.isalpha():
                 self._per(start)
-        elif text == "~" and after.isdecimal() and not between:
+        elif text == "~" and (after.isdecimal() or (after and after in "$£€¥.")) and not between:
             self._say("about", start, end)
         elif text in "<>":
-            if (right and _COMPARED.match(self._text, end) and not right.isspace()) or (spaced and before and after):
+            letters = _LETTER_BEFORE.search(self._before(start)) and _LETTER_AFTER.match(self._text, end)
+            if (
+                letters
+                or (right and _COMPARED.match(self._text, end) and not right.isspace())
+                or (spaced and before and after)
+            ):
                 self._say(tables.SPOKEN_SYMBOLS[text], start, end)
         elif text in tables.ONLY_BETWEEN_NUMBERS:
             if between:
                 self._say(tables.ONLY_BETWEEN_NUMBERS[text], start, end)
-        elif text in "©§¶№":
+        elif text in "©§¶№↑↓":
             self._label(text, left, right, after, start, end)
         elif text in "=#" and (left == text or not after):
             return
@@ -99,6 +106,7 @@ class _Normalizer(Measures, Names, Abbreviations):
 
     def _label(self, text: str, left: str, right: str, after: str, start: int, end: int) -> None:
         """A sign that names what follows it: "© 2024", "§§ 5-7"."""
-        if right != text and after.isalnum():
+        repeated = text == "©" and self._previous_word(start).lower() == "copyright"
+        if right != text and after.isalnum() and not repeated and (text not in "↑↓" or after.isdecimal()):
             name = tables.SPOKEN_SYMBOLS[text]
             self._say(name + "s" if left == text else name, start, end)

@@ -7,14 +7,14 @@ with the length of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from app.text.canonical import COMBINING
 from app.text.english import tables, units
 
 
-def _one_of(words: object) -> str:
-    assert isinstance(words, (set, frozenset, dict, tuple, list))
+def _one_of(words: Iterable[str]) -> str:
     return "|".join(re.escape(item) for item in sorted(words, key=len, reverse=True))
 
 
@@ -26,12 +26,14 @@ _NUMERALS: Final = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u2189\u2
 # A run of letters with their marks. The two kinds of character exclude each other, so that matching stays linear.
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
-SCALE_WORD: Final = r"thousand|million|billion|trillion"
+SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
 SIGN: Final = r"[Uu][Ss]\$|[ACR]\$|[$£€¥₹₩₽₿₴₺]"
-_CODE: Final = _one_of({name.upper() for name in units.CURRENCIES if name.isascii() and name.isalpha()} | {"zł"})
+_CODE: Final = _one_of(
+    {name.upper() for name in units.CURRENCIES if name.isascii() and name.isalpha() and name != "rs"} | {"zł"}
+)
 
 # Units that may stand off their number; of one letter only those that are nothing else.
-_SPACED: Final = frozenset(unit for unit in units.UNITS if len(unit) > 1 and unit != "in") | set("mgLWV°%‰")
+_SPACED: Final = frozenset(unit for unit in units.UNITS if len(unit) > 1 and unit != "in") | set("mgshLWVΩ°%‰")
 UNIT: Final = _one_of({unit.replace("µ", "μ") for unit in units.UNITS} | set(units.ATTACHED))
 # An inch with its full stop, or before what has a size; an amp at the end of a clause.
 _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick|x)\b))"
@@ -39,14 +41,15 @@ SPACED_UNIT: Final = (
     rf"(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?|{_INCH}|A(?=[.,;:!?)]|$)"
 )
 _MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
-PLURAL: Final = r"(?:people|children|men|women|(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)[a-z]{2,}s)\b"
+_NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
+PLURAL: Final = rf"(?:people|children|men|women|{_NO_PLURAL}[a-z]{{2,}}s)\b"
 _CROWD: Final = (
     r"(?:people|users|viewers|customers|followers|dollars|pounds|euros|copies|views|downloads|subscribers|residents"
     r"|homes|jobs|lives|years|tons|tonnes|barrels)\b"
 )
 _EXTENSION: Final = (
     r"js|ts|py|rs|txt|md|json|html|css|pdf|png|jpe?g|gif|svg|csv|toml|ya?ml|exe|cpp|zip|xml|wav|mp3|mp4|sh|docx?|xlsx?"
-    r"|pptx?|log|ini|cfg|conf"
+    r"|pptx?|log|ini|cfg|conf|gz|tar|bz2|rar|dmg|iso|apk|deb|rpm|sql|bak|tmp|php|tsx|jsx|ipynb|epub|mov|avi|mkv|flac|ogg|webp"
 )
 _MONTHS: Final = _one_of([name.capitalize() for name in tables.MONTHS if name not in tables.FULL_MONTHS])
 _DAYS: Final = _one_of([name.capitalize() for name, full in tables.DAYS.items() if name != full])
@@ -58,27 +61,30 @@ _KINDS: Final = {
     "url": r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|(?<![\w@.-])localhost:\d{1,5}(?!\d)(?:/[^\s<>\"]*)?"
     r"|(?<![\w@.-])(?:[A-Za-z0-9-]+\.)+(?:com|org|net|edu|gov|io|ai|dev|app|uk|ca|fr|jp|cn|de|eu)(?![\w-])"
     r"(?::\d{1,5}(?!\d))?(?:/[^\s<>\"]*)?",
-    "path": r"(?<!\w)[A-Za-z]:(?:\\[\w.-]+)++\\?|(?<![\w/.<~])(?<!\]\()(?:(?:~|\.{1,2})?(?:/[\w.-]*\w){2,}+|(?:~|\.{1,2})/[\w.-]*\w)/?"
+    "path": r"(?<!\w)[A-Za-z]:(?:\\[\w.-]+)++\\?"
+    r"|(?<![\w/.<~])(?<!\]\()(?:(?:~|\.{1,2})?(?:/[\w.-]*\w){2,}+|(?:~|\.{1,2})/[\w.-]*\w)/?"
     r"|(?<![\w./-])(?:[A-Za-z0-9_.-]+/)*+[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
     rf"\.(?:{_EXTENSION})(?!\w)",
     "email": r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
-    "money_code": rf"(?<!\w)(?:{_CODE})\s?(?:\d+,\d\d(?!\d)|{NUM})(?!\w)(?:\s(?:{SCALE_WORD})\b)?",
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})"
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
+    "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d)|{NUM})"
+    rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
     "ipv6": r"(?<![\w:])(?=[\da-fA-F:]{0,39}::|(?:[\da-fA-F]{1,4}:){7})(?=[a-fA-F:]{0,30}\d)"
     r"(?:[\da-fA-F]{0,4}:){2,7}[\da-fA-F]{0,4}(?![\w:])",
     "zip": rf"(?<!\w)(?:{_one_of(tables.STATES)})\.? \d{{5}}(?:-\d{{4}})?(?![\w-])",
-    "roman": r"\b(?:[IVXL]{2,7}|M{1,3}[CDXLVI]{3,9})\b|(?<=\w )[IVX](?=[\s.,;:!?]|$)",
+    "roman": r"\b(?:[IVXL]{2,7}|M{1,3}[MCDXLVI]{3,12})\b|(?<=\w )[IVX](?=[\s.,;:!?]|$)",
     "hashtag": r"(?<![\w&])#(?:[^\W_]|_)+",
     "handle": r"(?<![\w.])@(?:[^\W_]|_)+",
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
     "latin": r"\bw/o\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
-    "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS})(?!\w|')\.?",
+    "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
-    "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)",
+    "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",
     "power": r"[⁺⁻−]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+",
-    "caret": r"(?<=[\w)])\s?\^\s?[-−]?(?:\d+|[a-z](?!\w))",
+    "caret": r"(?<=[\w)])\s?\^\s?(?:[-−]?(?:\d+|[a-z](?!\w))|\([-−]?(?:\d+|[a-z])\))",
     "index": r"[\u2080-\u2089]+",
     "operator": r"[<>!=]=|->|<-|=>|&&|\|\|",
     "mixed": rf"(?:{_RUN})?\d+{_RUN}[^\W_]*|{_RUN}\d[^\W_]*",
@@ -92,18 +98,26 @@ _KINDS: Final = {
     "symbol": r"[^\w\s]",
 }
 _DIGITS: Final = {
-    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM})?",
+    "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM})?"
+    rf"|(?<![\d:.])(?:1[0-2]|0?[1-9])\.[0-5]\d\s?{MERIDIEM}",
     "hour": rf"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?{MERIDIEM}",
-    "iso_date": r"(?<![\d./-])\d{4}(?P<date_sign>[-/.])(?:0[1-9]|1[0-2])(?P=date_sign)(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?",
-    "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])",
+    "iso_date": r"(?<![\d./-])\d{4}(?P<date_sign>[-/.])(?:0[1-9]|1[0-2])(?P=date_sign)"
+    r"(?:0[1-9]|[12]\d|3[01])(?![\d/-]|\.\d)(?:T(?=\d\d:))?"
+    r"|(?<![\d./-])(?:19|20)\d\d(?P<short_sign>[-/])(?:0?[1-9]|1[0-2])(?P=short_sign)(?:[12]\d|3[01]|0?[1-9])(?![\d/-])",
+    "slash_date": r"(?<![\d/])\d{1,2}/\d{1,2}/(?:\d{4}|\d{2})(?![\d/])"
+    r"|(?<![\d.-])(?:0?[1-9]|[12]\d|3[01])(?P<day_sign>[.-])(?:[12]\d|3[01]|0?[1-9])(?P=day_sign)(?:19|20)\d\d(?![\d-]|\.\d)",
     "phone": r"(?<![\w-])(?:\+?\d{1,3}[ .-])?(?:\(\d{2,5}\)[ .-]?|\d{3}[ .-])\d{3,4}[ .-]\d{4}(?![\w-]|\.\d| \d{4})"
-    r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
+    r"|(?<![\w-])\+\d[\d ().-]{6,18}\d(?!\w)|(?<![\w.,-])\d{3}-\d{4}(?![\w-])"
+    r"|(?<![\w-])1-8\d\d-[A-Z\d-]{3,10}[A-Z\d](?![\w-])"
     r"|(?<![\w.,/-])(?=0\d(?:[ -]?\d){7,13}(?![\w-]| \d))0\d{1,5}(?:[ -]\d{2,8}){1,5}",
-    "code": r"(?<![\w.,/-])(?:\d{4}(?P<card_sign>[ -])\d{4}(?P=card_sign)\d{4}(?P=card_sign)\d{1,7}|\d{4}[ -]\d{6}[ -]\d{4,5}|\d{3}-\d{2}-\d{4}"
-    r"|97[89][ -]?\d{1,5}[ -]\d{1,7}[ -]\d{1,7}[ -]\d|(?=[\d-]{12}[\dXx](?![\w-]))\d{1,5}-\d{1,7}-\d{1,7}-[\dXx])(?![\w-])",
+    "code": r"(?<![\w.,/-])(?:\d{4}(?P<card_sign>[ -])\d{4}(?P=card_sign)\d{4}(?P=card_sign)\d{1,7}"
+    r"|\d{4}[ -]\d{6}[ -]\d{4,5}|\d{3}-\d{2}-\d{4}"
+    r"|97[89][ -]?\d{1,5}[ -]\d{1,7}[ -]\d{1,7}[ -]\d"
+    r"|(?=[\d-]{12}[\dXx](?![\w-]))\d{1,5}-\d{1,7}-\d{1,7}-[\dXx])(?![\w-])",
     "ip": r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)(?:[:/]\d{1,5}(?!\d))?",
-    "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"",
-    "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!\w)",
+    "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
+    "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
+    "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
     "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
@@ -112,12 +126,14 @@ _DIGITS: Final = {
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
     "dotted": r"(?<![\d.,])\d+(?:\.\d+){2,}(?!\d)",
     "duration": r"(?<![\w.])(?:\d+h\s?\d+m(?:in)?(?:\s?\d+s)?|\d+m\s?\d+s)(?!\w)",
-    "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
-    "scaled": rf"(?<![\w.])(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
+    "grouped": r"(?<![\w.,/+-])(?<!\d )[1-9]\d{0,2}"
+    r"(?:(?: \d{3})+(?<= 000)|(?<!\d\d\d)(?: \d{3}){2,})(?![\w-]| \d|[.,/]\d)",
+    "scaled": rf"(?<![\w.])(?!401k)(?:{NUM})(?:(?:bn|mn|tn|k(?!\s+(?:run|race|video|tv|TV)\b))(?!\w)"
+    rf"|[KMBT](?=\s+{PLURAL})|m(?=\s+{_CROWD}))",
     "mixed_fraction": r"(?<![\d.,/])\d+ (?:\d{1,3}/\d{1,3}(?![\d/.])|[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞])",
     "ratio": r"(?<![\d.,/])\d{1,3}/\d{1,3}(?![\d/]|\.\d)",
     "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
-    "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w)",
+    "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "decade": r"(?<![\w.,])'?(?:\d{3}0|\d0)'?s(?!\w)",
     "quantity": rf"(?<![\w.])(?:{NUM}){_MEASURE}",

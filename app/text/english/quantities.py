@@ -17,6 +17,8 @@ _YEAR_BEFORE: Final = re.compile(
     r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE
 )
 _BOOK_NUMBER: Final = re.compile(r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians)\s+\d")
+_TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
+_MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 
 
@@ -32,7 +34,7 @@ class Quantities(Dates, Codes):
         self._say(self._to_the_power(unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
 
     def _caret(self, text: str, start: int, end: int) -> None:
-        exponent = text.strip().lstrip("^").strip()
+        exponent = text.strip().lstrip("^").strip(" ()")
         base = self._text[:start].rstrip()[-1:]
         self._say(self._to_the_power(exponent, not base.isdecimal() and exponent in ("2", "3")), start, end)
 
@@ -43,7 +45,7 @@ class Quantities(Dates, Codes):
         said = (
             self._number_words(exponent)
             if exponent.lstrip("-").isdecimal()
-            else [*("-" in exponent and ["minus"] or []), exponent.lstrip("-")]
+            else [*(("-" in exponent and ["minus"]) or []), exponent.lstrip("-")]
         )
         return ["to", "the", "power", "of", *said]
 
@@ -77,10 +79,13 @@ class Quantities(Dates, Codes):
 
     def _ratio(self, text: str, start: int, end: int) -> None:
         top, bottom = text.split("/")
-        if self._days([top, bottom], "and", start, end):
+        if self._days([top, bottom], "and", start, end) or self._month_and_day(top, bottom, start, end):
             return
         if top == bottom or text in ("24/7", "9/11"):
             self._say([*self._cardinal(top), *self._cardinal(bottom)], start, end)
+        elif int(top) > int(bottom) >= 20:  # a blood pressure
+            self._say([*self._cardinal(top), "over", *self._cardinal(bottom)], start, end)
+            self._unit_of_fraction(end, many=True)
         else:
             self._say(numbers.fraction(top, bottom, british=self._british), start, end)
             self._unit_of_fraction(end, many=int(top) > int(bottom))
@@ -108,6 +113,7 @@ class Quantities(Dates, Codes):
     def _ordinal(self, text: str, start: int, end: int) -> None:
         if not self._days([text[:-2]], "", start, end):
             self._say(numbers.ordinal(text[:-2], british=self._british), start, end)
+        self._to(end, _TO_ORDINAL)
 
     def _sign(self, start: int) -> None:
         """Say the minus before a number, which is a sign only where no letter or digit touches it."""
@@ -146,11 +152,17 @@ class Quantities(Dates, Codes):
             return
         if self._is_named(text, start, end):
             return
-        if _YEAR.fullmatch(text) and self._is_year(text, start, end):
+        if len(text) == 4 and self._next_word(end) == "hours" and _MILITARY.search(self._before(start)):
+            self._say(self._digits_in_name(text), start, end)
+        elif _YEAR.fullmatch(text) and self._is_year(text, start, end):
             self._say(numbers.year(text, british=self._british), start, end)
         elif text in ("1", "2", "3") and _BOOK_NUMBER.match(self._text, end):
             self._say(numbers.ordinal(text, british=self._british), start, end)
-        elif len(text) > numbers.LONGEST_CARDINAL and text.isdecimal():
+        elif (
+            text.isdecimal()
+            and len(text) >= 10
+            and not (text.endswith("000") and len(text) <= numbers.LONGEST_CARDINAL)
+        ):
             for i, digit in enumerate(text):  # a span for each, so that a long one can be cut
                 self._say(numbers.one_by_one(digit), start + i, start + i + 1)
         else:

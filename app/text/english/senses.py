@@ -48,8 +48,8 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "lead": (
         Sense(
             "lˈɛd", "lˈɛd", before=_words("of molten pencil tetraethyl contain contains containing"),
-            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass crystal "
-                         "free levels content contamination exposure sulfide mine"),
+            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass "
+                         "crystal free levels content contamination exposure sulfide mine"),
             near=_words("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
             not_after=_words("to will would can could i we you they who"),
         ),
@@ -57,8 +57,13 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "bow": (
         Sense("bˈW", "bˈW", tag="VB"),
         Sense(
-            "bˈW", "bˈW", before=frozenset(("took a", "take a", "takes a", "taking a", "taken a", "a deep", "a low")),
-            after=_words("down before to out wave waves thruster"),
+            "bˈW", "bˈW", before=frozenset(
+                f"{verb} {owner}"
+                for verb in ("took", "take", "takes", "taking", "taken")
+                for owner in ("a", "his", "her", "their", "my", "our")
+            )
+            | {"a deep", "a low"},
+            after=_words("wave waves thruster"),
             near=_words("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
                         "applause curtain"),
             not_after=_words("violin cello hair red pink ribbon"),
@@ -69,7 +74,8 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
             "ɹˈW", "ɹˈW", tag="NN",
             before=_words("blazing furious heated bitter diplomatic angry flaming almighty")
             | {"had a", "have a", "having a", "huge political", "a political", "terrible"},
-            near=_words("argument quarrel argued shouting erupted"), not_after=_words("in"), not_before=_words("of houses"),
+            near=_words("argument quarrel argued shouting erupted"),
+            not_after=_words("in"), not_before=_words("of houses"),
         ),
     ),
     "resume": (
@@ -83,9 +89,9 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
         Sense(
             "bˈAs", "bˈAs",
             before=_words("double play plays played playing electric slap and heavy deep sub upright"),
-            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop amp "
-                         "section tone"),
-            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound speaker speakers audio"),
+            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop "
+                         "amp section tone"),
+            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound audio"),
             not_after=_words("sea striped largemouth smallmouth"),
         ),
     ),
@@ -103,18 +109,22 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
     "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
-    "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
+    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
 }  # fmt: skip
 
 
 def is_listed(word: str) -> bool:
     """Whether `sound` may have something to say on a word in small letters."""
+    word = word.removesuffix("'s")
     return word in _SENSES or word in _WORDS or word[:3] == "shh"
 
 
 def sound(words: Sequence[str], i: int, tag: str, *, british: bool) -> str | None:
-    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides."""
-    word = words[i]
+    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides.
+
+    A possessive is pronounced without its ending.
+    """
+    word = words[i].removesuffix("'s")
     if word in _WORDS:
         return _WORDS[word][british]
     if word[:3] == "shh" and not word.strip("sh"):

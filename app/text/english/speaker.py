@@ -13,7 +13,9 @@ _NEARBY: Final = 40
 _PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
 _NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
 _NOUN: Final = re.compile(r"\s([a-z]+)")
-_ARTICLE: Final = re.compile(r"\b(?:[Aa]n?|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach)\s$")
+_ARTICLE: Final = re.compile(
+    r"\b(?:[Aa]n?|[Tt]he|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir)\s$"
+)
 
 
 class Speaker:
@@ -87,11 +89,11 @@ class Speaker:
             and _ARTICLE.search(self._before(start)) is not None
         )
 
-    def _to(self, end: int, following: re.Pattern[str]) -> None:
+    def _to(self, end: int, following: re.Pattern[str], spoken: str = "to") -> None:
         """Say the dash between what was said up to `end` and another of its kind, which `following` finds."""
         found = following.match(self._text, end)
         if found is not None:
-            self._say("to", found.start("dash"), found.end("dash"))
+            self._say(spoken, found.start("dash"), found.end("dash"))
             self._end = found.end()
 
     def _digits_in_name(self, digits: str) -> list[str]:

@@ -32,9 +32,11 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
-    "pp": "pages", "p": "page", "sec": "section", "eq": "equation", "art": "article", "ext": "extension", "pt": "part",
-    "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum", "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route",
-    "rte": "route", "rm": "room", "vols": "volumes", "chs": "chapters", "secs": "sections", "est": "established",
+    "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "pg": "page",
+    "ex": "example", "p": "page", "pgs": "pages", "sec": "section", "eq": "equation", "art": "article",
+    "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
+    "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
+    "chs": "chapters", "secs": "sections", "est": "established",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -68,9 +70,10 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "×": "times", "÷": "divided by",
     "±": "plus or minus", "≈": "approximately", "≠": "is not equal to", "≤": "less than or equal to",
     "≥": "greater than or equal to", "√": "square root of", "∞": "infinity", "°": "degrees", "−": "minus",
-    "→": "to", "¶": "paragraph", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
+    "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
+    "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
@@ -90,14 +93,13 @@ ONLY_BETWEEN_NUMBERS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 NUMBERED_THINGS: Final = _words(
-    "chapter part volume act scene section book phase stage level type war appendix figure table article title "
-    "episode season grade class category schedule psalm exhibit world vol bowl"
+    "chapter part volume act scene section book phase stage level type war appendix figure table article title episode "
+    "season grade class category schedule psalm exhibit world vol bowl"
 )
 REGNAL_NAMES: Final = _words(
-    "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict "
-    "francis catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert "
-    "alfonso george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes "
-    "darius"
+    "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
+    "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
+    "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
 SPOKEN_DOMAINS: Final = _words("com org net info biz app dev edu gov mil")  # read as words; other domains are spelled
@@ -111,12 +113,14 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
 # Words without a full stop: always; before a capital; after a capital or an ordinal, as in "Fifth Ave".
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
-    "aka": "also known as", "etc": "etc",
+    "aka": "also known as", "etc": "etc", "ltd": "limited",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
     "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
 }  # fmt: skip
+# Without a full stop too before a number.
+BARE_BEFORE_NUMBER: Final = _words("apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp")
 STREETS: Final[dict[str, str]] = {
     "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",
     "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",
@@ -127,45 +131,43 @@ COUNTIES: Final = _words("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin
 
 # What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
 PAIRED: Final = _words(
-    "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio interstate "
-    "area platform"
+    "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
+    "interstate area platform"
 )
 SPELLED: Final = _words(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
 )
+IDENTIFIED: Final = _words("order invoice ticket reference ref confirmation booking id member customer case")
 TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell text whatsapp")
 EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = _words(
     "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "
-    "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah micah "
-    "nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
+    "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah "
+    "micah nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
     "ephesians philippians colossians thessalonians timothy titus philemon hebrews james peter jude revelation surah "
     "quran"
 )
 STATES: Final[dict[str, str]] = {
-    code: name.replace("_", " ")
-    for code, name in (pair.split(":") for pair in (
-        "AL:alabama AK:alaska AZ:arizona AR:arkansas CA:california CO:colorado CT:connecticut DE:delaware FL:florida "
-        "GA:georgia HI:hawaii ID:idaho IL:illinois IN:indiana IA:iowa KS:kansas KY:kentucky LA:louisiana ME:maine "
-        "MD:maryland MA:massachusetts MI:michigan MN:minnesota MS:mississippi MO:missouri MT:montana NE:nebraska "
-        "NV:nevada NH:new_hampshire NJ:new_jersey NM:new_mexico NY:new_york NC:north_carolina ND:north_dakota OH:ohio "
-        "OK:oklahoma OR:oregon PA:pennsylvania RI:rhode_island SC:south_carolina SD:south_dakota TN:tennessee TX:texas "
-        "UT:utah VT:vermont VA:virginia WA:washington WV:west_virginia WI:wisconsin WY:wyoming DC:D_C"
-    ).split())
+    "AL": "alabama", "AK": "alaska", "AZ": "arizona", "AR": "arkansas", "CA": "california", "CO": "colorado",
+    "CT": "connecticut", "DE": "delaware", "FL": "florida", "GA": "georgia", "HI": "hawaii", "ID": "idaho",
+    "IL": "illinois", "IN": "indiana", "IA": "iowa", "KS": "kansas", "KY": "kentucky", "LA": "louisiana",
+    "ME": "maine", "MD": "maryland", "MA": "massachusetts", "MI": "michigan", "MN": "minnesota", "MS": "mississippi",
+    "MO": "missouri", "MT": "montana", "NE": "nebraska", "NV": "nevada", "NH": "new hampshire", "NJ": "new jersey",
+    "NM": "new mexico", "NY": "new york", "NC": "north carolina", "ND": "north dakota", "OH": "ohio",
+    "OK": "oklahoma", "OR": "oregon", "PA": "pennsylvania", "RI": "rhode island", "SC": "south carolina",
+    "SD": "south dakota", "TN": "tennessee", "TX": "texas", "UT": "utah", "VT": "vermont", "VA": "virginia",
+    "WA": "washington", "WV": "west virginia", "WI": "wisconsin", "WY": "wyoming", "DC": "D C",
 }  # fmt: skip
 GREEK: Final[dict[str, str]] = {
-    letter: name
-    for letter, name in zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau upsilon "
-        "phi chi psi omega".split(),
-        strict=True,
-    )
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "ο": "omicron", "π": "pi", "ρ": "rho",
+    "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
 }  # fmt: skip
 # Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
 NO_NOUN: Final = _words(
     "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
-    "can could a an the more less each every off away apart ago later now then today"
+    "can could he she it i you we they there here a an the more less each every off away apart ago later now then "
+    "today"
 )
 # Parts of addresses and of words with digits that are said letter by letter though they have a vowel.
 SPELLED_NAMES: Final = _words("ai io uk eu py ipv")

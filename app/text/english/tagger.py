@@ -23,9 +23,9 @@ _SUBJECTS: Final = _words("i you we they he she it who")
 _THIRD_PERSON: Final = _words("he she it")
 _OBJECTS: Final = _words("me you him her it us them this that these those")
 _MODALS: Final = _words(
-    "will would can could shall should must may might cannot do does did let let's please don't doesn't didn't "
-    "won't wouldn't can't couldn't shouldn't mustn't shan't needn't i'll you'll he'll she'll it'll we'll they'll "
-    "i'd you'd he'd she'd we'd they'd who'll that'll gonna wanna gotta"
+    "will would can could shall should must may might cannot do does did let let's please don't doesn't didn't won't "
+    "wouldn't can't couldn't shouldn't mustn't shan't needn't i'll you'll he'll she'll it'll we'll they'll i'd you'd "
+    "he'd she'd we'd they'd who'll that'll gonna wanna gotta"
 )
 _BE: Final = _words(
     "am is are was were be been being isn't aren't wasn't weren't i'm you're he's she's it's we're they're that's "
@@ -38,7 +38,7 @@ _PREPOSITIONS: Final = _words(
 )
 _CONJUNCTIONS: Final = _words("and or but then nor so")
 _ADVERBS: Final = _words(
-    "not never always often sometimes usually also just still only really ever already now then soon once again "
+    "not never always yet often sometimes usually also just still only really ever already now then soon once again "
     "simply even almost actually currently instead"
 )
 _DEGREE: Final = _words("very too so quite rather more most less least pretty extremely how")
@@ -46,25 +46,24 @@ _FUNCTION: Final = (
     _DETERMINERS | _SUBJECTS | _OBJECTS | _MODALS | _BE | _HAVE | _PREPOSITIONS | _CONJUNCTIONS | _ADVERBS | _DEGREE
 ) | _words("to there here when where why if because while though although not")
 _VERBS_OF_SAYING: Final = _words(
-    "say says said think thinks thought believe believes believed know knows knew hope hopes hoped feel feels "
-    "felt mean means meant show shows showed shown see sees find finds found hear heard claim claims claimed "
-    "suggest suggests suggested ensure ensures note noted realise realize realized argue argues argued agree "
-    "agreed fear feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope "
-    "report reports reported explain explains explained insist insisted assume assumes assumed require requires "
-    "required"
+    "say says said think thinks thought believe believes believed know knows knew hope hopes hoped feel feels felt "
+    "mean means meant show shows showed shown see sees find finds found hear heard claim claims claimed suggest "
+    "suggests suggested ensure ensures note noted realise realize realized argue argues argued agree agreed fear "
+    "feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope report reports "
+    "reported explain explains explained insist insisted assume assumes assumed require requires required"
 )
 _PAST_SIGNS: Final = _words(
     "yesterday ago last was were had did went came said took made got saw knew wrote told gave found left earlier "
     "previously once then"
 )
 _SMALL_THINGS: Final = _words(
-    "detail details amount amounts quantity quantities particle particles trace traces fraction difference "
-    "differences quantities attention inspection variation variations change changes"
+    "detail details amount amounts quantity quantities particle particles trace traces fraction difference differences "
+    "quantities attention inspection variation variations change changes"
 )
 _EMPHASIS: Final = _words("IS OR IN ME HE MY AS OH IF SO NO DO BE WE ON AT TO OF BY AN HI AND")
 _HABITS: Final = _words(
-    "be have live work play go come say tell think love like hate want know feel sing smoke drink eat walk run "
-    "belong call visit see take teach stay dream believe sit travel"
+    "be have live work play go come say tell think love like hate want know feel sing smoke drink eat walk run belong "
+    "call visit see take teach stay dream believe sit travel"
 )
 # Of the words with a choice, those that are adjectives before a noun ("an invalid token", "an elaborate plan").
 _ADJECTIVES: Final = _words(
@@ -264,7 +263,7 @@ class Tagger:
         if before == "to" or before in _MODALS or (self._previous(i) in _DETERMINERS):
             return "VB"
         past = any(word in _PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
-        if before in _THIRD_PERSON or (before == "who" and past):
+        if before in _THIRD_PERSON or (before == "who" and (past or i == 1)):
             return "VBD"
         if before in _SUBJECTS:
             return "VBD" if past else "VB"
@@ -321,6 +320,8 @@ class Tagger:
             return "NNS"
         if before in _BE or before in _DETERMINERS or before in ("go", "goes", "went", "going", "stream", "watch"):
             return "JJ"
+        if before in _SUBJECTS and self._word(i - 2) in ("is", "are", "was", "were", "am"):
+            return "JJ"  # "Is it live?"
         if before == "to" or before in _MODALS or before in _SUBJECTS:
             return "VB"
         if after in _PREPOSITIONS or after in ("here", "there", "together", "alone", "long", "well", "forever", "and"):
@@ -350,8 +351,10 @@ class Tagger:
         if direct in _PREPOSITIONS or direct in _HAVE or re.fullmatch(r"\d+|one|two|three|four|five|ten", direct):
             return "NNS" if inflected else "NN"
         if not direct or direct in _CONJUNCTIONS or direct in _ADVERBS:
-            if self._starts_object(i):
+            if self._starts_object(i) or (lower == "bow" and after in ("to", "down", "before")):
                 return "VBZ" if inflected else "VB"
+            if lower in _ADJECTIVES and after and after not in _FUNCTION:
+                return "JJ"
             return "NNS" if inflected else "NN"
         if self._starts_object(i) or after == "to":
             plural = direct.endswith("s") and not direct.endswith("ss")

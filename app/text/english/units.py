@@ -39,12 +39,14 @@ CURRENCIES: Final[dict[str, tuple[str, str, str, str]]] = {
     "nok": ("norwegian krone", "norwegian kroner", "ore", "ore"),
     "dkk": ("danish krone", "danish kroner", "ore", "ore"),
     "pln": ("zloty", "zlotys", "grosz", "groszy"),
+    "rs": ("rupee", "rupees", "paisa", "paise"),
     "zł": ("zloty", "zlotys", "grosz", "groszy"),
 }
 
 SCALES: Final[dict[str, str]] = {
     "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
-    "tn": "trillion", "thousand": "thousand", "million": "million", "billion": "billion", "trillion": "trillion",
+    "lakh": "lakh", "crore": "crore", "tn": "trillion", "thousand": "thousand", "million": "million",
+    "billion": "billion", "trillion": "trillion",
 }  # fmt: skip
 
 # unit: (one, many). Case matters: mW and MW, b and B.
@@ -112,6 +114,7 @@ UNITS: Final[dict[str, tuple[str, str]]] = {
     "ppb": ("part per billion", "parts per billion"), "dpi": ("dot per inch", "dots per inch"),
     "ppi": ("pixel per inch", "pixels per inch"), "lm": ("lumen", "lumens"), "kΩ": ("kilohm", "kilohms"),
     "MΩ": ("megohm", "megohms"), "µF": ("microfarad", "microfarads"), "THz": ("terahertz", "terahertz"),
+    "mpg": ("mile per gallon", "miles per gallon"),
     "mcg": ("microgram", "micrograms"), "MP": ("megapixel", "megapixels"),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.text import markup
 from app.text.errors import TextError
+from app.text.llm.tags import ENTITY, TAG
 from app.text.plan import Pause, Utterance, get_phonemizer
 from app.text.symbols import KOKORO_SYMBOLS
 
@@ -24,6 +25,9 @@ _WORDS = [
     "don't", "it's", "dogs'", "'tis", "café", "naïve", "日本語", "Привет", "½", "2½", "x²", "…", "—", "--", "(", ")",
     '"', "“", "”", "'", ",", ".", "!", "?", ";", ":", "[", "]", "[pause:0.5s]", "[Kokoro](/kˈOkəɹO/)", "&", "+",
     "=", "😀", "zyzzyva", "_", "*", "#", "/", "I", "II", "IV", "Chapter", "Louis", "XIV", "May", "March", "5'11\"",
+    "<b>", "</b>", "<br/>", "&amp;", "&#39;", "&nbsp;", "&", "Dec 3", "Mon-Fri", "3-5pm", "$3-5", "£5m-£10m", "5GB/s",
+    "2 tsp.", "apt. 5C", "020 7946 0958", "4111 1111 1111 1111", "CA 90210", "192.168.0.1:8080", "10^-3", ">5", "<3",
+    "EUR 20", "/etc/hosts", "C:\\Users", "2h 30m", "1 000 000", "5\"", "6' tall", "221B Baker St", "2001:db8::1", "¶ 3",
     "(555)", "123-4567", "192.168.0.1", "v2.0.1", "12345678901234567890",
     "\n", "\n\n",
 ]  # fmt: skip
@@ -65,6 +69,8 @@ def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
             assert all(covered[mark.word_start : mark.word_end])
         for i in inside:
             covered[i] = True
+    for unseen in (*TAG.finditer(text), *ENTITY.finditer(text)):
+        covered[unseen.start() : unseen.end()] = [True] * len(unseen.group())
     lost = [run.group() for run in ALNUM_RUN.finditer(text) if not all(covered[run.start() : run.end()])]
     assert not lost
 

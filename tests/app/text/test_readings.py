@@ -87,6 +87,25 @@ def test_readings(section: str) -> None:
     assert not wrong, f"{len(wrong)} readings are wrong\n" + "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    "text", ["こんにちは", "ラーメン", "日本語", "你好世界", "Tokyo東京", "русский", "ﷺ", "தமிழ்", "ქართული"]
+)
+def test_another_script_is_read_and_not_described(text: str) -> None:
+    (spoken,) = (piece.phonemes for sentence in pieces(f"Say {text} now", "en-us") for piece in sentence[1:-1])
+    assert spoken
+    assert "lˈɛTəɹ" not in spoken
+    assert "ʧˌInˈiz" not in spoken
+
+
+def test_spans_of_what_is_not_shown_as_written() -> None:
+    text = "I ❤️ it, <b>AT&amp;T</b> and don&#39;t pay $3-5."
+    said = [(piece.text, text[piece.start : piece.end]) for sentence in pieces(text, "en-us") for piece in sentence]
+    assert said == [
+        ("I", "I"), ("love", "❤️"), ("it", "it"), (",", ","), ("AT", "AT"), ("and", "&amp;"), ("T", "T"), ("and", "and"), ("don't", "don&#39;t"),
+        ("pay", "pay"), ("three", "$3"), ("to", "-"), ("five", "5"), ("dollars", "5"), (".", "."),
+    ]  # fmt: skip
+
+
 def test_the_table_is_large() -> None:
     assert len(ROWS) >= 400
     assert len({(section, text) for section, text, _ in ROWS}) == len(ROWS)

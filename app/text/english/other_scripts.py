@@ -1,0 +1,122 @@
+"""Words of other scripts inside English: read by their own language, in the sounds of English.
+
+Japanese and Chinese are read by their dictionaries where the extras `ja` and `zh` are installed. Without them
+espeak-ng reads kana in Japanese, and Chinese characters, Japanese ones too, in Mandarin.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from app.text.errors import TextError
+from app.text.espeak import get_espeak
+from app.text.pieces import Kind
+from app.text.symbols import KOKORO_SYMBOLS, restrict
+from app.text.translate.scripts import script_of
+
+if TYPE_CHECKING:
+    from app.text.plan import Pronouncer
+
+_LOG = logging.getLogger(__name__)
+_TIE: Final = "\u0361"
+
+# ISO 15924 script: espeak-ng's voice. Of several languages of a script the most spoken, but for its own letters below.
+_VOICES: Final = {
+    "Cyrl": "ru", "Grek": "el", "Arab": "ar", "Hebr": "he", "Deva": "hi", "Beng": "bn", "Guru": "pa", "Gujr": "gu",
+    "Orya": "or", "Taml": "ta", "Telu": "te", "Knda": "kn", "Mlym": "ml", "Sinh": "si", "Thai": "th", "Mymr": "my",
+    "Geor": "ka", "Hang": "ko", "Ethi": "am", "Armn": "hy", "Kana": "ja", "Hani": "cmn",
+}  # fmt: skip
+_LETTERS: Final = (
+    (re.compile("[іїєґІЇЄҐ]"), "uk"), (re.compile("[ђћљњџјЂЋЉЊЏЈ]"), "sr"), (re.compile("[پچژگ]"), "fa"),
+    (re.compile("[ٹڈڑےں]"), "ur"),
+)  # fmt: skip
+# espeak-ng's IPA to misaki's English sounds, longest first.
+_SOUNDS: Final = tuple(
+    (old.replace("_", _TIE), new)
+    for old, new in (
+        ("t_ɕ", "ʧ"), ("t_ʃ", "ʧ"), ("t_s.", "ʧ"), ("ts.", "ʧ"), ("ʈ_ʂ", "ʧ"), ("d_ʑ", "ʤ"), ("d_ʒ", "ʤ"),
+        ("a_ɪ", "I"), ("a_ʊ", "W"), ("ɑ_u", "W"), ("a_u", "W"), ("a_i", "I"), ("e_ɪ", "A"), ("e_i", "A"),
+        ("o_ʊ", "O"), ("o_u", "O"), ("ɔ_ɪ", "Y"), ("i_ɛ", "jɛ"), ("i_", "j"), ("u_", "w"), ("y_", "jw"), ("s.", "ʃ"),
+        ("ɕ", "ʃ"), ("ʂ", "ʃ"), ("ʑ", "ʒ"), ("ʐ", "ɹ"), ("x", "h"), ("χ", "h"), ("ħ", "h"), ("ɦ", "h"), ("ç", "h"),
+        ("ɣ", "ɡ"), ("ʁ", "ɹ"), ("ʕ", ""), ("ʔ", ""), ("q", "k"), ("c", "k"), ("ɟ", "ɡ"), ("ɲ", "nj"), ("ʎ", "lj"),
+        ("ɬ", "l"), ("ɭ", "l"), ("ɫ", "l"), ("ɳ", "n"), ("ʈ", "t"), ("ɖ", "d"), ("β", "v"), ("ɸ", "f"), ("ʋ", "v"),
+        ("r", "ɹ"), ("ɾ", "ɹ"), ("ɽ", "ɹ"), ("ɻ", "ɹ"), ("ɴ", "n"), ("ᵝ", ""), ("ʀ", "ɹ"), ("ɚ", "əɹ"), ("jy", "ju"),
+        ("jˈy", "jˈu"), ("y", "ju"), ("ø", "ɜ"), ("œ", "ɜ"), ("ɯ", "u"), ("ʉ", "u"), ("ɨ", "ɪ"), ("ɵ", "ʌ"),
+        ("ɤ", "ʌ"), ("ɐ", "ʌ"), ("ɘ", "ə"), ("e", "ɛ"), ("o", "ɔ"), ("a", "ɑ"), ("ɒ", "ɑ"), ("ʲ", "j"), ("ʰ", ""),
+        ("ʱ", ""), ("g", "ɡ"), (".", ""), ("-", ""), ("ː", ""), (_TIE, ""),
+    )
+)  # fmt: skip
+_MARKS: Final = re.compile("[\u0300-\u0360\u0362-\u036f0-9]")
+
+
+def runs(text: str) -> list[str]:
+    """Return a word cut where Latin letters and others meet."""
+    cut: list[str] = []
+    latin = None
+    for character in text:
+        script = script_of(character)
+        if (script and latin not in (None, script == "Latn")) or not cut:
+            cut.append("")
+        latin = script == "Latn" if script else latin
+        cut[-1] += character
+    return cut
+
+
+def say_other_script(text: str) -> str:
+    """Return the phonemes of a word that is not in Latin letters, or nothing where no language reads it."""
+    text = unicodedata.normalize("NFKC", text)
+    scripts = {script_of(character) for character in text} - {""}
+    if scripts <= {"Latn"}:
+        return ""
+    native = _native("ja" if "Kana" in scripts else "zh") if scripts & {"Kana", "Hani"} else None
+    if native is not None:
+        pieces = native.normalize(text, 0)
+        native.pronounce(pieces)
+        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is Kind.WORD and piece.phonemes.strip())
+        if spoken:
+            return spoken
+    return " ".join(filter(None, (_by_espeak(run, voice) for voice, run in _voiced_runs(text))))
+
+
+def _voiced_runs(text: str) -> list[tuple[str, str]]:
+    """The text cut where another voice has to read it; marks and signs go with the letters before them."""
+    own = next((voice for pattern, voice in _LETTERS if pattern.search(text)), "")
+    cut: list[tuple[str, str]] = []
+    for character in text:
+        script = script_of(character)
+        voice = (script in ("Cyrl", "Arab") and own) or _VOICES.get(script, "")
+        if cut and (not character.isalpha() or character == "ー" or voice == cut[-1][0]):
+            cut[-1] = (cut[-1][0], cut[-1][1] + character)
+        else:
+            cut.append((voice, character))
+    return cut
+
+
+def _by_espeak(text: str, voice: str) -> str:
+    espeak = get_espeak(voice) if voice else None
+    if espeak is None:
+        return ""
+    ipa = _MARKS.sub("", unicodedata.normalize("NFD", espeak.phonemes(text)))
+    for old, new in _SOUNDS:
+        ipa = ipa.replace(old, new)
+    return " ".join(restrict(ipa, KOKORO_SYMBOLS).split())
+
+
+@lru_cache(maxsize=2)
+def _native(language: str) -> Pronouncer | None:
+    """Japanese or Chinese by its dictionary, if its extra is installed."""
+    try:
+        if language == "ja":
+            from app.text.japanese import Japanese
+
+            return Japanese()
+        from app.text.chinese import Chinese
+
+        return Chinese()
+    except TextError as error:
+        _LOG.debug("espeak-ng reads %s inside English: %s", language, error)
+        return None
