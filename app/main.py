@@ -50,6 +50,7 @@ from app.audio import watermark
 from app.audio.encoders import check_format
 from app.config import Settings, SettingsError, is_loopback
 from app.errors import UnknownModelError, UnsupportedFormatError
+from app.exit import LastResort
 from app.extras import needs
 from app.library import Catalogue
 from app.speech import SpeechService
@@ -64,6 +65,11 @@ FRAME_MARGIN = 16
 ABORT_SECONDS = 1.0
 # How often it is looked whether everything is warm, in seconds.
 _LOOK_EVERY = 0.05
+# How long the model's thread has to end, how long after draining the process ends whatever its threads do, and how long
+# after a second signal.
+STOP_SECONDS = 1.0
+EXIT_SECONDS = 4.0
+FORCED_SECONDS = 1.0
 # Objects made and not freed between two of the collector's short turns.
 COLLECT_EVERY = 5_000
 
@@ -120,7 +126,7 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
             services.speech.close()
             services.translation.close()
             # The thread finishes the chunk it computes; the event loop must not wait with it.
-            await asyncio.to_thread(services.worker.stop)
+            await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
             if traces is not None:
                 await asyncio.to_thread(traces.stop)
 
@@ -271,6 +277,7 @@ def invitation(settings: Settings, port: int) -> str:
 def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
     """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
 
+    The process ends within `drain_seconds` and five seconds more; see LastResort for its exit status.
     Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
     """
     check_public(settings)
@@ -295,6 +302,7 @@ class _DrainingServer(uvicorn.Server):
         self._drain: asyncio.Task[None] | None = None
         self._announcement: asyncio.Task[None] | None = None
         self._signals = 0
+        self._last_resort = LastResort(self._unserved)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         self._loop = asyncio.get_running_loop()
@@ -305,6 +313,7 @@ class _DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1
+        self._last_resort.arm(FORCED_SECONDS if self._signals > 1 else self._drain_seconds + EXIT_SECONDS)
         if self._signals > 1 or self._loop is None:
             self.should_exit = True
             self.force_exit = self._signals > 1
@@ -316,7 +325,15 @@ class _DrainingServer(uvicorn.Server):
         self._drain = asyncio.create_task(self._drain_and_exit())
 
     async def _drain_and_exit(self) -> None:
-        services = getattr(self._app.state, "services", None)
-        if isinstance(services, Services):
+        services = self._services()
+        if services is not None:
             await drain(services.speech, self._drain_seconds)
         self.should_exit = True
+
+    def _services(self) -> Services | None:
+        found = getattr(self._app.state, "services", None)
+        return found if isinstance(found, Services) else None
+
+    def _unserved(self) -> int:
+        services = self._services()
+        return 0 if services is None else services.speech.active

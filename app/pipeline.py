@@ -172,7 +172,7 @@ class SpeechStream:
         self.labels = labels
         self._playback = metrics.Playback()
         # Unbounded by count: callers bound the characters of one stream.
-        self._pieces: asyncio.Queue[Passage | None] = asyncio.Queue()
+        self._pieces: asyncio.Queue[Passage | errors.ServiceError | None] = asyncio.Queue()
         # Unbounded by type, bounded by _room.
         self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
@@ -197,6 +197,10 @@ class SpeechStream:
         """The text that will be fed next begins like this: translate it ahead of time, if there is time."""
         if self._interpreter is not None and partial:
             self._interpreter.speculate(partial)
+
+    def refuse(self, error: errors.ServiceError) -> None:
+        """What follows is not spoken: the stream ends with `error`."""
+        self._pieces.put_nowait(error)
 
     def finish(self) -> None:
         """No more text follows."""
@@ -258,6 +262,8 @@ class SpeechStream:
         nothing: errors.ServiceError | None = None
         try:
             while (passage := await self._pieces.get()) is not None:
+                if isinstance(passage, errors.ServiceError):
+                    raise passage
                 if self._ticket is not None:
                     self._ticket.charge(len(passage.text))
                 try:

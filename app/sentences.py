@@ -6,16 +6,16 @@ all texts of a request go through the model together, in batches; equal ones go 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
 from app.text.errors import GlossaryError
 from app.text.translate import codes
 from app.text.translate.document import Document
-from app.text.translate.glossary import Glossary
+from app.text.translate.glossary import Glossary, Protected
 from app.text.translate.identify import Guess, identify
 from models.contract import (
     InputTooLongError,
@@ -92,13 +92,17 @@ class PlannedText:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that was checked against a loaded model. `draft`: tokens that may begin its first sentence's."""
+    """A request that was checked against a loaded model. `draft`: tokens that may begin its first sentence's.
+
+    `protected`: every sentence with its terms and addresses protected, by language and text.
+    """
 
     route: Route
     options: TranslationOptions
     beams: int
     texts: tuple[PlannedText, ...]
     glossary: Glossary
+    protected: Mapping[tuple[str, str], Protected]
     draft: tuple[int, ...] = ()
 
 
@@ -126,10 +130,11 @@ class TranslatedText:
 
 def make_plan(
     texts: Sequence[str], route: Route, source: str | None, options: TranslationOptions, timeline: Timeline
-) -> Plan:
-    """Take `texts` apart and have the model say what it cannot do, before anything is computed. Blocks.
+) -> Generator[None, None, Plan]:
+    """Take `texts` apart and have the model say what it cannot do, before anything is computed.
 
-    `source` is a FLORES-200 code, or None: the language of each text is detected. Raises LanguageNotDetectedError,
+    Returns the plan after steps that take little time each, so that others have their turns between. `source` is a
+    FLORES-200 code, or None: the language of each text is detected. Raises LanguageNotDetectedError,
     UnsupportedLanguageError, OutsideCoverageError, TextTooLongError and InvalidRequestError.
     """
     with as_service_errors():
@@ -137,32 +142,33 @@ def make_plan(
     languages: Sequence[tuple[str | None, float | None]] = [(source, None)] * len(texts)
     if source is None:
         with timeline.measure(Stage.DETECT):
-            languages = _detect(texts, route.translator, options)
+            languages = yield from _detect(texts, route.translator, options)
     planned = []
     for text, (language, confidence) in zip(texts, languages, strict=True):
         document = None
         # Nothing to say in a language, or said in the right one already.
         if text.strip() and language is not None and language != route.target:
-            document = Document.parse(text, language, options.format)
+            document = yield from Document.parsing(text, language, options.format)
         planned.append(PlannedText(text, language, confidence, document))
-    plan = Plan(route, options, max(options.beams, options.alternatives + 1), tuple(planned), glossary)
-    _check(plan)
-    return plan
+        yield
+    plan = Plan(route, options, max(options.beams, options.alternatives + 1), tuple(planned), glossary, {})
+    return replace(plan, protected=(yield from _check(plan)))
 
 
-def _check(plan: Plan) -> None:
-    seen: set[tuple[str, str]] = set()
+def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]]:
+    seen: dict[tuple[str, str], Protected] = {}
     for number, planned in enumerate(plan.texts):
         if planned.document is None or planned.language is None:
             continue
         for segment in planned.document.segments:
+            yield
             if (planned.language, segment.text) in seen:
                 continue
-            seen.add((planned.language, segment.text))
-            text = plan.glossary.protect(segment.text).text
+            protected = seen[planned.language, segment.text] = plan.glossary.protect(segment.text)
             of = f" of text {number}" if len(plan.texts) > 1 else ""
             with as_service_errors(f"Sentence {quote(segment.text)}{of}: "):
-                plan.route.translator.check(request_for(plan, text, planned.language))
+                plan.route.translator.check(request_for(plan, protected.text, planned.language))
+    return seen
 
 
 def request_for(plan: Plan, text: str, language: str) -> TranslationRequest:
@@ -172,12 +178,16 @@ def request_for(plan: Plan, text: str, language: str) -> TranslationRequest:
 
 def _detect(
     texts: Sequence[str], translator: Translator, options: TranslationOptions
-) -> list[tuple[str | None, float | None]]:
+) -> Generator[None, None, list[tuple[str | None, float | None]]]:
     """The language of each text and how sure that is; (None, None) for a text without words."""
-    samples = [_sample(text, options.format) for text in texts]
+    samples = []
+    for text in texts:
+        samples.append(_sample(text, options.format))
+        yield
     found: list[tuple[str | None, float | None]] = []
     together: Guess | None = None
     for text, sample in zip(texts, samples, strict=True):
+        yield
         if not any(map(str.isalpha, sample)):
             found.append((None, None))
             continue

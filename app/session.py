@@ -9,13 +9,21 @@ exactly one `done` or one `error`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
 from app import messages
-from app.errors import DrainingError, EmptyInputError, ProtocolError, ServiceError, TextTooLongError
+from app.errors import (
+    DrainingError,
+    EmptyInputError,
+    ProtocolError,
+    QuotaExceededError,
+    ServiceError,
+    TextTooLongError,
+)
 from app.pipeline import SpokenChunk, as_service_errors
 from app.text.llm.live import LiveText, Speakable
 from app.text.llm.plain import PlainText, TextSource
@@ -23,7 +31,7 @@ from app.text.llm.policy import BoundaryPolicy
 from models.timeline import Timeline
 
 # Characters that are looked at in one turn of the event loop.
-SLICE = 4_000
+SLICE = 1_000
 # Sets that may wait to be spoken; a client that flushes more often than that is not listening.
 MAX_SETS = 16
 
@@ -66,10 +74,11 @@ class Anticipate:
 
 
 @dataclass(frozen=True, slots=True)
-class More:
-    """Let others have their turn, then call `hear_on` with `text`: cleaning a long text at once would take too long."""
+class Refuse:
+    """The set is not spoken any further, for this reason."""
 
-    text: str
+    set_id: int
+    error: ServiceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class Close:
     reason: str
 
 
-Effect = Send | Prepare | Speak | Anticipate | More | Finish | Drop | Close
+Effect = Send | Prepare | Speak | Anticipate | Refuse | Finish | Drop | Close
 
 
 class State(Enum):
@@ -105,12 +114,21 @@ class State(Enum):
 
 
 class StreamSession:
-    """One client's session. Every method returns the effects to carry out, in order."""
+    """One client's session. Every method returns the effects to carry out, in order.
 
-    def __init__(self, *, max_characters: int, max_frame_bytes: int) -> None:
+    `charge` is told of the characters that are received, and raises QuotaExceededError. While there is `more` of a
+    text than was looked at, `hear_on` is called before anything else is received.
+    """
+
+    def __init__(
+        self, *, max_characters: int, max_frame_bytes: int, charge: Callable[[int], None] = lambda characters: None
+    ) -> None:
         self.state = State.NEW
         self._max_characters = max_characters
         self._max_frame_bytes = max_frame_bytes
+        self._charge = charge
+        self._refused: QuotaExceededError | None = None
+        self._rest, self._taken = "", 0
         self._timestamps = False
         self._llm = False
         self._anticipate = True
@@ -126,6 +144,11 @@ class StreamSession:
         self._set_chunks = 0
         self._heard_text = False
         self._farewell: list[Effect] = [Close(1000, "")]
+
+    @property
+    def more(self) -> bool:
+        """Whether there is text that was received and not looked at."""
+        return self.state is not State.CLOSED and self._taken < len(self._rest)
 
     @property
     def busy(self) -> bool:
@@ -258,23 +281,31 @@ class StreamSession:
         self._heard_text = True
         self._characters += len(text)
         self._pending = self._pending or bool(text.strip())
-        return self._take(text, now)
+        if self._refused is None:
+            try:
+                self._charge(len(text))
+            except QuotaExceededError as error:
+                self._refused = error
+        if self._refused is not None:
+            return []  # said when the set is flushed
+        self._rest, self._taken = text, 0
+        return self._take(now)
 
-    def hear_on(self, text: str, now: float) -> list[Effect]:
-        """The rest of a text that was too long for one turn."""
-        if self.state is State.CLOSED:
-            return []
+    def hear_on(self, now: float) -> list[Effect]:
+        """Look at the next part of a text that was too long for one turn."""
         try:
-            return self._take(text, now)
+            return self._take(now) if self.more else []
         except ServiceError as error:
             return self.fail(error)
 
-    def _take(self, text: str, now: float) -> list[Effect]:
-        text, rest = text[:SLICE], text[SLICE:]
+    def _take(self, now: float) -> list[Effect]:
+        text = self._rest[self._taken : self._taken + SLICE]
+        self._taken += len(text)
         with as_service_errors():
             effects = self._speak(self._source.feed(text, now))
-        if rest:
-            return [*effects, More(rest)]
+        if self.more:
+            return effects
+        self._rest, self._taken = "", 0
         pending = self._source.pending
         if self._anticipate and pending.strip() and self._languages[1] is not None:
             effects.append(Anticipate(self._set_id, pending))
@@ -292,8 +323,13 @@ class StreamSession:
         return effects
 
     def _flush(self, now: float) -> list[Effect]:
-        with as_service_errors():
-            effects = self._speak(self._source.flush(now))
+        if self._refused is not None:
+            self._source = self._new_source()
+            self._committed = True
+            effects: list[Effect] = [Refuse(self._set_id, self._refused)]
+        else:
+            with as_service_errors():
+                effects = self._speak(self._source.flush(now))
         if not self._committed:
             self._next_set()
             error = EmptyInputError("There is no text to speak since the last flush.", param="text")
@@ -311,6 +347,8 @@ class StreamSession:
         self._pending = False
         self._cursor = 0
         self._committed = False
+        self._refused = None
+        self._rest, self._taken = "", 0
 
     def _cancel(self) -> list[Effect]:
         self._source = self._new_source()

@@ -181,6 +181,10 @@ class SpeechService:
         self._idle.clear()
         metrics.active_streams.set(self._slots)
 
+    def charge(self, characters: int) -> None:
+        """Take `characters` that were received from the quota of whoever sent them. Raises QuotaExceededError."""
+        self.admission.charge(client.get(), characters)
+
     def release(self) -> None:
         """Give a slot back."""
         self.admission.leave(client.get())
@@ -338,8 +342,13 @@ class SpeechService:
                 return made
             return await self._g2p.run(lambda: get_phonemizer(language, name_emoji=named))
 
-    def stream(self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels) -> SpeechStream:
-        """Open a stream; call on the event loop. It takes no slot: requests and sockets do."""
+    def stream(
+        self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels, *, charged: bool = False
+    ) -> SpeechStream:
+        """Open a stream; call on the event loop. It takes no slot: requests and sockets do.
+
+        `charged`: its text is charged as it is received (`charge`), not as it is spoken.
+        """
         interpreter = None
         if speaker.route is not None:
             translating = replace(labels, model=speaker.route.model or "none")
@@ -347,7 +356,7 @@ class SpeechService:
         marking = None
         if speaker.marker is not None:
             marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
-        ticket = self.admission.open(speaker.model, client.get())
+        ticket = self.admission.open(speaker.model, None if charged else client.get())
         return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, ticket)
 
 

@@ -6,18 +6,24 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from app import metrics
 from app.jobs import CancelToken, Priority, Translations
 from app.sentences import Alternative, Plan, TranslatedSentence, TranslatedText, as_service_errors, request_for
+from app.text.beside import Steps, TurnThread
 from app.text.translate import codes
-from app.text.translate.glossary import Glossary
+from app.text.translate.glossary import Glossary, Protected
 from app.text.translate.segment import Segment
 from app.worker import ModelWorker
 from models.contract import Hypothesis, Translation
 from models.timeline import Timeline
+
+# Sentences that are placed in less time than the way to a thread and back takes.
+FEW = 100
+# Seconds after which others on the event loop have their turn.
+AT_A_TIME = 0.005
 
 
 class _Phrase:
@@ -27,12 +33,12 @@ class _Phrase:
     their order is the source's.
     """
 
-    def __init__(self, text: str, language: str, glossary: Glossary) -> None:
+    def __init__(self, language: str, protected: Protected) -> None:
         self.language = language
         self.sentences: list[_Sentence] = []
         self.best: Alternative | None = None
         self.alternatives: tuple[Alternative, ...] = ()
-        self._protected = glossary.protect(text)
+        self._protected = protected
         self._runs: list[str] | None = None
         self._found: dict[int, Translation] = {}
 
@@ -126,6 +132,7 @@ class _Work:
     """What is still to be sent to the model, and every phrase there ever was, by language and text."""
 
     glossary: Glossary
+    protected: Mapping[tuple[str, str], Protected]
     phrases: dict[tuple[str, str], _Phrase] = field(default_factory=dict)
     pieces: deque[tuple[_Phrase, int, str]] = field(default_factory=deque)
 
@@ -134,7 +141,9 @@ class _Work:
         found = self.phrases.get((language, text))
         if found is not None:
             return found, False
-        found = self.phrases[language, text] = _Phrase(text, language, self.glossary)
+        # What is not a sentence of the plan is a part of one.
+        protected = self.protected.get((language, text)) or self.glossary.protect(text)
+        found = self.phrases[language, text] = _Phrase(language, protected)
         return found, True
 
     def last(self, phrase: _Phrase) -> None:
@@ -157,6 +166,7 @@ class TranslationStream:
     def __init__(
         self,
         worker: ModelWorker,
+        thread: TurnThread,
         plan: Plan,
         timeline: Timeline,
         labels: metrics.Labels,
@@ -169,10 +179,12 @@ class TranslationStream:
         self.cancelled = CancelToken() if cancelled is None else cancelled
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
         self._worker = worker
+        self._thread = thread
         self._plan = plan
         self._in_order = in_order
-        self._work = _Work(plan.glossary)
-        self._sentences = self._place()
+        self._work = _Work(plan.glossary, plan.protected)
+        self._sentences: list[_Sentence] = []
+        self._turn = time.perf_counter()
         self._spaced = codes.spaces_words(plan.route.target)
         self._batch: Translations | None = None
         self._recorded = False
@@ -185,7 +197,7 @@ class TranslationStream:
         """Every text, translated. Translates what was not iterated over yet."""
         async for _ in self._translated:
             pass
-        return await asyncio.to_thread(self._join)
+        return await self._thread.run_steps(self._join())
 
     def close(self, outcome: metrics.Outcome, *, whole: bool = True) -> None:
         """Stop what still works for this stream and record it. Later calls change nothing.
@@ -204,24 +216,34 @@ class TranslationStream:
         else:
             metrics.record_volume(self.timeline, self.labels, self.volume)
 
-    def _place(self) -> list[_Sentence]:
-        sentences = []
+    def _place(self) -> Steps[None]:
         for text_index, planned in enumerate(self._plan.texts):
             if planned.document is None or planned.language is None:
                 continue
             for index, segment in enumerate(planned.document.segments):
+                yield
                 phrase, new = self._work.phrase(segment.text, planned.language)
                 if new:
                     self._work.last(phrase)
                 sentence = _Sentence(text_index, index, segment, phrase)
                 phrase.sentences.append(sentence)
-                sentences.append(sentence)
+                self._sentences.append(sentence)
         if not self._in_order:
             # Sentences of a length waste no padding.
             self._work.pieces = deque(sorted(self._work.pieces, key=lambda piece: -len(piece[2])))
-        return sentences
+
+    async def _give_way(self) -> None:
+        """One phrase may stand for any number of sentences: let others have their turn meanwhile."""
+        if time.perf_counter() - self._turn > AT_A_TIME:
+            await asyncio.sleep(0)
+            self._turn = time.perf_counter()
 
     async def _run(self) -> AsyncIterator[TranslatedSentence]:
+        if sum(len(planned.document.segments) for planned in self._plan.texts if planned.document) <= FEW:
+            for _ in self._place():
+                pass
+        else:
+            await self._thread.run_steps(self._place())
         route = self._plan.route
         # The first sentence alone is there soonest; after it there is something to read.
         size = 1 if self._in_order else route.translator.max_batch
@@ -240,16 +262,18 @@ class TranslationStream:
                     if phrase.take(number, translation):
                         self._work.first(phrase)
                     elif phrase.best is not None:
-                        self._advance(phrase)
+                        await self._advance(phrase)
                     while position < len(self._sentences) and self._sentences[position].result is not None:
                         self.volume.sentences += 1
                         if self._in_order:
                             yield self._finished(self._sentences[position])
                         position += 1
+                        await self._give_way()
             size, priority = min(2 * size, route.translator.max_batch), Priority.LATER
 
-    def _advance(self, phrase: _Phrase) -> None:
+    async def _advance(self, phrase: _Phrase) -> None:
         for sentence in tuple(phrase.sentences):
+            await self._give_way()
             parts = [self._work.phrase(text, phrase.language) for text in sentence.missing()]
             if parts:
                 self._work.first(*(part for part, new in parts if new))
@@ -278,7 +302,7 @@ class TranslationStream:
             time.perf_counter() - self.timeline.started,
         )
 
-    def _join(self) -> list[TranslatedText]:
+    def _join(self) -> Steps[list[TranslatedText]]:
         by_text: dict[int, list[_Sentence]] = {}
         for sentence in self._sentences:
             by_text.setdefault(sentence.text_index, []).append(sentence)
@@ -289,11 +313,12 @@ class TranslationStream:
                 texts.append(TranslatedText(planned.text, planned.language, planned.confidence, ()))
                 continue
             target = self._plan.route.target
-            best = planned.document.join([sentence.result or "" for sentence in sentences], target)
+            yield
+            best = yield from planned.document.joining([sentence.result or "" for sentence in sentences], target)
             others = []
             for rank in range(max(len(sentence.alternatives) for sentence in sentences)):
                 chosen = [_ranked(sentence, rank) for sentence in sentences]
-                joined = planned.document.join([text for text, _ in chosen], target)
+                joined = yield from planned.document.joining([text for text, _ in chosen], target)
                 others.append(Alternative(joined, _mean([score for _, score in chosen])))
             texts.append(TranslatedText(best, planned.language, planned.confidence, tuple(others)))
         return texts

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Sequence
 
 from app import errors, metrics
 from app.config import Settings
 from app.jobs import CancelToken
 from app.library import Catalogue, Loads, Progress, require
 from app.sentences import Plan, Route, TranslationOptions, make_plan
+from app.text.beside import TurnThread, WorkTooLongError
 from app.text.errors import UnknownTranslationLanguage
 from app.text.translate import codes, identify
 from app.text.translate.document import Document
@@ -24,11 +23,11 @@ from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 AUTO = "auto"
-# Characters of a request that is taken apart in no time.
-SHORT = 10_000
+# CPU seconds that taking a request apart may take, and what each of its characters adds: several times what any text
+# needs on a slow machine.
+MOST_SECONDS = 10.0
+MOST_SECONDS_PER_CHARACTER = 2e-4
 
 
 class TranslationService:
@@ -42,8 +41,7 @@ class TranslationService:
         # Speech waits for its models in the same line.
         self.loads = Loads(worker, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
-        self._short = ThreadPoolExecutor(1, thread_name_prefix="split")
-        self._long = ThreadPoolExecutor(1, thread_name_prefix="split-long")
+        self._thread = TurnThread("split")
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.
@@ -51,7 +49,7 @@ class TranslationService:
         The identifier takes 70 MB: elsewhere the first request that names no source loads it. Without it, requests that
         name their source work.
         """
-        await self._in_thread(self._short, lambda: Document.parse("Warm.", "eng_Latn"))
+        await self._thread.run(lambda: Document.parse("Warm.", "eng_Latn"))
         if not detect:
             return
         try:
@@ -61,9 +59,8 @@ class TranslationService:
             log.exception("languages cannot be detected")
 
     def close(self) -> None:
-        """End the threads that split texts."""
-        for threads in (self._short, self._long):
-            threads.shutdown(wait=False, cancel_futures=True)
+        """End the thread that splits texts."""
+        self._thread.close()
 
     def model(self, name: str | None) -> tuple[str, Translator]:
         """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
@@ -106,7 +103,7 @@ class TranslationService:
             with timeline.measure(Stage.DETECT):
                 return identify.identify(text, limit)
 
-        return await self._in_thread(self._short, work)
+        return await self._thread.run(work)
 
     async def prepare(self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline) -> Plan:
         """Check a request and take its texts apart.
@@ -119,8 +116,13 @@ class TranslationService:
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")
-        threads = self._short if sum(map(len, texts)) <= SHORT else self._long
-        return await self._in_thread(threads, lambda: make_plan(texts, route, source, options, timeline))
+        limit = MOST_SECONDS + MOST_SECONDS_PER_CHARACTER * sum(map(len, texts))
+        try:
+            return await self._thread.run_steps(make_plan(texts, route, source, options, timeline), limit)
+        except WorkTooLongError as error:
+            raise errors.TextTooLongError(
+                f"Taking the text apart took {error}; send it in parts.", param="text"
+            ) from error
 
     def stream(
         self,
@@ -136,7 +138,9 @@ class TranslationService:
         `in_order`: sentences can be iterated over, and the first is there soon; otherwise all texts are, soonest.
         `cancelled` is that of the request it is a part of, if it is one.
         """
-        return TranslationStream(self.worker, plan, timeline, labels, in_order=in_order, cancelled=cancelled)
+        return TranslationStream(
+            self.worker, self._thread, plan, timeline, labels, in_order=in_order, cancelled=cancelled
+        )
 
     def _check_size(self, texts: Sequence[str]) -> None:
         settings = self.settings
@@ -153,7 +157,3 @@ class TranslationService:
                 f"The texts have {characters} characters; at most {settings.max_translate_characters} are accepted.",
                 param="text",
             )
-
-    @staticmethod
-    async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(threads, work)

@@ -45,6 +45,7 @@ from app.api.elevenlabs_wire import (
     speed_of,
 )
 from app.api.life import Inbox, SocketClosedError
+from app.api.pace import Pace
 from app.api.respond import note_error
 from app.api.services import Services, services
 from app.audio.encoders import Encoder, make_encoder
@@ -54,11 +55,13 @@ from app.errors import (
     IdleTimeoutError,
     NothingToSpeakError,
     ProtocolError,
+    QuotaExceededError,
     ServiceError,
     TextTooLongError,
     UnsupportedFormatError,
 )
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
+from app.session import SLICE
 from app.speech import SpeechOptions
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -108,6 +111,7 @@ class _Connection:
         self._ending = False
         self._farewell: ServiceError | None = None
         self._inbox = Inbox(socket)
+        self._pace = Pace(self._inbox, app.speech)
         self._active_at = time.monotonic()
 
     async def serve(self) -> None:
@@ -166,7 +170,7 @@ class _Connection:
                 if receiving.done():
                     frame = receiving.result()
                     self._active_at = time.monotonic()
-                    self._carry_out(parse_input(frame, self._app.settings.max_frame_bytes))
+                    await self._carry_out(parse_input(frame, self._app.settings.max_frame_bytes))
                     receiving = asyncio.create_task(self._inbox.frame())
                 elif draining is not None and draining.done():
                     draining = None
@@ -187,7 +191,7 @@ class _Connection:
 
     # What a message orders.
 
-    def _carry_out(self, message: SocketInput) -> None:
+    async def _carry_out(self, message: SocketInput) -> None:
         if self._ending:
             return
         if self._multi and message.close_socket:
@@ -213,8 +217,9 @@ class _Connection:
             context = self._open(name, message)
         context.active_at = time.monotonic()
         if message.text:
-            self._hear(context, message.text, trigger=bool(message.try_trigger_generation))
-        if message.flush:
+            await self._hear(context, message.text, trigger=bool(message.try_trigger_generation))
+            context.active_at = time.monotonic()
+        if message.flush and self._contexts.get(name) is context:
             self._flush(context)
 
     def _open(self, name: str | None, message: SocketInput) -> Context:
@@ -230,13 +235,41 @@ class _Connection:
         self._contexts[name] = context
         return context
 
-    def _hear(self, context: Context, text: str, *, trigger: bool) -> None:
+    async def _hear(self, context: Context, text: str, *, trigger: bool) -> None:
+        """Take a text in parts, between which others have their turn."""
         limit = self._app.settings.max_input_characters
         if len(context.text.held) + context.characters + len(text) > limit:
             raise TextTooLongError(
                 f"More than {limit} characters wait; send less, or 'flush' and wait for the audio.", param="text"
             )
-        self._feed(context, context.text.feed(text, trigger=trigger))
+        try:
+            self._app.speech.charge(len(text))
+        except QuotaExceededError as error:
+            if not self._multi:
+                raise
+            self._refuse(context, error)
+            return
+        for start in range(0, len(text), SLICE):
+            if start:
+                await self._pace.keep(turn=True)
+            with self._pace.measure():
+                # A text is one phrase, in however many parts it is taken.
+                last = start + SLICE >= len(text)
+                pieces = context.text.feed(text[start : start + SLICE], trigger=trigger, more=not last)
+                self._feed(context, pieces)
+        await self._pace.keep()
+
+    def _refuse(self, context: Context, error: ServiceError) -> None:
+        """The context ends, for this reason."""
+        del self._contexts[context.name]
+        self._leaving.append(context)
+        if context.speaking is not None:
+            context.speaking.cancel()
+        context.speaking = asyncio.create_task(self._end_for(context, error))
+
+    async def _end_for(self, context: Context, error: ServiceError) -> None:
+        await self._tell(error, context.name)
+        await self._say_final(context)
 
     def _feed(self, context: Context, pieces: list[str]) -> None:
         for piece in pieces:
@@ -251,7 +284,9 @@ class _Connection:
             context.characters += len(piece)
 
     def _make_stream(self, speaker: Speaker) -> SpeechStream:
-        return self._app.speech.stream(speaker, Timeline(), metrics.Labels(speaker.model, "elevenlabs", True))
+        return self._app.speech.stream(
+            speaker, Timeline(), metrics.Labels(speaker.model, "elevenlabs", True), charged=True
+        )
 
     def _flush(self, context: Context) -> None:
         self._feed(context, context.text.flush())

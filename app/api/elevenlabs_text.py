@@ -39,6 +39,7 @@ class ScheduledText:
         self._cutter = ClauseCutter.between(language, None, words=_WORDS, characters=_CHARACTERS, forced=0)
         self._schedule = tuple(schedule or SCHEDULE)
         self._phrases = phrases
+        self._lettered = False
         self._spoken = 0
 
     @property
@@ -46,11 +47,13 @@ class ScheduledText:
         """What waits for its end."""
         return self._buffer.held
 
-    def feed(self, fragment: str, *, trigger: bool = False) -> list[str]:
-        """The pieces that can be spoken now."""
+    def feed(self, fragment: str, *, trigger: bool = False, more: bool = False) -> list[str]:
+        """The pieces that can be spoken now. `more` of the same message follows."""
         pieces = self._buffer.feed(fragment)
         # The "3." of a client that sends tokens all the same may become 3.5.
-        if self._phrases and any(map(str.isalpha, fragment)) and self._buffer.ends_sentence():
+        lettered = self._lettered or any(map(str.isalpha, fragment))
+        self._lettered = more and lettered
+        if self._phrases and not more and lettered and self._buffer.ends_sentence():
             pieces += [] if self.held[-1].isspace() else self._buffer.feed(" ")
             pieces += self._buffer.flush()
         self._spoken += len(pieces)

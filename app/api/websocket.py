@@ -19,6 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from app import logs, messages, metrics
 from app.api.life import Inbox, SocketClosedError
+from app.api.pace import Pace
 from app.api.respond import note_error
 from app.api.services import Services, services
 from app.audio.beside import encode
@@ -27,7 +28,7 @@ from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
 from app.jobs import ModelState
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
-from app.session import Anticipate, Close, Drop, Effect, Finish, More, Prepare, Send, Speak, StreamSession
+from app.session import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak, StreamSession
 from app.speech import SpeechOptions
 from app.text.translate import codes
 from models.contract import Cancelled
@@ -78,7 +79,9 @@ class Connection:
         self._socket = socket
         self._app = app
         self._session = StreamSession(
-            max_characters=app.settings.max_input_characters, max_frame_bytes=app.settings.max_frame_bytes
+            max_characters=app.settings.max_input_characters,
+            max_frame_bytes=app.settings.max_frame_bytes,
+            charge=app.speech.charge,
         )
         self._speaker: Speaker | None = None
         self._format: Format = "pcm"
@@ -88,6 +91,7 @@ class Connection:
         self._turns: asyncio.Queue[_Set] = asyncio.Queue()
         self._speaking: asyncio.Task[None] | None = None
         self._inbox = Inbox(socket)
+        self._pace = Pace(self._inbox, app.speech)
         self._active_at = time.monotonic()
         self._played_out = 0.0
 
@@ -153,8 +157,7 @@ class Connection:
                 elif receiving.done():
                     frame: str | bytes | None = receiving.result()
                     while frame is not None:
-                        self._active_at = time.monotonic()
-                        await self._carry_out(self._hear(frame, self._active_at))
+                        await self._take(frame)
                         # A text and its flush often come together: the second need not go round.
                         frame = self._inbox.waiting()
                     receiving = asyncio.create_task(self._inbox.frame())
@@ -170,6 +173,22 @@ class Connection:
             aborted.cancel()
             if draining is not None:
                 draining.cancel()
+
+    async def _take(self, frame: str | bytes) -> None:
+        """Carry out what a frame says: a long text in parts, between which others have their turn."""
+        try:
+            with self._pace.measure():
+                effects = self._hear(frame, time.monotonic())
+            await self._carry_out(effects)
+            while self._session.more:
+                await self._pace.keep(turn=True)
+                with self._pace.measure():
+                    effects = self._session.hear_on(time.monotonic())
+                await self._carry_out(effects)
+            await self._pace.keep()
+        except DrainingError as error:
+            await self._carry_out(self._session.fail(error))
+        self._active_at = time.monotonic()
 
     async def _on_silence(self) -> None:
         if self._session.busy:
@@ -190,9 +209,8 @@ class Connection:
                     self._feed(self._set(set_id), text, offset, source, waited)
                 case Anticipate(set_id, text):
                     self._set(set_id).stream.anticipate(text)
-                case More(text):
-                    await asyncio.sleep(0)
-                    await self._carry_out(self._session.hear_on(text, time.monotonic()))
+                case Refuse(set_id, error):
+                    self._set(set_id).stream.refuse(error)
                 case Finish(set_id):
                     self._set(set_id).stream.finish()
                 case Drop():
@@ -262,7 +280,7 @@ class Connection:
             if self._speaker is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speaker.model, self.surface, True)
-            found = _Set(set_id, self._app.speech.stream(self._speaker, Timeline(), labels))
+            found = _Set(set_id, self._app.speech.stream(self._speaker, Timeline(), labels, charged=True))
             self._sets[set_id] = found
             self._turns.put_nowait(found)
             if self._speaking is not None and self._speaking.done():

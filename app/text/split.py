@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import sentencex  # type: ignore[import-untyped]
@@ -102,6 +103,7 @@ def _ascii_view(text: str) -> str:
     return "".join(character if character < "\x80" else _stand_in(character) for character in text)
 
 
+@lru_cache(maxsize=8192)
 def _stand_in(character: str) -> str:
     if character.isupper():
         return "A"

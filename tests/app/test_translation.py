@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app import metrics
+from app import metrics, translation
 from app.config import Settings
-from app.errors import LanguageNotDetectedError, ModelAbsentError, UnsupportedLanguageError
+from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
 from app.jobs import ModelStatus
 from app.sentences import SURE, TranslationOptions
-from app.translation import SHORT, TranslationService
+from app.translation import TranslationService
 from app.worker import ModelWorker
 from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
 from models.timeline import Timeline
@@ -216,29 +216,78 @@ def test_a_model_that_is_absent_says_how_it_is_installed() -> None:
         translate(Echo(), "Hello.", model="gone")
 
 
-def test_a_short_text_does_not_wait_out_the_splitting_of_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import translation
-
-    gate = threading.Event()
+def held_plan(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None]) -> None:
+    """Have texts that begin with "Endless" be taken apart for ever; `ended` is told of each that is given up."""
     plain = translation.make_plan
 
-    def held(texts: Sequence[str], *rest: Any) -> Any:
-        if len(texts[0]) > SHORT:
-            assert gate.wait(10)
-        return plain(texts, *rest)
+    def endless(texts: Sequence[str], *rest: Any) -> Generator[None, None, Any]:
+        try:
+            while texts[0].startswith("Endless"):
+                yield
+        finally:
+            if texts[0].startswith("Endless"):
+                ended()
+        return (yield from plain(texts, *rest))
 
-    monkeypatch.setattr(translation, "make_plan", held)
+    monkeypatch.setattr(translation, "make_plan", endless)
+
+
+def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    held_plan(monkeypatch, ended.set)
 
     async def run() -> None:
         async with service(Echo()) as subject:
             options = TranslationOptions(source="en", target="de")
-            long = asyncio.create_task(subject.prepare(["Word. " * SHORT], options, Timeline()))
+            long = [asyncio.create_task(subject.prepare(["Endless."], options, Timeline())) for _ in range(3)]
             await asyncio.sleep(0)
-            async with asyncio.timeout(5):
-                await subject.prepare(["Word."], options, Timeline())
-            assert not long.done()
-            gate.set()
-            assert len((await long).texts) == 1
+            # As long as another one: it needs its turns, and gets them.
+            plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 60)
+            assert len(plan.texts) == 1
+            assert not ended.is_set()
+            for task in long:
+                task.cancel()
+            # Nobody waits for it any more: it is given up in the middle.
+            assert await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(run())
+
+
+def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    held_plan(monkeypatch, ended.set)
+    monkeypatch.setattr(translation, "MOST_SECONDS", 0.05)
+
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            with pytest.raises(TextTooLongError, match="send it in parts"):
+                await subject.prepare(["Endless."], TranslationOptions(source="en", target="de"), Timeline())
+            assert ended.is_set()
+
+    asyncio.run(run())
+
+
+def test_one_phrase_many_times_leaves_the_event_loop_to_others() -> None:
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            timeline = Timeline()
+            plan = await subject.prepare(["Word.\n" * 20_000], TranslationOptions(source="en", target="de"), timeline)
+            stream = subject.stream(plan, timeline, LABELS, in_order=True)
+            beats = 0
+
+            async def beat() -> None:
+                nonlocal beats
+                while True:
+                    await asyncio.sleep(0)
+                    beats += 1
+
+            beating = asyncio.create_task(beat())
+            numbers = [beats async for _ in stream]
+            beating.cancel()
+            stream.close("ok")
+            assert len(numbers) == 20_000
+            # All are there with the first; others had turns in the middle, many times.
+            assert len(set(numbers[10:-10])) > 10
 
     asyncio.run(run())
 

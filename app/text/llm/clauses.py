@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from app.text.languages import primary_language
@@ -26,11 +27,15 @@ _STRONG: Final = rf"[;:؛፤፥·]{_CLOSERS}(?=\s)|[；：]|(?<=\S)[^\S\n]+[-–
 _WEAK: Final = rf"(?<!\.)[,،፣]{_CLOSERS}(?=\s)|[，、၊]"
 _SPACE: Final = r"(?<=\S)(?=\s)"
 _BLANK: Final = re.compile(r"\s*")
-_WORD: Final = re.compile(r"\S*\w\S*")
+_WORD: Final = re.compile(r"\S+")
+_LETTER: Final = re.compile(r"\w")
 _LINK: Final = re.compile(r"://|^www\.|@", re.IGNORECASE)
 _CODE: Final = re.compile(r"```.*?```|(?<!`)`(?!`)[^`]*`", re.DOTALL)
 _OPEN_TAG: Final = re.compile(r"<[/!a-zA-Z][^<>]*$")
+# Places of a text that are tried: a long text of which none will do is not looked at again for each of them.
+_TRIES: Final = 8
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "（": "）", "「": "」", "『": "』", "《": "》", "【": "】"}
+_CLOSING: Final = frozenset(_BRACKETS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,13 @@ class ClauseCutter:
         """
         if self.separators is None:
             return 0
-        for match in self.separators.finditer(text):
-            if match.end() < len(text) and self.suffices(text[: match.end()]) and _is_free(text, match.end()):
-                return _past_blank(text, match.end())
+        ends = (match.end() for match in self.separators.finditer(text))
+        long = (end for end in ends if end < len(text) and self.suffices(text[:end]))
+        for position in islice(long, _TRIES):
+            if _is_free(text, position):
+                return _past_blank(text, position)
         if forced and self.forced:
-            for position in self._word_ends(text):
+            for position in islice(self._word_ends(text), _TRIES):
                 if _is_free(text, position):
                     return _past_blank(text, position)
         return 0
@@ -92,7 +99,8 @@ class ClauseCutter:
 
     def _word_ends(self, text: str) -> Iterator[int]:
         """Ends of the words from number `forced` on that a space follows, but for numbers and abbreviations."""
-        for number, match in enumerate(_WORD.finditer(text), 1):
+        words = (match for match in _WORD.finditer(text) if _LETTER.search(match.group()))
+        for number, match in enumerate(words, 1):
             after = text[match.end() : match.end() + 2]
             if number < self.forced or len(after) < 2 or not after[0].isspace():
                 continue
@@ -102,7 +110,7 @@ class ClauseCutter:
 
 def count_words(text: str) -> int:
     """Words between spaces; a word has a letter or digit."""
-    return sum(1 for _ in _WORD.finditer(text))
+    return sum(1 for word in text.split() if _LETTER.search(word))
 
 
 def is_open(text: str) -> bool:
@@ -114,15 +122,16 @@ def is_open(text: str) -> bool:
     for character in prose:
         if character in _BRACKETS:
             waiting.append(_BRACKETS[character])
-        elif character in waiting:
+        elif character in _CLOSING and character in waiting:
             del waiting[waiting.index(character) :]
     return bool(waiting)
 
 
 def in_link(text: str) -> bool:
     """Whether the last word of `text` is an address that may go on."""
-    word = re.search(r"\S*$", text)
-    return word is not None and _LINK.search(word.group().lstrip("(<[\"'")) is not None
+    if not text or text[-1].isspace():
+        return False
+    return _LINK.search(text.rsplit(maxsplit=1)[-1].lstrip("(<[\"'")) is not None
 
 
 def _is_free(text: str, position: int) -> bool:

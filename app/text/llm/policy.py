@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 from app.text.languages import primary_language
@@ -16,8 +17,10 @@ Reason = Literal["sentence", "silence", "clause", "forced", "merged", "flush"]
 
 # A number that may go on after its stop or comma: "3.", or a list item's number at the start of a line.
 _UNFINISHED_NUMBER: Final = re.compile(r"\d[.,]$")
-_ENDED: Final = re.compile(r"[.!?。！？｡…։።፧፨။។៕།༎।॥۔؟᱾᱿꯫;][\"'”’»)\]」』）*_]*\s*$|\n\s*$")
-_PARAGRAPH_END: Final = re.compile(r"\n[^\S\n]*\n\s*$")
+_STOPS: Final = frozenset(".!?。！？｡…։።፧፨។៕།༎།॥۔؟᱾᱿꯫;")
+_CLOSERS: Final = "\"'”’»)]」』）*_"
+# Spaces that are tried: a text of which none will do is not looked at again for each of them.
+_TRIES: Final = 8
 # Characters after which a space ends a sentence in scripts that have no stops.
 _SPACE_ENDS: Final = 80
 
@@ -160,7 +163,7 @@ class BoundaryPolicy:
 
     def _complete(self, text: str) -> list[Commit]:
         """A sentence that the buffer gave out."""
-        ended = _ENDED.search(text) is not None or len(text) <= self._limit // 3
+        ended = _has_ended(text) or len(text) <= self._limit // 3
         reason: Reason = "sentence" if ended else "forced"
         commits: list[Commit] = []
         if self._may_cut() and self._cutter.is_long(text):
@@ -184,8 +187,8 @@ class BoundaryPolicy:
         commits: list[Commit] = []
         while True:
             held = self._buffer.held
-            ends = (match.end() for match in re.finditer(r"\S\s+(?=\S)", held))
-            cut = next((end for end in ends if end >= _SPACE_ENDS and not is_open(held[:end])), 0)
+            ends = (match.end() for match in re.finditer(r"(?<=\S)\s++(?=\S)", held) if match.end() >= _SPACE_ENDS)
+            cut = next((end for end in islice(ends, _TRIES) if not is_open(held[:end])), 0)
             if not cut:
                 return commits
             commits += self._offer(_Piece(self._buffer.take(cut), "sentence"))
@@ -233,11 +236,17 @@ class BoundaryPolicy:
         text = held.rstrip()
         if not text or is_open(text):
             return False
-        if _PARAGRAPH_END.search(held):
+        if held.count("\n", len(text)) > 1:  # a paragraph
             return True
-        if _ENDED.search(text) is None or _UNFINISHED_NUMBER.search(text) or in_link(text) or _in_quotes(text):
+        if not _has_ended(text) or _UNFINISHED_NUMBER.search(text) or in_link(text) or _in_quotes(text):
             return False
         return self._buffer.ends_sentence()
+
+
+def _has_ended(text: str) -> bool:
+    """Whether a stop, or the end of a line, is the last of it."""
+    said = text.rstrip()
+    return "\n" in text[len(said) :] or said.rstrip(_CLOSERS)[-1:] in _STOPS
 
 
 def _in_quotes(text: str) -> bool:

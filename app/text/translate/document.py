@@ -11,9 +11,9 @@ Whatever stands between the sentences is cut out of the source and never written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from app.text.split import sentences
 from app.text.translate import markup_html, markup_markdown, plain
@@ -22,6 +22,8 @@ from app.text.translate.inline import Block, Kind, Token
 from app.text.translate.segment import Escape, Segment, has_letters
 
 Format = Literal["text", "markdown", "html"]
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class _Format:
@@ -55,15 +57,22 @@ class Document:
     @classmethod
     def parse(cls, text: str, language: str, format: Format = "text") -> Document:  # noqa: A002  (the wire's name)
         """Read a document; any text is accepted. Raises ValueError for an unknown format."""
+        return _whole(cls.parsing(text, language, format))
+
+    @classmethod
+    def parsing(cls, text: str, language: str, format: Format = "text") -> Generator[None, None, Document]:  # noqa: A002
+        """As `parse`, in steps that take little time each."""
         form = _FORMATS.get(format)
         if form is None:
             raise ValueError(f"format {format!r} is unknown; accepted are {', '.join(_FORMATS)}")
         segments: list[Segment] = []
         seams: dict[int, int] = {}
         for block in form.read(text):
+            yield
             first = True
             for line in _split_at_breaks(block):
                 for tokens, seam in _sentences(line, language):
+                    yield
                     trimmed = _trim(tokens)
                     if trimmed:
                         if seam and not first:
@@ -91,6 +100,12 @@ class Document:
         their language (the source's if None): a space is set between sentences where it has one and the source has
         none. Raises ValueError when their number is wrong.
         """
+        return _whole(self.joining(translations, target))
+
+    def joining(
+        self, translations: Sequence[str | Sequence[str]], target: str | None = None
+    ) -> Generator[None, None, str]:
+        """As `join`, in steps that take little time each."""
         if len(translations) != len(self.segments):
             raise ValueError(f"{len(self.segments)} translations are needed; {len(translations)} were given")
         target = target or self.language
@@ -100,6 +115,7 @@ class Document:
         pieces: list[str] = []
         position = 0
         for index, (segment, translation) in enumerate(zip(self.segments, translations, strict=True)):
+            yield
             if parted and index in self._seams:
                 pieces += (self.source[position : self._seams[index]], " ")
                 position = self._seams[index]
@@ -109,6 +125,16 @@ class Document:
             pieces.append(escape_start(text) if segment.begins_block and text != source else text)
             position = segment.end
         return "".join((*pieces, self.source[position:]))
+
+
+def _whole(steps: Generator[None, None, T]) -> T:
+    """What `steps` return, all at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def _split_at_breaks(block: Block) -> Iterator[Block]:

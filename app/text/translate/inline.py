@@ -1,7 +1,7 @@
 """What the readers of plain text, Markdown and HTML hand to `document`: blocks of tokens, by place in the source.
 
 A block is what belongs together in a sentence: a paragraph, a heading, a table cell. Between blocks everything is
-kept as it is.
+kept as it is. A block without tokens says only that the reader got on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from app.text.translate.placeholders import ADDRESS
 
 MOST_TOKENS: Final = 4000
 """Tokens after which a block is ended, so that a bomb of tags takes bounded memory."""
+
+LONGEST_RUN: Final = 20_000
+"""Characters of text that are read at once: whoever reads a document has others' turns between."""
 
 
 class Kind(Enum):
@@ -51,6 +54,19 @@ class Token:
 Block = list[Token]
 
 _SPACES: Final = re.compile(r"\s+")
+
+
+def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) in pieces of at most LONGEST_RUN characters, cut at a sentence or a space if one is there."""
+    while end - start > LONGEST_RUN:
+        stop = start + LONGEST_RUN
+        cut = source.rfind(". ", start, stop) + 2
+        if cut < start + 2:
+            cut = source.rfind(" ", start, stop) + 1 or stop
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
 
 
 def text_tokens(source: str, start: int, end: int) -> Iterator[Token]:

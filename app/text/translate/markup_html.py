@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Final
 
-from app.text.translate.inline import MOST_TOKENS, Block, Kind, Token, flowing_tokens
+from app.text.translate.inline import MOST_TOKENS, Block, Kind, Token, flowing_tokens, portions
 
 
 def _names(names: str) -> frozenset[str]:
@@ -83,7 +83,9 @@ class _Reader:
                 tag = source.find("<", tag + 1)  # as in "1 < 2"
             if tag < 0 or tag == len(source) - 1:
                 tag = len(source)
-            self._block += read_references(source, position, tag)
+            for portion in portions(source, position, tag):
+                self._block += read_references(source, *portion)
+                yield []
             if tag == len(source):
                 break
             position, ended = self._markup(tag)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.text.translate.inline import MOST_TOKENS, Block, Kind, Token
+from app.text.translate.inline import MOST_TOKENS, Block, Kind, Token, portions
 from app.text.translate.markup_html import INLINE, WORDS, read_references
 from app.text.translate.placeholders import ADDRESS
 
@@ -24,10 +24,10 @@ _PREFIX: Final = re.compile(
 _QUOTE_ONLY: Final = re.compile(r"[ \t>]*")
 _FENCE: Final = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
 _RULE: Final = re.compile(r"[ \t>]*(?:(?:-[ \t]*)+|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
-_DELIMITER_ROW: Final = re.compile(
-    r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$"
-)
+_DELIMITER_ROW: Final = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$")
 _LONGEST_ROW: Final = 2000
+# Lines after which the reader says that it got on, also where there is no text.
+_LINES: Final = 1000
 _DEFINITION: Final = re.compile(r"[ \t>]*\[(?!\^)((?:[^\[\]\\]|\\.){1,300})\]:[ \t]*\S")
 _RAW_HTML: Final = re.compile(r"[ \t>]*<(script|style|pre|textarea|svg)(?=[\s>])|[ \t>]*<(!--|\?|!)", re.IGNORECASE)
 _CODE_INDENT: Final = re.compile(r"(?: {4}| {0,3}\t)")
@@ -101,10 +101,12 @@ class _Reader:
         return start, end
 
     def blocks(self) -> Iterator[Block]:
-        skipped = self._literal_lines()
+        skipped = yield from self._literal_lines()
         in_table = False
         blank = True
         for index in range(len(self._lines)):
+            if index % _LINES == 0:
+                yield []
             start, end = self._content(index)
             line = self._source[start:end]
             if skipped[index] or not line.strip(" \t>"):
@@ -159,14 +161,19 @@ class _Reader:
         if heading or broken or len(self._pieces) > MOST_TOKENS:
             yield from self._flush()
 
-    def _literal_lines(self) -> list[bool]:
-        """Which lines hold no text: front matter, code, definitions, raw HTML. Collects the labels defined."""
+    def _literal_lines(self) -> Generator[Block, None, list[bool]]:
+        """Which lines hold no text: front matter, code, definitions, raw HTML. Collects the labels defined.
+
+        Yields empty blocks as it gets on.
+        """
         literal = [False] * len(self._lines)
         contents = [self._source[slice(*self._content(index))] for index in range(len(self._lines))]
         index = self._front_matter(contents)
         literal[:index] = [True] * index
         closing = ""  # of a fence or of raw HTML under way
         for number in range(index, len(contents)):
+            if number % _LINES == 0:
+                yield []
             line = contents[number]
             if closing:
                 literal[number] = True
@@ -201,12 +208,12 @@ class _Reader:
 
     def _row(self, start: int, end: int) -> Iterator[Block]:
         for cell in _CELL.finditer(self._source, start, end):
-            yield _Inline(self._source, [cell.span()], self._labels).tokens()
+            yield from _Inline(self._source, [cell.span()], self._labels).blocks()
 
     def _flush(self) -> Iterator[Block]:
-        if self._pieces:
-            yield _Inline(self._source, self._pieces, self._labels).tokens()
-            self._pieces = []
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            yield from _Inline(self._source, pieces, self._labels).blocks()
 
 
 class _Inline:
@@ -225,22 +232,24 @@ class _Inline:
             for match in _TICKS.finditer(source, start, end):
                 self._ticks[match.end() - match.start()].append(match.start())
 
-    def tokens(self) -> Block:
+    def blocks(self) -> Iterator[Block]:
+        """Yield the block, after empty ones where that takes long."""
         position = self._pieces[0][0]
         for start, end in self._pieces:
             if start > position and self._tokens:
                 self._tokens.append(Token(position, start, Kind.TEXT, " "))
-            position = self._line(max(start, position), end)
+            position = yield from self._line(max(start, position), end)
         # What was never closed is text.
         for token in self._tokens:
             if token.kind in {Kind.OPEN, Kind.CLOSE} and token.partner is None and self._source[token.start] != "<":
                 token.kind, token.view = Kind.TEXT, self._source[token.start : token.end]
-        return self._tokens
+        yield self._tokens
 
-    def _line(self, start: int, end: int) -> int:
+    def _line(self, start: int, end: int) -> Generator[Block, None, int]:
         """Read one line; return where it was left, which is beyond its end if markup goes on in the next."""
         source = self._source
         position = start
+        told = len(self._tokens)
         match = _INLINE.search(source, start, end)
         while position < end:
             if match is not None and match.start() < position:  # one that lies ahead still holds
@@ -248,20 +257,26 @@ class _Inline:
             address = ADDRESS.search(source, position, match.start() if match else end)
             if address and match:  # a `_` in a URL is no emphasis
                 address = ADDRESS.match(source, address.start(), end)
+            if len(self._tokens) - told > MOST_TOKENS:
+                told = len(self._tokens)
+                yield []
             if address:
-                self._text(position, address.start())
+                yield from self._text(position, address.start())
                 self._tokens.append(Token(address.start(), address.end(), Kind.VOID))
                 position = address.end()
                 continue
             if match is None:
-                self._text(position, end)
+                yield from self._text(position, end)
                 return end
-            self._text(position, match.start())
+            yield from self._text(position, match.start())
             position = self._markup(match, end)
         return position
 
-    def _text(self, start: int, end: int) -> None:
-        self._tokens += read_references(self._source, start, end)
+    def _text(self, start: int, end: int) -> Iterator[Block]:
+        for number, portion in enumerate(portions(self._source, start, end)):
+            if number:
+                yield []
+            self._tokens += read_references(self._source, *portion)
 
     def _add(self, start: int, end: int, kind: Kind, view: str = "") -> int:
         self._tokens.append(Token(start, end, kind, view))

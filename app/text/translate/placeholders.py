@@ -19,7 +19,7 @@ _DIGITS: Final = 6
 ADDRESS: Final = re.compile(
     r"(?:https?://|ftp://|www\.)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{1,2000}"
     r"(?:\([^\s<>()]{1,200}\)[^\s<>\"'`{}|\\^\[\]()\u3000-\u303f\uff00-\uffef]{0,2000})?(?<![.,;:!?*_~])"
-    r"|(?<![\w.+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
+    r"|(?<![\w.%+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
     r"(?<!-)"
 )
 """A web or e-mail address, without the punctuation of the sentence that it ends."""

@@ -1,0 +1,42 @@
+"""The end of the process at a known time, whatever its threads compute."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+# Seconds between the two ways to end: the second is for a process in which no Python runs any more.
+_LATER = 0.5
+
+
+class LastResort:
+    """Ends the process when its time is up, unless it ended by itself. `unserved`: how many clients still wait.
+
+    Exit status: 0 if no client waits, 1 otherwise. A process in which a thread keeps the interpreter lock is ended a
+    little later, with status 1 and the place of every thread on standard error.
+    """
+
+    def __init__(self, unserved: Callable[[], int]) -> None:
+        self._unserved = unserved
+        self._timer: threading.Timer | None = None
+
+    def arm(self, seconds: float) -> None:
+        """End in `seconds` at the latest. A later call sets another time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+        faulthandler.dump_traceback_later(seconds + _LATER, exit=True)
+
+    def _end(self) -> None:
+        names = sorted(thread.name for thread in threading.enumerate() if thread is not threading.current_thread())
+        unserved = self._unserved()
+        log.warning("the process ends with %d streams open, without waiting for its threads: %s", unserved, names)
+        logging.shutdown()
+        os._exit(1 if unserved else 0)

@@ -1,0 +1,176 @@
+"""Every step that a client's text goes through before a model, and texts made to take it long.
+
+Time is CPU time of the thread, which other processes do not add to. A text of eight times the length may take 2.5 times
+as long for each doubling: that tells a linear step from a quadratic one (64 times) on a busy machine, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from app.audio.subtitles import cues, render
+from app.pipeline import SpokenChunk
+from app.text import markup
+from app.text.errors import MarkupError, TextError
+from app.text.llm.live import LiveText
+from app.text.llm.policy import BoundaryPolicy
+from app.text.plan import get_phonemizer
+from app.text.reading import Reader
+from app.text.stream import SentenceBuffer
+from app.text.translate.document import Document, Format
+from app.text.translate.glossary import Glossary
+from app.text.translate.identify import identify
+
+TIMES: Final = 8
+LIMIT: Final = 2.5**3
+# Below this, in seconds, what is measured is the clock.
+LEAST: Final = 0.004
+ATTEMPTS: Final = 6
+# Characters after which a buffer holds as much as it ever does: from then on every fragment costs the same.
+FULL: Final = 1_000
+
+Step = Callable[[str], object]
+
+
+def _consume(segments: Iterable[object]) -> None:
+    for _ in segments:
+        pass
+
+
+def _document(form: Format) -> Step:
+    def step(text: str) -> None:
+        document = Document.parse(text, "eng_Latn", form)
+        changed = [segment.text + " y" for segment in document.segments]
+        document.lost(changed)
+        document.join(changed, "fra_Latn")
+
+    return step
+
+
+_TERMS: Final = {
+    "the cat": "le chat",
+    **{". " * n + "a": "b" for n in range(1, 20)},
+    **{"a" * n: "b" for n in range(1, 99)},
+}
+
+
+def _protect(text: str) -> None:
+    protected = Glossary(_TERMS).protect(text)
+    protected.runs()
+    protected.restore(protected.text)
+
+
+def _buffer(size: int, share: int = 1) -> Step:
+    def step(text: str) -> None:
+        buffer = SentenceBuffer()
+        buffer.feed(_repeat(text, FULL))
+        for start in range(0, len(text) // share, size):
+            buffer.feed(text[start : start + size])
+        buffer.ends_sentence()
+        buffer.flush()
+
+    return step
+
+
+def _live(size: int, share: int = 1) -> Step:
+    def step(text: str) -> None:
+        live = LiveText(BoundaryPolicy("en"))
+        live.feed(_repeat(text, FULL), 0.0)
+        for start in range(0, len(text) // share, size):
+            live.feed(text[start : start + size], start / 1000)
+            live.next_deadline()
+        live.flush(len(text))
+
+    return step
+
+
+def _phonemize(language: str) -> Step:
+    def step(text: str) -> None:
+        with suppress(TextError):
+            _consume(get_phonemizer(language).segments(text))
+
+    return step
+
+
+def _read(text: str) -> None:
+    with suppress(TextError):
+        _consume(Reader("en").segments(text, symbols=frozenset(), max_phonemes=300))
+
+
+def _marks(text: str) -> None:
+    with suppress(MarkupError):
+        markup.hide(text, markup.parse(text))
+
+
+def _subtitles(text: str) -> None:
+    import numpy as np
+
+    pieces = [
+        SpokenChunk(np.zeros(1, np.float32), start, 1.0, text[start : start + 600], start, start + 600, ())
+        for start in range(0, len(text), 600)
+    ]
+    render(cues(pieces), "vtt")
+
+
+STEPS: Final[dict[str, Step]] = {
+    "text": _document("text"),
+    "markdown": _document("markdown"),
+    "html": _document("html"),
+    "glossary": _protect,
+    "identify": lambda text: identify(text, 5),
+    "fragments": _buffer(1000),
+    "small fragments": _buffer(7, 4),
+    "a model's text": _live(1000),
+    "a model's tokens": _live(5, 8),
+    "English": _phonemize("en-us"),
+    "Spanish": _phonemize("es"),
+    "read by the model": _read,
+    "marks": _marks,
+    "subtitles": _subtitles,
+}
+
+# What some step made, or could make, more of than there is; the everyday test takes these.
+FRAGMENTS: Final = (
+    "\n", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
+    "(a, ", "'a' ", "a.", "1,", "%", "x", "—", "中。", "e\u0301", "😀", "।", "http://www.a.b/c( ",
+)  # fmt: skip
+# Pieces of the long one's random texts.
+MORE: Final = (
+    *FRAGMENTS, " ", "\t", "\n\n", "\r\n", "  \n", "\u2028", "\x00", "\u00ad", "\u200d", "\ufeff", "]", "](",
+    "](/", ")", "))", "]]", "[[", "[^1]", "[^", "[a]: /b\n", "[a][b]", "[pause:1s]", "[pause:", "``", "``` ",
+    "`", "**", "***", "_a_", "__", "~~", "==", "- ", "1. ", "> ", "# ", "---\n", "===\n", "a|b\n", "|-|-|\n",
+    "    a\n", "- a\n", "<b>x", "</b>", "<p>a", "<code>", "<pre>", "<script>", "<think>", "<br>", "<td>", "<?",
+    "<!", "<a href=\"", "<b title=\">\">", "&amp;", "&#1;", "&nbsp;", "\"", "'", "“", "»", "’s ", "``", "1",
+    "1.5", "1,000", "10:30 ", "1/2/", "1 1/2 ", "+1 555 ", "(555) ", "1st ", "1990s ", "10 kg ", "5'6\"", "$1",
+    "€", "½", "²", "①", "٣", "IV ", "a1", "1a", "Mr. ", "e.g. ", "U.S. ", "Ph. D. ", "No. 1", "A. ", "...", "!",
+    "? ", "!?", "…", ";", ":", ", ", "(", "{", "{{a}}", ":a:", "\\", "\\[", "$$", "$a$", "^{", "_{", "\\frac{",
+    "@", "a@b.c ", "#a", "/", "www.", "a.com/", "file.py ", "ZX1 ", "ZXQJ1 ", "é", "\u0301", "あ", "안", "ไทย",
+    "ا", "א", "ﬁ", "İ", "ß", "ab ", "aB", "a-", "-", "--", " — ", "x" * 60 + " ", "Zyzzyva ", "The cat sat. ",
+    "the ", "a\n", "l'aujourd'hui ", "नमस्ते।", "「a」", "、", "• ", "™",
+)  # fmt: skip
+
+
+def _seconds(step: Step, text: str) -> float:
+    begun = time.thread_time()
+    step(text)
+    return time.thread_time() - begun
+
+
+def _repeat(unit: str, size: int) -> str:
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def grows(step: Step, unit: str, size: int) -> str | None:
+    """Say how `step` grows with a text of `unit` after `unit`, if that is more than linear; `size` in characters."""
+    small, large = _repeat(unit, size), _repeat(unit, TIMES * size)
+    said = ""
+    for _ in range(ATTEMPTS):
+        one = max(_seconds(step, small), LEAST / TIMES)
+        many = _seconds(step, large)
+        if many < max(LIMIT * one, LEAST):
+            return None
+        said = f"{unit!r}: {one * 1e3:.1f} ms for {size} characters, {many * 1e3:.1f} ms for {TIMES * size}"
+    return said

@@ -1,0 +1,27 @@
+"""No text costs more than linear time, however it is built. The long form is in tests/faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.app.text.growth import FRAGMENTS, STEPS, grows
+
+# Small, as this is run every day: what is quadratic shows in a thousand characters already.
+SIZE = 700
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_twice_the_text_takes_about_twice_the_time(name: str) -> None:
+    step = STEPS[name]
+    step("The cat sat on the mat. ")  # loads what it needs
+    found = [said for unit in FRAGMENTS if (said := grows(step, unit, SIZE)) is not None]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["[" * 3000 + "x" + "]" * 3000, "a|b\n" + " " * 900 + "-" + " " * 900 + "x|\n", "a " * 3000 + "\n", "<code>" * 900],
+)
+def test_markdown_of_long_lines(unit: str) -> None:
+    said = grows(STEPS["markdown"], unit, len(unit))
+    assert said is None, said
