@@ -14,7 +14,7 @@ from typing import Final
 from app.text.canonical import COMBINING, canonical
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, append_mark, word
+from app.text.pieces import Kind, Piece, Source, append_mark, word
 from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
 
 _TIE: Final = "\u0361"
@@ -127,7 +127,7 @@ def _has_sound(phonemes: str) -> bool:
     return any(character.isalpha() and character not in STRESS for character in phonemes)
 
 
-def _fallback(text: str) -> tuple[str, str]:
+def _fallback(text: str) -> tuple[str, Source]:
     """What espeak-ng has no sound for in this language is said as English would say it."""
     from app.text.english.pronouncer import English
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
+
+
+Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup"]
+"""The origin of phonemes: a lexicon, a language's dictionary, espeak-ng, letters said one by one, or the text itself."""
 
 
 class Kind(Enum):
@@ -31,7 +35,7 @@ class Piece:
     phonemes: str = ""
     glued: bool = False
     tag: str | None = None
-    source: str = ""
+    source: Source = ""
     rule: str = ""
 
 

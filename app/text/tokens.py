@@ -35,7 +35,8 @@ def _source(members: list[Piece], original: str, spoken: str) -> str:
     if first.kind is not Kind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
         rule = next((piece.rule for piece in members if piece.rule), "")
         return rule if rule and rule != "word" else _REWRITTEN
-    return first.source
+    # Japanese and Chinese name none: theirs is a dictionary, but for words that are said as English.
+    return first.source or "dictionary"
 
 
 def join(tokens: Sequence[Token], part: Callable[[Token], str]) -> str:

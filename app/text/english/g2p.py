@@ -22,7 +22,7 @@ from app.text.english.lexicon import (
 from app.text.english.other_scripts import runs, say_other_script
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Kind, Piece, Source
 from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
 
 
@@ -60,7 +60,7 @@ class EnglishG2P:
         for i in range(len(pieces) - 1, -1, -1):
             piece = pieces[i]
             if piece.kind is Kind.WORD:
-                piece.phonemes = self._word(piece, i, tagger, following)
+                piece.phonemes, piece.source = self._word(piece, i, tagger, following)
             following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
         for before, piece in pairwise(pieces):
             if piece.glued and piece.text == "'s" and before.phonemes:
@@ -69,19 +69,21 @@ class EnglishG2P:
             if piece.kind is Kind.WORD:
                 piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
 
-    def _word(self, piece: Piece, i: int, tagger: Tagger, following: Following) -> str:
+    def _word(self, piece: Piece, i: int, tagger: Tagger, following: Following) -> tuple[str, Source]:
         text = piece.text.replace("’", "'")
         if piece.tag == "LETTERS":
-            return self._lexicon.spell(text) or self._unlisted(text)
+            spelled = self._lexicon.spell(text)
+            return (spelled, "letters") if spelled else self._unlisted(text)
         if text.isascii():
             if senses.is_listed(text.lower()):
                 said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
-                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said
+                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said, "lexicon"
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):
-                return phonemes
+                is_spelled = text.isupper() and len(text) > 1 and phonemes == self._lexicon.spell(text)
+                return phonemes, "letters" if is_spelled else "lexicon"
             parts = _parts(text)
             if len(parts) > 1:
                 return self._compound(parts, following)
@@ -91,37 +93,41 @@ class EnglishG2P:
         lower = text.lower()
         return lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
 
-    def _compound(self, parts: list[str], following: Following) -> str:
+    def _compound(self, parts: list[str], following: Following) -> tuple[str, Source]:
         """The parts of "well-known" or "GitHub" in one breath; every stress but the first's is lowered."""
         spoken: list[str] = []
+        source: Source = "lexicon"
         for i, part in enumerate(reversed(parts)):
             phonemes = self._lexicon.pronounce(part, "NN", following if i == 0 else NOTHING_FOLLOWS)
-            spoken.append(phonemes or self._unlisted(part))
+            if not phonemes:
+                phonemes, source = self._unlisted(part)
+            spoken.append(phonemes)
         first, *others = reversed(spoken)
-        return "".join([first, *(restress(phonemes, -0.5) for phonemes in others)])
+        return "".join([first, *(restress(phonemes, -0.5) for phonemes in others)]), source
 
-    def _pronounce_unlisted(self, text: str) -> str:
+    def _pronounce_unlisted(self, text: str) -> tuple[str, Source]:
         """A word that is in no lexicon."""
         if not text.isascii():
             parts = runs(text)
             if len(parts) > 1:
-                return " ".join(filter(None, (self._lexicon.pronounce(part) or self._unlisted(part) for part in parts)))
+                said = (self._lexicon.pronounce(part) or self._unlisted(part)[0] for part in parts)
+                return " ".join(filter(None, said)), "espeak"
             other = say_other_script(text)
             if any(character in VOWELS for character in other):
-                return other
+                return other, "espeak"
         text = unicodedata.normalize("NFC", text)
         plain = _strip_accents(text)
         listed = self._lexicon.pronounce(plain, "NN") if plain != text and plain.isascii() and plain else None
         if listed and "\u0308" in unicodedata.normalize("NFKD", text):  # "naïve": two dots change no sound
-            return listed
+            return listed, "lexicon"
         espeak = get_espeak("en-gb" if self._british else "en-us")
         if espeak is not None:
             spoken = self._from_espeak(espeak.phonemes(text.lower() if text.isupper() else text))
             # For a character that it does not know espeak-ng says "letter" and its code, one by one.
             coded = not text.isascii() and "lˌɛ" in spoken
             if not coded and any(character in VOWELS for character in spoken):
-                return spoken
-        return listed or self._spell_out(plain)
+                return spoken, "espeak"
+        return (listed, "lexicon") if listed else (self._spell_out(plain), "letters")
 
     def _from_espeak(self, ipa: str) -> str:
         for old, new in (*_BOTH, *(_BRITISH if self._british else _AMERICAN)):

@@ -36,7 +36,10 @@ class _Normalizer(Measures, Names, Abbreviations):
         while (match := FINDER.search(self._text, self._end)) is not None:
             self._end = match.end()  # a method may give characters back, or take more
             handler: Callable[[str, int, int], None] = getattr(self, f"_{match.lastgroup}")
+            said = len(self._out)
             handler(match.group(), match.start(), match.end())
+            for piece in self._out[said:]:
+                piece.rule = match.lastgroup or ""
         return self._out
 
     def _ellipsis(self, text: str, start: int, end: int) -> None:
