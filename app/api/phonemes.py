@@ -64,11 +64,12 @@ class PhonemesResponse(Response):
             return  # the client read nothing
 
     async def _read(self) -> PhonemesReply:
-        options = SpeechOptions(model=self._body.model, voice=self._body.voice, lang=self._body.lang)
+        body = self._body
+        options = SpeechOptions(model=body.model, voice=body.voice, lang=body.lang, any_language=body.any_language)
         spoken: list[str] = []
         phonemes: list[str] = []
         tokens: list[TokenEntry] = []
-        async for sentence in self._app.speech.tokens(self._body.input, options):
+        async for sentence in self._app.speech.tokens(body.input, options):
             spoken.append(join(sentence, lambda token: token.spoken))
             phonemes.append(join(sentence, lambda token: token.phonemes))
             tokens += [

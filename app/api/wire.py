@@ -86,6 +86,7 @@ class PhonemesBody(BaseModel):
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     model: Annotated[UnicodeText | None, Field(description="a model of GET /v1/models that reads phonemes")] = None
     voice: Annotated[UnicodeText | None, Field(description="its language is used where `lang` is absent")] = None
+    any_language: Annotated[StrictBool, Field(description="read `lang` though the model was not made for it")] = False
 
 
 class TokenEntry(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -10,7 +11,7 @@ from app.text import markup
 from app.text.assemble import assemble
 from app.text.errors import NothingToSpeakError
 from app.text.languages import LANGUAGES, Language, find_language, normalize_language
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Kind, Piece, append_mark
 from app.text.reading import NOTHING, PARAGRAPH_PAUSE, arrange, regions
 from app.text.spans import Pause, Segment, Token, Utterance, WordSpan
 from app.text.split import paragraphs, sentences
@@ -154,6 +155,10 @@ class Phonemizer:
                     )
                 )
                 position = mark.end
+                # The rules drop a mark that comes first in what they are given.
+                if after := _MARKS_AFTER.match(request.text, position, last):
+                    for i in range(after.start(1), after.end(1)):
+                        append_mark(pieces, request.text[i], i, i + 1)
             pieces += self._normalize(request.text, position, last)
             position = max(position, last)
             self._pronouncer.pronounce(pieces)
@@ -173,6 +178,7 @@ class Phonemizer:
         return pieces
 
 
+_MARKS_AFTER: Final = re.compile(r"\s*+([.,;:!?…—]++)")
 _SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
 
 _lock = threading.Lock()
