@@ -46,6 +46,8 @@ MIN_SECONDS: Final = 1.0
 # Recordings that are in memory at once; others wait on disk, where the parser puts them.
 UPLOADS: Final = 2
 DISK_THREADS: Final = 2
+# Seconds from the server's start to that of the process that decodes recordings: the models come first.
+DECODER_AFTER: Final = 5.0
 
 # A voice and the model it is for.
 Key = tuple[str, str]
@@ -140,8 +142,8 @@ class VoiceService:
         self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
 
     async def start(self) -> None:
-        """Sweep what an interrupted process left, and count the voices. Start the process that decodes recordings."""
-        self._decoder.start()
+        """Sweep what an interrupted process left, and count the voices. Soon, have a process ready that decodes."""
+        asyncio.get_running_loop().call_later(DECODER_AFTER, self._decoder.start)
         await self._run(self.store.sweep)
         await self.voices()
 
