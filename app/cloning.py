@@ -53,6 +53,8 @@ UPLOADS: Final = 2
 # Recordings on the disk at once that are not stored yet: each of `max_upload_bytes` at most.
 SPOOLED: Final = 16
 DISK_THREADS: Final = 2
+# Seconds from the server's start to that of the process that decodes recordings: the models come first.
+DECODER_AFTER: Final = 5.0
 
 # A voice and the model it is for.
 Key = tuple[str, str]
@@ -174,8 +176,8 @@ class VoiceService:
         self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
 
     async def start(self) -> None:
-        """Sweep what an interrupted process left, and count the voices. Start the process that decodes recordings."""
-        self._decoder.start()
+        """Sweep what an interrupted process left, and count the voices. Soon, have a process ready that decodes."""
+        asyncio.get_running_loop().call_later(DECODER_AFTER, self._decoder.start)
         await self._run(self.store.sweep)
         await self.voices()
 

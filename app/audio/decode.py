@@ -75,9 +75,10 @@ class Decoder:
         self.close()
 
     def start(self) -> None:
-        """Start the process that takes the first recording. Returns at once."""
-        self._waiting = DecoderProcess()
-        self._threads.submit(self._waiting.start)
+        """Have a process wait for the next recording, unless one does. Returns at once."""
+        if self._waiting is None and not self._closed:
+            self._waiting = DecoderProcess()
+            self._threads.submit(self._waiting.start)
 
     async def decode(self, data: bytes) -> Recording:
         """Decode a recording, mix its channels to one and resample it. Cancelling it ends the work.
@@ -136,8 +137,7 @@ class Decoder:
             self._waiting = process
         else:
             self._threads.submit(process.end)
-            if self._waiting is None:
-                self.start()
+            self.start()
 
 
 class DecoderProcess:

@@ -14,6 +14,7 @@ import math
 import mmap
 import os
 import resource
+import signal
 import struct
 import sys
 import threading
@@ -260,6 +261,8 @@ def main() -> None:
     parent = os.getppid()
     # Speech comes first.
     os.nice(NICENESS)
+    # A service manager sends it to every process. The server finishes its work, and ends this one.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # A library that prints must break neither the replies nor the server's log.
     null = os.open(os.devnull, os.O_RDWR)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
+from app import cloning
 from app.cloning import ConditioningCache, VoiceService, new_voice
 from app.config import Settings
 from app.errors import ConsentMissingError, ModelFailedError, UnavailableError, UnknownVoiceError, WrongModelKindError
@@ -138,6 +139,19 @@ def test_when_the_last_goes_the_making_is_given_up_and_may_begin_again(
             await voices.conditioning("parrot", voice, timeline)
             assert Stage.CONDITION in timeline.stages
             assert len(parrot.heard) == 2
+
+    asyncio.run(main())
+
+
+def test_a_process_waits_for_the_first_recording(
+    parrot: Any, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloning, "DECODER_AFTER", 0.0)
+
+    async def main() -> None:
+        async with service(parrot, tmp_path, until) as (voices, _):
+            await voices.start()
+            await until(lambda: voices._decoder._waiting is not None and voices._decoder._waiting._process is not None)
 
     asyncio.run(main())
 

@@ -205,6 +205,9 @@ def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, fl
     for form in ("mp3", "opus", "aac", "flac"):
         speak_once(victim, response_format=form)
     httpx.post(f"{victim.url}/detect", json={"q": "Bonjour"}, timeout=PATIENCE).raise_for_status()
+    # A process that decodes recordings is there from now on.
+    bad = {"data": {"name": "Ada", "consent": "true"}, "files": {"audio_sample": ("a", b"no audio")}}
+    assert httpx.post(f"{victim.url}/v1/audio/voices", **bad, timeout=PATIENCE).status_code == 400
     wait_until(lambda: victim.gauges()["tts_active_streams"] == 0, lambda: "streams are left")
     # A connection that was just closed may still be counted.
     found = [victim.gauges() for _ in range(5)]

@@ -30,6 +30,7 @@ from tests.app.api.cloning import (
     stored,
     upload,
 )
+from tests.app.audio.recordings import giant_frame, many_samples
 
 
 def test_a_recording_becomes_a_voice_that_is_spoken_in(running: Any) -> None:
@@ -179,7 +180,14 @@ def test_what_is_wrong_is_said(cloning: Any, fields: dict[str, str], code: str, 
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(b"not audio", "cannot be read"), (recording(seconds=0.4), "0.40 seconds"), (recording()[:40], "recording")],
+    [
+        (b"not audio", "cannot be read"),
+        (recording(seconds=0.4), "0.40 seconds"),
+        (recording()[:40], "recording"),
+        (many_samples(), "Accepted are WAV"),
+        (giant_frame(), "Accepted are WAV"),
+    ],
+    ids=["text", "short", "cut", "many-samples", "giant-frame"],
 )
 def test_bad_recordings_are_refused(cloning: Any, data: bytes, says: str) -> None:
     assert says in error(upload(cloning, data), 400, "unusable_recording")["message"]

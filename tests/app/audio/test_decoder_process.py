@@ -220,6 +220,14 @@ def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
     assert alive(waiting(decoder))
 
 
+def test_it_does_not_end_before_the_server(decoder: Decoder) -> None:
+    hear(decoder)
+    pid = waiting(decoder)
+    os.kill(pid, signal.SIGTERM)
+    hear(decoder)
+    assert waiting(decoder) == pid
+
+
 def test_a_process_that_died_while_it_waited_is_replaced(decoder: Decoder, wait_until: Any) -> None:
     hear(decoder)
     process: Any = decoder._waiting
