@@ -35,9 +35,9 @@ OTHER_FILES = 256
 # More would only cost the system memory.
 MOST_FILES = 65_536
 # Seconds between two looks at every connection, at most and at least.
-SWEEP_SECONDS = (0.05, 0.5)
+SWEEP_SECONDS = (0.05, 0.25)
 # Seconds after which a client that shut down its side is sent something.
-FIRST_SIGN = 1.5
+FIRST_SIGN = 1.0
 # Seconds in which the log has one line about closed connections.
 LOG_EVERY = 10.0
 

@@ -126,14 +126,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             del self._unparsed[:PIECE]
             super().data_received(piece)
             self._count()
-        if self._is_over:
+        if self.transport.is_closing():
+            return
+        if self._failed_at is not None:
             self._unparsed.clear()
-        if self._must_wait or self._unparsed:
+        elif self._must_wait or self._unparsed:
             self.transport.pause_reading()
             if not self._must_wait:
                 self._turn = self.loop.call_soon(self._parse)
-        elif not self.transport.is_closing():
-            self.transport.resume_reading()
+            return
+        self.transport.resume_reading()
 
     @property
     def _must_wait(self) -> bool:

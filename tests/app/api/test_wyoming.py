@@ -4,7 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -312,3 +312,34 @@ def test_more_clients_than_streams_are_refused(start_server: Any) -> None:
             assert error_of(third)["code"] == "overloaded"
         first.send("ping")
         assert first.until("pong")
+
+
+def test_floods_and_half_events_end_their_connection(start_server: Any) -> None:
+    port = free_port()
+    start_server(wyoming_port=port, head_seconds=0.5, idle_seconds=20, messages_per_second=20)
+    for sent, code in (
+        (b"", "idle_timeout"),
+        (b'{"type": "pi', "idle_timeout"),
+        (b'{"type": "' + b"a" * (1 << 20), "body_too_large"),
+        (b'{"type": "nothing"}\n' * 50_000, "protocol_error"),
+    ):
+        with connected(port) as client:
+            # It answers while it is still being sent.
+            with suppress(ConnectionError):
+                client.socket.sendall(sent)
+            with suppress(ConnectionResetError):
+                assert error_of(client)["code"] == code
+
+
+def test_a_client_that_sends_nothing_more_hears_the_rest(start_server: Any) -> None:
+    port = free_port()
+    start_server(wyoming_port=port)
+    with connected(port) as client:
+        client.send("synthesize", text=TWO, voice={"name": "slow"})
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest()[-1] == "audio-stop"
+    with connected(port) as client:
+        # An unfinished stream of text has no end any more.
+        client.send("synthesize-start")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest() == []
