@@ -432,7 +432,7 @@ class ModelWorker:
         if job.given_up():
             job.wasted(item)
             self._end(job, Cancelled())
-        elif isinstance(item, AudioChunk) and np.isnan(np.sum(item.pcm * 0)):
+        elif isinstance(item, AudioChunk) and not np.isfinite(item.pcm).all():
             # Encoders would make silence of it.
             log.error("model %s spoke NaN or infinity", job.name)
             self._end(job, ModelFailedError(f"Model '{job.name}' failed: what it spoke is not finite."))

@@ -50,3 +50,18 @@ def test_part_of_a_second_is_not_too_early() -> None:
 
 def test_a_missing_key_is_challenged() -> None:
     assert errors.AuthenticationError("no").headers() == {"www-authenticate": "Bearer"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/srv/a b/model.safetensors: array 'x' is missing", "model.safetensors: array 'x' is missing"),
+        ("[Errno 13] Permission denied: '/root/.cache/mlx/cpu'", "[Errno 13] Permission denied: 'cpu'"),
+        ("cannot read /srv/one/a and /srv/two/b", "cannot read b"),
+        ("file:/etc/passwd", "file:passwd"),
+        ("shape (1, 2) is 1/2 of and/or", "shape (1, 2) is 1/2 of and/or"),
+        ("first /a/b\nsecond /c/d", "first b\nsecond d"),
+    ],
+)
+def test_strangers_are_told_no_folders(text: str, told: str) -> None:
+    assert errors.without_paths(text) == told
