@@ -242,10 +242,11 @@ class SpeechService:
             own = _own_language(voice, cloned, synthesizer)
             if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
                 lang = own  # the voice's variety of it
-            language = lang or own
-            if not options.any_language:
+            if options.any_language and lang:
+                language = normalize_language(lang)
+            else:
                 param = "lang" if options.lang is not None else "translate_to"
-                language = _spoken_language(language, model, synthesizer, param)
+                language = _spoken_language(lang or own, model, synthesizer, param)
             if synthesizer.reads == "text":
                 planner: Reader | Phonemizer = Reader(language)
             else:

@@ -151,7 +151,7 @@ from app.tracing import to_collector
 try:
     to_collector("http://127.0.0.1:4318/v1/traces")
 except SettingsError as error:
-    assert "extra otel" in str(error), error
+    assert "nightingale extras install otel" in str(error), error
 else:
     sys.exit(3)
 import app.main

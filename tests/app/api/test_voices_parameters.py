@@ -45,6 +45,10 @@ def test_a_language_that_the_model_does_not_speak(running: Any) -> None:
     assert "parrot" in found["message"]
     assert "en-us" in found["message"]
     assert speak(running, "own", lang="en-GB").status_code == 200
+    assert speak(running, "own", lang="fr", any_language=True).status_code == 200
+    for nonsense in ("tlh", " ", "x" * 10_000, "\u0000", "en\nus"):
+        for tried in (False, True):
+            error(speak(running, "own", lang=nonsense, any_language=tried), 400, "unsupported_language")
     french = cloned(running, language="fr")
     assert speak(running, french).status_code == 200  # whose speaker is French, and who speaks English here
 

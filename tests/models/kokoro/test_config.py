@@ -31,6 +31,16 @@ def test_named_widths(tmp_path: Path) -> None:
     assert (config.decoder_dim, config.residual_dim, config.text_encoder_layers) == (20, 4, 5)
 
 
+def test_what_it_speaks_is_declared(tmp_path: Path) -> None:
+    """The official file says nothing of it: its voices' names do."""
+    official = load_config(write_config(tmp_path, OFFICIAL))
+    assert (official.languages, official.voices) == ((), {})
+    said = {"languages": ["en-us", "es"], "voices": {"ada": {"gender": "female"}}}
+    config = load_config(write_config(tmp_path, {**TINY, **said}))
+    assert config.languages == ("en-us", "es")
+    assert config.voices == {"ada": {"gender": "female"}}
+
+
 def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     """TINY with one value set, or removed where it is None."""
     values: dict[str, Any] = copy.deepcopy(TINY)
@@ -56,6 +66,12 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
         (("plbert",), None, "not a Kokoro configuration: .*plbert"),
         (("vocab",), None, "vocab"),
         (("istftnet",), 7, "not a Kokoro configuration"),
+        (("languages",), "en-us", "languages is not a list"),
+        (("languages",), [1], "languages is not a list"),
+        (("voices",), ["a"], "voices is not an object"),
+        (("voices",), {"a": "male"}, "voices is not an object"),
+        (("voices",), {"a": {"gender": "tenor"}}, "voice a declares"),
+        (("voices",), {"a": {"sex": "male"}}, "voice a declares"),
     ],
 )
 def test_missing_and_unknown_keys_are_named(tmp_path: Path, path: tuple[str, ...], value: Any, message: str) -> None:
