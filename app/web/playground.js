@@ -7,10 +7,10 @@ import { setUpExamples } from "./examples.js";
 import { remember, setUpHistory } from "./history.js";
 import { setUpKey } from "./key.js";
 import { chosen, loadOptions, loadVoices, models, onVoice, settings, setUpOptions, speed } from "./options.js";
-import { begin, download, finish, hearAudio, hearChunk, hearReady, isPlaying, replay, result, setUpResult, silence } from "./result.js";
+import { begin, download, finish, hearAudio, hearChunk, hearReady, isPlaying, pause, replay, result, setUpResult, silence } from "./result.js";
 import { watchState } from "./state.js";
 import { SpeechStream } from "./stream.js";
-import { setUpVoices } from "./voices.js";
+import { hush, setUpVoices } from "./voices.js";
 
 let stream = null;
 // Counts presses of Speak and Stop: what waits for an older one ends.
@@ -23,6 +23,7 @@ const waitFor = (error) => say(error ? loadingLine(error, models) : "");
 
 async function speak() {
   stop();
+  hush();
   complain(null);
   const text = $("text").value;
   if (!text.trim()) {
@@ -117,7 +118,7 @@ setUpHistory({
   },
   download,
 });
-setUpVoices({ change: onVoice, error: complain, wait: waitFor });
+setUpVoices({ change: onVoice, error: complain, wait: waitFor, begin: pause });
 setUpOptions({ change: onEdit, error: complain, wait: waitFor });
 setUpExamples((text) => {
   $("text").value = text;
