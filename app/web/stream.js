@@ -33,7 +33,8 @@ export class SpeechStream {
         this.connect(start, text);
         return;
       }
-      this.fail({ message: event.reason || `The connection was closed (${event.code}).`, code: String(event.code) });
+      // Without a reason it was no decision of the server's.
+      this.fail({ message: event.reason || `The connection was closed (${event.code}).`, code: event.reason ? String(event.code) : "1006" });
     };
   }
 
