@@ -33,16 +33,27 @@ PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versio
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-# Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: pip then
-# installs itself from outside.
+# Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: a pip beside
+# it then installs the first one of the environment.
 define create_venv
 @$(1)/bin/python -m pip --version >/dev/null 2>&1 || { \
 	test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; install one, or pass PYTHON=/path/to/python" >&2; exit 1; }; \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: $(PYTHON) does not run, or is older than Python 3.11" >&2; exit 1; }; \
 	echo "Creating $(1) with $$($(PYTHON) --version)"; \
-	$(PYTHON) -m venv --clear $(1) 2>/dev/null || { $(PYTHON) -m venv --clear --without-pip $(1) \
-		&& $(PYTHON) -m pip $(PIP_FLAGS) --python $(1)/bin/python install pip; }; }
+	$(PYTHON) -m venv --clear $(1) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(1) \
+		&& $(PYTHON) -m pip $(PIP_FLAGS) --python $(1)/bin/python install pip; } \
+	|| { echo "error: $(PYTHON) cannot make an environment with pip; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; }; }
+endef
+
+# Installs the lock $(2) with the interpreter $(1), and names each file of a megabyte or more as it comes.
+define install_lock
+@set -o pipefail; PYTHONUNBUFFERED=1 $(1) -m pip install --disable-pip-version-check --progress-bar off \
+	--require-hashes -r $(2) | while read -r line; do case "$$line" in \
+		"Downloading "*" MB)" | "Using cached "*" MB)") echo "  $$line" ;; \
+		"Installing collected packages"*) echo "  Unpacking them" ;; \
+	esac; done
 endef
 
 help: ## list what can be done
@@ -56,6 +67,7 @@ setup: $(VENV)/.runtime ## create .venv with what the server needs
 dev: $(VENV)/.dev ## ... and with what the tests and checks need
 
 run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
+	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
 test: dev ## run the tests
@@ -112,11 +124,13 @@ clean: ## remove environments, caches and build output
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
 $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
-	@echo "Installing the locked dependencies"
-	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/runtime.txt
+	@echo "Installing the locked dependencies: some 80 packages, 120 MB unless pip has them already"
+	$(call install_lock,$(PY),configs/lock/runtime.txt)
+	@echo "Installing Nightingale"
 	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@$(PY) -m models.backend
 	@touch $@
+	@echo "The command is $(VENV)/bin/nightingale; 'source $(VENV)/bin/activate' puts it on your PATH"
 
 $(VENV)/.dev: $(VENV)/.runtime configs/lock/dev.txt
 	@echo "Installing the locked development tools"

@@ -45,12 +45,15 @@ class PinnedFile:
 class Entry:
     """One model of the catalogue. `roles` maps config, weights, voices and the like to candidate paths, best first.
 
+    `parameters` counts the numbers in its checkpoint.
+
     A model can do without its `optional` roles. `cloning`: it also speaks in the voice of a recording.
     """
 
     name: str
     family: str
     description: str
+    parameters: int
     license: str
     aliases: tuple[str, ...]
     roles: Mapping[str, tuple[str, ...]]
@@ -62,6 +65,14 @@ class Entry:
     noncommercial: bool = False
     optional: tuple[str, ...] = ()
     cloning: bool = False
+
+    @property
+    def size(self) -> str:
+        """The number of parameters, in words."""
+        millions = self.parameters / 1e6
+        if millions >= 1000:
+            return f"{millions / 1000:.2f} B"
+        return f"{millions:.1f} M" if millions < 10 else f"{millions:.0f} M"
 
     @property
     def install_command(self) -> str | None:
@@ -138,7 +149,7 @@ class Catalog:
                 family=entry.family,
                 kind=entry.kind,
                 status="ready" if self.present(entry.name) else "absent",
-                description=entry.description,
+                description=f"{entry.description} ({entry.size} parameters)",
                 license=entry.license,
                 aliases=entry.aliases,
                 install_command=entry.install_command,

@@ -1,4 +1,5 @@
-"""The command `nightingale`: serve, say, translate, voices (add, list, remove), models (list, pull, verify), bench.
+"""The command `nightingale`: serve, say, translate, bench; voices (add, list, remove), models (list, pull, verify),
+extras (list, install).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -16,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import __version__, voicecommands
+from app import __version__, extras, modelcommands, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
 from models.contract import SAMPLING_RANGES, Sampling
@@ -50,7 +51,11 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.run is None:
+        parser.print_help()
+        return 0
     debug = False
     try:
         settings = load_settings(arguments.config)
@@ -63,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InvalidRequestError as error:
         return _fail(error.message, USAGE_ERROR)
     except ServiceError as error:
-        return _fail(error.message)
+        # The person at this terminal may know it all; a server's clients are not told the cause.
+        cause = str(error.__cause__ or "")
+        return _fail(error.message if cause in error.message else f"{error.message} {cause}")
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -86,15 +93,22 @@ def _fail(message: str, status: int = 1) -> int:
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="nightingale", description="Low-latency local speech.")
+    parser = _Parser(
+        prog="nightingale",
+        description="Low-latency local speech and translation.",
+        epilog="To begin: `nightingale say 'Good evening.'` speaks, and `nightingale serve` runs the server, whose "
+        "page is at http://127.0.0.1:8000 then. `nightingale COMMAND --help` says more of one command.",
+    )
+    parser.set_defaults(run=None)
     parser.add_argument("--version", action="version", version=f"nightingale {__version__}")
     common = _Parser(add_help=False)
     common.add_argument("--config", metavar="FILE", type=Path, help="settings file (TOML)")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     serve = commands.add_parser("serve", parents=[common], help="run the server")
     serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     serve.add_argument("--port", type=_integer(0, 65_535), help="port to listen on (default 8000; 0: any free one)")
+    serve.add_argument("--wyoming-host", help="address to listen on for Wyoming's clients (default 127.0.0.1)")
     serve.add_argument(
         "--wyoming-port",
         type=_integer(0, 65_535),
@@ -132,6 +146,7 @@ def _parser() -> _Parser:
     say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     say.add_argument("--speed", type=_number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
     say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
     say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
     say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
@@ -157,19 +172,11 @@ def _parser() -> _Parser:
     voices = commands.add_parser("voices", help="add, list and remove voices made from recordings")
     voicecommands.add_arguments(voices.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
+    extra = commands.add_parser("extras", help="list and install optional parts")
+    extras.add_arguments(extra.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+
     models = commands.add_parser("models", help="list, pull and verify models")
-    actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", parents=[common], help="every model and whether it is installed")
-    listing.add_argument("--json", action="store_true", help="print JSON")
-    listing.set_defaults(run=_list)
-    pull = actions.add_parser("pull", parents=[common], help="download a model's weights")
-    pull.add_argument("name", metavar="MODEL")
-    pull.add_argument("--endpoint", metavar="URL", help="hub to pull from (default: HF_ENDPOINT, or the public one)")
-    pull.add_argument("--quiet", action="store_true", help="no progress bar")
-    pull.set_defaults(run=_pull)
-    verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
-    verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
-    verify.set_defaults(run=_verify)
+    modelcommands.add_arguments(models.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
     bench = commands.add_parser("bench", parents=[common], help="time a model, stage by stage")
     bench.add_argument("--model", help="model (default: see `nightingale models list`)")
@@ -210,7 +217,7 @@ def _number(low: float, high: float) -> Any:
 
 
 def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
-    names = ("host", "port", "wyoming_port", "replicas", "max_replicas")
+    names = ("host", "port", "wyoming_host", "wyoming_port", "replicas", "max_replicas")
     given = {name: getattr(arguments, name) for name in names}
     settings = settings.model_copy(update={key: value for key, value in given.items() if value is not None})
     _check_address(settings.host, settings.port)
@@ -304,6 +311,7 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
         model=arguments.model,
         voice=arguments.voice,
         lang=arguments.lang,
+        any_language=arguments.any_language,
         speed=arguments.speed,
         seed=arguments.seed,
         sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
@@ -401,82 +409,6 @@ def _translate(arguments: argparse.Namespace, settings: Settings) -> int:
     translated = asyncio.run(translate(settings, text, options)).text
     sys.stdout.write(translated if translated.endswith("\n") else translated + "\n")
     return 0
-
-
-def _list(arguments: argparse.Namespace, settings: Settings) -> int:
-    from app.catalog import Catalog
-
-    catalog = Catalog(settings)
-    defaults = (catalog.default(), catalog.default_translator())
-    rows = [
-        {
-            "name": model.name,
-            "kind": model.kind,
-            "status": model.status,
-            "default": model.name in defaults,
-            "description": model.description,
-            "license": model.license,
-            "aliases": list(model.aliases),
-            "directory": str(catalog.directory(model.name)),
-            "install": model.install_command,
-            "hint": model.install_hint,
-        }
-        for model in catalog.models()
-    ]
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-        return 0
-    width = max(len(model.name) for model in catalog.models())
-    for row in rows:
-        mark = "*" if row["default"] else " "
-        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']} ({row['license']})")
-        if row["status"] == "ready":
-            print(f"  {row['directory']}")
-        else:
-            print(f"  install with: {row['install']}" if row["install"] else f"  {row['hint']}")
-    print("* answers requests that name no model")
-    return 0
-
-
-def _pull(arguments: argparse.Namespace, settings: Settings) -> int:
-    from app.catalog import Catalog
-    from app.hub import HubError, pull
-
-    catalog = Catalog(settings)
-    entry = catalog.entry(arguments.name)
-    directory = catalog.directory(entry.name)
-    if entry.noncommercial:
-        # Before gigabytes are fetched, not after.
-        print(f"{entry.name}: licence {entry.license}", flush=True)
-    try:
-        done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
-    except HubError as error:
-        raise CommandError(str(error)) from None
-    except KeyboardInterrupt:
-        raise CommandError("interrupted; run the command again to go on from here", INTERRUPTED) from None
-    print(f"{entry.name}: {len(done.fetched)} files installed, {len(done.intact)} already in place, in {directory}")
-    return 0
-
-
-def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
-    from app.catalog import Catalog
-
-    catalog = Catalog(settings)
-    names = arguments.names or [model.name for model in catalog.models() if model.status == "ready"]
-    failed = 0
-    for name in dict.fromkeys(catalog.resolve(name) for name in names):
-        found = catalog.verify(name)
-        wrong = [check for check in found.files if check.state not in ("ok", "not pinned")]
-        failed += bool(wrong)
-        for check in wrong:
-            print(f"{name}: {check.path}: {check.state}")
-        if not wrong:
-            unpinned = sum(check.state == "not pinned" for check in found.files)
-            note = f", {unpinned} of them whole but without a pinned checksum" if unpinned else ""
-            print(f"{name}: {len(found.files)} files intact{note}")
-        elif (command := catalog.entry(name).install_command) is not None:
-            print(f"{name}: repair with: {command}")
-    return 1 if failed else 0
 
 
 def _bench(arguments: argparse.Namespace, settings: Settings) -> int:

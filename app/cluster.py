@@ -30,12 +30,13 @@ from app.api.ops import FAILED
 from app.api.services import Services
 from app.config import PREFIX, Settings, SettingsError
 from app.errors import SaturatedError, UnavailableError
+from app.extras import needs
 from app.main import ABORT_SECONDS, check_public, create_app, drain
 
 log = logging.getLogger(__name__)
 
 NAME: Final = "nightingale"
-MISSING: Final = "several replicas need the extra 'cluster': pip install 'nightingale[cluster]'"
+MISSING: Final = needs("setting 'replicas'", "cluster")
 # Nothing large crosses between processes; this is near the least that Ray starts with.
 _STORE_BYTES: Final = 80 << 20
 # How often it is looked whether a replica is warm, and whether its port is free, in seconds.

@@ -63,6 +63,7 @@ class Settings(BaseModel):
     data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
     default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
+    default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["float32", "bfloat16"] = Field(
@@ -113,7 +114,9 @@ class Settings(BaseModel):
     max_translate_texts: int = Field(10_000, ge=1, le=100_000, description="most texts of one translation request")
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
     max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
-    queue_size: int = Field(64, ge=1, le=10_000, description="requests waiting for their first audio before refusal")
+    queue_size: int = Field(
+        64, ge=1, le=10_000, description="requests waiting for first audio, or for a model to load, before refusal"
+    )
     mlx_cache_bytes: int = Field(
         1 << 30, ge=0, description="memory that MLX keeps for reuse; it would grow with every new length"
     )
@@ -122,7 +125,7 @@ class Settings(BaseModel):
         0.0, description="sum of the measured real-time factors of live streams beyond which more are refused; 0: any"
     )
     queue_seconds: Annotated[float, Field(gt=0, le=3_600)] = Field(
-        30.0, description="how long a request waits for its first turn on the model before it is refused"
+        30.0, description="how long a request waits for a model to load, and then for its first turn on it"
     )
     messages_per_second: int = Field(
         200, ge=1, le=100_000, description="WebSocket messages a second that a client may send, ten seconds' at once"

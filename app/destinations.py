@@ -19,6 +19,7 @@ import soundfile
 from app.audio.encoders import FORMATS, Format, check_format, make_encoder
 from app.audio.pcm import to_int16
 from app.errors import UnsupportedFormatError
+from app.extras import needs
 from models.contract import Pcm
 
 # Written by libsndfile, which puts exact sizes into the header; the others are streams by nature.
@@ -151,8 +152,7 @@ def open_player(sample_rate: int, *, live: bool = False) -> Destination:
             return player([program, *command[1:]], sample_rate)
     names = ", ".join(command[0] for command in _PLAYERS)
     raise PlaybackError(
-        f"nothing here can play sound: install the extra 'play' (pip install sounddevice) or one of {names}, "
-        "or write a file with -o speech.wav"
+        f"{needs('playing here', 'play')}, or install one of {names}, or write a file with -o speech.wav"
     )
 
 

@@ -318,6 +318,13 @@ class ModelFailedError(ServiceError):
     code = "model_failed"
 
 
+def model_failed(name: str, cause: Exception) -> ModelFailedError:
+    """That a model failed on a request. Of the `cause`, its `__cause__`, the message says only the kind."""
+    error = ModelFailedError(f"Model '{name}' failed: {type(cause).__name__}.")
+    error.__cause__ = cause
+    return error
+
+
 class IdleTimeoutError(ServiceError):
     """A WebSocket client sent nothing, or read nothing, for too long."""
 

@@ -40,8 +40,10 @@ from app.api.protocol import WebSocketProtocol
 from app.api.services import Services
 from app.api.wire import SpeechBody
 from app.audio import watermark
+from app.audio.encoders import check_format
 from app.config import Settings, SettingsError, is_loopback
-from app.errors import UnknownModelError
+from app.errors import UnknownModelError, UnsupportedFormatError
+from app.extras import needs
 from app.library import Catalogue
 from app.speech import SpeechService
 from app.translation import TranslationService
@@ -53,6 +55,8 @@ log = logging.getLogger(__name__)
 FRAME_MARGIN = 16
 # How long streams that are broken off at the end of draining have to say so.
 ABORT_SECONDS = 1.0
+# How often it is looked whether everything is warm, in seconds.
+_LOOK_EVERY = 0.05
 # Objects made and not freed between two of the collector's short turns.
 COLLECT_EVERY = 5_000
 
@@ -66,7 +70,12 @@ def create_app(settings: Settings, catalog: Catalogue | None = None) -> FastAPI:
     known, preload = _models_to_serve(settings, catalog)
     traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
     if settings.watermark == "perth" and not watermark.is_installed():
-        raise SettingsError("setting 'watermark' is 'perth', which needs the extra `watermark` to be installed")
+        raise SettingsError(needs("setting 'watermark' = 'perth'", "watermark"))
+
+    try:
+        check_format(settings.default_format)
+    except UnsupportedFormatError as error:
+        raise SettingsError(f"setting 'default_format': {error.message}") from None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -222,6 +231,30 @@ async def drain(speech: SpeechService, seconds: float) -> None:
             await asyncio.wait_for(speech.idle(), ABORT_SECONDS)
 
 
+async def announce(app: Services, port: int) -> None:
+    """Log what to do next, once everything is warm; nothing where it will not be."""
+    while not app.ready:
+        if app.speech.draining or app.speech.front_end == "failed":
+            return
+        if any(state.status in ops.FAILED for state in app.states()):
+            return
+        await asyncio.sleep(_LOOK_EVERY)
+    log.info("%s", invitation(app.settings, port))
+
+
+def invitation(settings: Settings, port: int) -> str:
+    """Where the server is, and something to try, in one line."""
+    host = settings.host
+    if host in ("0.0.0.0", "::"):  # noqa: S104
+        host = "localhost"
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    key = " -H 'Authorization: Bearer YOUR_KEY'" if settings.keys_file is not None else ""
+    return (
+        f"ready: open {url}/ in a browser, or try: curl {url}/v1/audio/speech{key} -H 'Content-Type: application/json' "
+        f"""-d '{{"input": "Hello world."}}' -o hello.{settings.default_format}"""
+    )
+
+
 def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
     """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
 
@@ -246,11 +279,15 @@ class _DrainingServer(uvicorn.Server):
         self._drain_seconds = drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._drain: asyncio.Task[None] | None = None
+        self._announcement: asyncio.Task[None] | None = None
         self._signals = 0
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            port = self.servers[0].sockets[0].getsockname()[1]
+            self._announcement = asyncio.create_task(announce(self._app.state.services, port))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1

@@ -71,6 +71,7 @@ class Start(SamplingFields, _Message):
     sample_rate: StrictInt | None = None
     speed: Speed = 1.0
     lang: UnicodeText | None = None
+    any_language: StrictBool = False
     seed: Seed = 0
     timestamps: StrictBool = False
     input: Literal["text", "llm"] = "text"
@@ -107,6 +108,15 @@ class End(_Message):
 
 Incoming = Annotated[Start | Text | Flush | Cancel | End, Field(discriminator="type")]
 INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incoming)
+
+
+class Loading(_Message):
+    """Before `ready`, maybe several times: a model is being loaded. `total` steps it has, null: not known yet."""
+
+    type: Literal["loading"] = "loading"
+    model: str
+    done: int = 0
+    total: int | None = None
 
 
 class Ready(_Message):
@@ -183,7 +193,7 @@ class Error(_Message):
     fatal: bool
 
 
-Outgoing = Ready | Chunk | Done | Error
+Outgoing = Loading | Ready | Chunk | Done | Error
 
 
 def read_json(frame: str | bytes, most: int) -> Any:

@@ -14,11 +14,11 @@ from app.catalog import OPENAI_NAMES
 from app.cloning import VoiceService
 from app.config import Settings
 from app.interpreting import Interpreter
-from app.library import Catalogue, require
+from app.library import Catalogue, Progress, require
 from app.pipeline import Speaker, SpeechStream, as_service_errors
 from app.sentences import TranslationOptions
 from app.text.beside import FrontEnd
-from app.text.languages import normalize_language, primary_language
+from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.plan import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.reading import Reader
 from app.text.translate import codes
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOptions:
-    """How to speak. None means the default. `speed` in [0.25, 4].
+    """How to speak. None means the default. `speed` in [0.25, 4]. `any_language`: also one the model was not made for.
 
     With `translate_to` the text is translated from `source` (None or "auto": detected) by `translate_model` first, and
     `lang` and the voice default to those of that language.
@@ -43,6 +43,7 @@ class SpeechOptions:
     model: str | None = None
     voice: str | None = None
     lang: str | None = None
+    any_language: bool = False
     speed: float = 1.0
     seed: int = 0
     sampling: Sampling = field(default_factory=Sampling)
@@ -112,8 +113,9 @@ class SpeechService:
         return self._slots
 
     def drain(self) -> None:
-        """Refuse new work from now on."""
+        """Refuse new work from now on, and what waits for a model to be loaded."""
         self._draining.set()
+        self._translation.loads.drain()
 
     async def drained(self) -> None:
         """Wait until new work is refused."""
@@ -172,27 +174,36 @@ class SpeechService:
 
         A model that is present and not loaded begins to load.
         """
-        canonical = self.model_name(name)
-        require(self.catalog, self.worker, canonical, "text-to-speech")
+        canonical = self._require(name)
         return canonical, self.worker.ready_synthesizer(canonical)
 
-    async def prepare(self, options: SpeechOptions, timeline: Timeline | None = None) -> Speaker:
+    def _require(self, name: str | None) -> str:
+        canonical = self.model_name(name)
+        require(self.catalog, self.worker, canonical, "text-to-speech")
+        return canonical
+
+    async def prepare(
+        self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
+    ) -> Speaker:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
-        Raises ServiceError: unknown model, voice or language; a parameter that the model does not take; model absent
-        or loading; no room for one more stream. A text's own language is not looked at: what a model makes of another
-        one is its affair.
+        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is told how far it is.
+        Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
+        parameter that the model does not take; model absent or loading; no room for one more stream. A text's own
+        language is not looked at: what a model makes of another one is its affair.
         """
-        model, synthesizer = self.model(options.model)
+        model = self._require(options.model)
+        await self._translation.loads.wait(model, progress)
+        synthesizer = self.worker.ready_synthesizer(model)
         self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
-        route = self._route(options)
+        route = await self._route(options, progress)
         lang = options.lang
         if lang is None and route is not None:
             lang = codes.tag(route.target)
         default = self.settings.default_voice if model == self.default_model else None
         voice = options.voice or self._voice_for(lang, synthesizer) or default or synthesizer.default_voice
-        voice = resolve_alias(voice, synthesizer)
+        voice = resolve_alias(voice, synthesizer, lang)
         cloned = await self._cloned(voice, model, synthesizer)
         with as_service_errors():
             if cloned is None:
@@ -200,12 +211,14 @@ class SpeechService:
             own = _own_language(voice, cloned, synthesizer)
             if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
                 lang = own  # the voice's variety of it
-            if synthesizer.reads == "text":
+            language = lang or own
+            if not options.any_language:
                 param = "lang" if options.lang is not None else "translate_to"
-                language = _spoken_language(lang or own, model, synthesizer, param)
+                language = _spoken_language(language, model, synthesizer, param)
+            if synthesizer.reads == "text":
                 planner: Reader | Phonemizer = Reader(language)
             else:
-                language = normalize_language(lang or own)
+                language = normalize_language(language)
                 planner = await self._phonemizer(language)
         conditioning = None
         if cloned is not None:
@@ -240,7 +253,7 @@ class SpeechService:
             )
         return stored
 
-    def _route(self, options: SpeechOptions) -> TranslationOptions | None:
+    async def _route(self, options: SpeechOptions, progress: Progress | None) -> TranslationOptions | None:
         """How to translate, checked; None: not at all."""
         if options.translate_to is None:
             for param in ("source", "translate_model"):
@@ -248,7 +261,7 @@ class SpeechService:
                     raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
             return None
         service = self._translation
-        route = service.route(options.translate_model, options.translate_to, "translate_to")
+        route = await service.route(options.translate_model, options.translate_to, "translate_to", progress)
         source = options.source
         if source is not None and source.strip().lower() != AUTO:
             source = service.language(source, route.translator, "source")
@@ -307,12 +320,13 @@ def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesiz
 
 
 def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
-    """The tag under which a model that reads text itself speaks `lang`. Raises UnsupportedLanguageError."""
-    tags = list(dict.fromkeys(voice.language for voice in synthesizer.voices)) or ["en-us"]
-    exact = [tag for tag in tags if tag.lower() == lang.strip().lower().replace("_", "-")]
-    near = [tag for tag in tags if primary_language(tag) == primary_language(lang)]
+    """The tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
+    near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
     if not near:
+        accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
+        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
         raise errors.UnsupportedLanguageError(
-            f"Model '{model}' does not speak '{lang[:40]}'; it speaks {', '.join(tags)}.", param=param
+            f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
         )
-    return (exact or near)[0]
+    exact = normalize_language(lang) if is_spoken(lang) else lang
+    return exact if exact in near else near[0]

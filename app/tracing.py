@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app import __version__, journal
 from app.config import SettingsError
+from app.extras import needs
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -88,5 +89,5 @@ def to_collector(endpoint: str) -> Traces:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        raise SettingsError("setting 'otlp_endpoint' needs the extra otel: pip install 'nightingale[otel]'") from None
+        raise SettingsError(needs("setting 'otlp_endpoint'", "otel")) from None
     return Traces(OTLPSpanExporter(endpoint=endpoint, timeout=FLUSH_MILLISECONDS / 1000))

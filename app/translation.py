@@ -11,7 +11,7 @@ from typing import TypeVar
 from app import errors, metrics
 from app.config import Settings
 from app.jobs import CancelToken
-from app.library import Catalogue, require
+from app.library import Catalogue, Loads, Progress, require
 from app.sentences import Plan, Route, TranslationOptions, make_plan
 from app.text.errors import UnknownTranslationLanguage
 from app.text.translate import codes, identify
@@ -39,6 +39,8 @@ class TranslationService:
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
+        # Speech waits for its models in the same line.
+        self.loads = Loads(worker, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self._short = ThreadPoolExecutor(1, thread_name_prefix="split")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="split-long")
@@ -63,13 +65,24 @@ class TranslationService:
 
         A model that is present and not loaded begins to load.
         """
-        canonical = self.default_model if name is None else self.catalog.resolve(name)
-        require(self.catalog, self.worker, canonical, "translation")
+        canonical = self._require(name)
         return canonical, self.worker.ready_translator(canonical)
 
-    def route(self, model: str | None, target: str, param: str = "target") -> Route:
-        """A warm model and a language it translates to. Raises what `model` raises, and UnsupportedLanguageError."""
-        name, translator = self.model(model)
+    def _require(self, name: str | None) -> str:
+        canonical = self.default_model if name is None else self.catalog.resolve(name)
+        require(self.catalog, self.worker, canonical, "translation")
+        return canonical
+
+    async def route(
+        self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
+    ) -> Route:
+        """A warm model and a language it translates to; one that is being loaded is waited for.
+
+        Raises what `model` raises, UnsupportedLanguageError and DrainingError.
+        """
+        name = self._require(model)
+        await self.loads.wait(name, progress)
+        translator = self.worker.ready_translator(name)
         return Route(name, translator, self.language(target, translator, param))
 
     @staticmethod
@@ -96,7 +109,7 @@ class TranslationService:
         and InvalidRequestError.
         """
         self._check_size(texts)
-        route = self.route(options.model, options.target)
+        route = await self.route(options.model, options.target)
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")

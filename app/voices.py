@@ -1,55 +1,144 @@
-"""OpenAI's voice names, mapped to the voices a model has.
+"""Voices as people know them: the names of other services' voices, and words for who speaks.
 
-Clients written for OpenAI's API often know no other names (pipecat accepts nothing else). The mapping is stable: it
-depends only on the model's list of voices.
+Clients written for another service's API often know no other names (pipecat accepts nothing else), so a name of OpenAI,
+ElevenLabs or Deepgram stands for a voice of the model in use: one of the same gender, and of the same language if there
+is one. The choice is stable: it depends only on the model's list of voices. Genders are those that the services publish
+(elevenlabs.io "Voices", developers.deepgram.com "Voices and Languages"); OpenAI's are as its voices sound.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from app.text.languages import language_name, primary_language
 from models.contract import Synthesizer, Voice
 
-# What may be said of a cloned voice's speaker.
+# What may be said of a speaker.
 GENDERS = ("female", "male")
+_PERSONS = {"female": "woman", "male": "man"}
 
-# Each name with how it sounds at OpenAI; the order decides which voice of that gender it gets.
-OPENAI_VOICES: dict[str, str] = {
-    "alloy": "female",
-    "nova": "female",
-    "shimmer": "female",
-    "coral": "female",
-    "sage": "female",
-    "marin": "female",
-    "echo": "male",
-    "onyx": "male",
-    "fable": "male",
-    "ash": "male",
-    "ballad": "male",
-    "verse": "male",
-    "cedar": "male",
+# The order decides which voice of that gender a name gets.
+_OPENAI = {
+    "female": "alloy nova shimmer coral sage marin",
+    "male": "echo onyx fable ash ballad verse cedar",
 }
-
+# ElevenLabs' premade voices, of old and of today: name, id. River has no gender.
+_ELEVENLABS = {
+    ("female", "en-us"): """
+        Rachel 21m00Tcm4TlvDq8ikWAM, Sarah EXAVITQu4vr4xnSDxMaL, Aria 9BWtsMINqrJLrRacOk9x, Bella hpp4J3VqNfWAUOO0d1Us,
+        Domi AZnzlk1XvdvUeBnXmlld, Laura FGY2WhTYpPnrIDTdsKH5, Emily LcfcDJNUP1GQjkzn1xUU, Elli MF3mGyEYCl7XYWbV9V6O,
+        Charlotte XB0fDUnXU5powFXDhCwa, Matilda XrExE9yKIg1WjnnlVkGX, Jessica cgSgspJ2msm6clMCkdW9,
+        Gigi jBpfuIE2acCO8z3wKNLl, Freya jsCqWAovK2LkecY7zXl4, Grace oWAxZDx7w5VEj9dCyTzz, Serena pMsXgVXv3BLzUgSXRplE,
+        Nicole piTKgcLEGmPE4e6mEKli, Glinda z9fAnlkpzviPz146aGWa, Mimi zrHiDhphv9ZnVXBqCLjz
+    """,
+    ("female", "en-gb"): """
+        Alice Xb7hH8MSUJpSbSDYk0k2, Lily pFZP5JQG7iQjIQuC4Bku, Dorothy ThT5KcBeYPX3keUQqHPh
+    """,
+    ("male", "en-us"): """
+        Adam pNInz6obpgDQGcFmaJgB, Antoni ErXwobaYiN019PkySvjV, Josh TxGEqnHWrfWFTfGW9XjX,
+        Sam yoZ06aMxZJJ28mfd3POQ, Arnold VR6AewLTigWG4xSOukaG, Drew 29vD33N1CtxCmqQRPOHJ,
+        Clyde 2EiwWnXFnvU5JabPnv8n, Paul 5Q0t7uMcjvnagumLfvZi, Roger CwhRBWXzGAHq8TQ4Fs17,
+        Fin D38z5RcWu1voky8WS1ja, Thomas GBv7mTt0atIp3Br8iCZE, Callum N2lVS1w4EtoT3dr4eOWO,
+        Patrick ODq5zmih8GrVes37Dizd, Harry SOYHLrjzK2X1ezoPC6cr, Liam TX3LPaxmHKxFdv7VOQHJ,
+        Charlie IKne3meq5aSn9XLyUdCD, James ZQe5CZNOzWyzPSCn5a3c, Will bIHbv24MWmeRgasZH58o,
+        Jeremy bVMeCyTHy58xNoL34h3p, Eric cjVigY5qzO86Huf0OWal, Michael flq6f7yk4E4fJM5XTYuZ,
+        Ethan g5CIjZEefAph4nQFvHAz, Chris iP95p4xoKVk53GoZ742B, Brian nPczCjzI2devNBz1zQrb,
+        Bill pqHfZKP75CvOlQylNhV4, Jessie t0jbNlBVZ17f02VDIeMI, Giovanni zcAOhNBS3c14rBihAFp1
+    """,
+    ("male", "en-gb"): """
+        George JBFqnCBsd6RMkjVDRZzb, Daniel onwK4e9ZLuTAKqWW03F9, Dave CYw3kZ02Hs0563khs1Fj, Joseph Zlb1dXrM653N07WRdFW3
+    """,
+    (None, "en-us"): "River SAz9YHcvj6GT2YYXdXww",
+}
+# Deepgram's Aura voices of both generations, without their language.
+_DEEPGRAM = {
+    "female": """
+        asteria luna stella athena hera thalia andromeda helena amalthea aurora callista cora cordelia delia electra
+        harmonia iris janus juno minerva ophelia pandora phoebe selene theia vesta
+        celeste estrella carina diana selena agustina antonia gloria olivia silvia agathe viktoria elara aurelia lara
+        kara rhea beatrix daphne cornelia hestia leda livia melia maia cinzia demetra izanami uzume ama
+    """,
+    "male": """
+        orion arcas perseus angus orpheus helios zeus apollo aries atlas draco hermes hyperion jupiter mars neptune
+        odysseus pluto saturn
+        nestor sirio alvaro aquila javier luciano valerio hector julius fabian sander lars roman dionisio elio flavio
+        cesare perseo fujin ebisu
+    """,
+}
+# `aura-2-thalia-en`: generation, name, language.
+_AURA = re.compile(r"aura(?:-\d+)?-([a-z]+)-([a-z]{2})", re.IGNORECASE)
 # The first voice id in a name or in a blend such as "af_heart(2)+am_adam(1)".
 _FIRST_ID = re.compile(r"[\w-]+")
 
 
-def resolve_alias(name: str, model: Synthesizer) -> str:
-    """`name` itself when the model knows it or OpenAI does not; else the model's voice that stands for it."""
-    if name not in OPENAI_VOICES or any(voice.id == name for voice in model.voices):
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A voice of another service. `rank` counts those of its gender and language there; gender None: unknown."""
+
+    name: str
+    gender: str | None
+    language: str
+    rank: int = 0
+
+
+def _aliases() -> Iterator[tuple[str, Alias]]:
+    for gender, names in _OPENAI.items():
+        for rank, name in enumerate(names.split()):
+            yield name, Alias(name, gender, "en", rank)
+    for (person, language), listed in _ELEVENLABS.items():
+        for rank, entry in enumerate(listed.split(",")):
+            name, voice_id = entry.split()
+            alias = Alias(name.lower(), person, language, rank)
+            yield name.lower(), alias
+            yield voice_id, alias
+
+
+_ALIASES = dict(_aliases())
+_AURA_VOICES = {name: (gender, rank) for gender, names in _DEEPGRAM.items() for rank, name in enumerate(names.split())}
+
+
+def find_aura(name: str) -> Alias | None:
+    """The voice of Deepgram's called `name`; None: it has not their form. Of a new one only the language is known."""
+    aura = _AURA.fullmatch(name)
+    if aura is None:
+        return None
+    called = aura[1].lower()
+    gender, rank = _AURA_VOICES.get(called, (None, 0))
+    return Alias(called, gender, aura[2].lower(), rank)
+
+
+def find_alias(name: str) -> Alias | None:
+    """The voice of another service called `name`, by name in any case or by id; None: there is none."""
+    return find_aura(name) or _ALIASES.get(name) or _ALIASES.get(name.lower())
+
+
+def resolve_alias(name: str, model: Synthesizer, lang: str | None = None) -> str:
+    """`name` itself when the model knows it or no other service does; else the model's voice that stands for it.
+
+    A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language
+    that will be spoken; None: the alias's own. The gender counts for more than the language.
+    """
+    alias = None if any(voice.id == name for voice in model.voices) else find_alias(name)
+    if alias is None:
         return name
-    english = [voice for voice in model.voices if voice.language.lower().startswith("en")] or list(model.voices)
-    # Kokoro has namesakes: af_alloy, am_echo, bm_fable and so on.
-    for voice in english:
-        if voice.id.endswith("_" + name):
-            return voice.id
-    gender = OPENAI_VOICES[name]
-    fitting = [voice for voice in english if voice.gender == gender]
-    if not fitting:
-        return model.default_voice
-    peers = [peer for peer, of in OPENAI_VOICES.items() if of == gender]
-    return fitting[peers.index(name) % len(fitting)].id
+    able = [voice for voice in model.voices if alias.gender in (None, voice.gender)]
+    for wanted in (lang, alias.language):
+        fitting = _in_language(able, wanted) if wanted is not None else []
+        for voice in fitting:
+            if voice.id.endswith("_" + alias.name):
+                return voice.id
+        if fitting and alias.gender is not None:
+            exact = [voice for voice in fitting if voice.language == wanted] or fitting
+            return exact[alias.rank % len(exact)].id
+        if fitting:
+            return next((voice.id for voice in fitting if voice.id == model.default_voice), fitting[0].id)
+    return able[alias.rank % len(able)].id if able and alias.gender is not None else model.default_voice
+
+
+def _in_language(voices: Sequence[Voice], wanted: str) -> list[Voice]:
+    return [voice for voice in voices if primary_language(voice.language) == primary_language(wanted)]
 
 
 def language_of(voice: str, voices: Sequence[Voice]) -> str:
@@ -57,3 +146,9 @@ def language_of(voice: str, voices: Sequence[Voice]) -> str:
     match = _FIRST_ID.search(voice)
     first = match.group() if match else ""
     return next((known.language for known in voices if known.id == first), "en-us")
+
+
+def describe(gender: str | None, language: str | None) -> str:
+    """Who speaks what, in words: `man, American English`; what is unknown is left out."""
+    said = (_PERSONS.get(gender or ""), language and language_name(language))
+    return ", ".join(part for part in said if part)

@@ -27,6 +27,7 @@ from app.errors import (
     ServiceError,
     UnavailableError,
     WrongModelKindError,
+    model_failed,
 )
 from app.jobs import (
     CancelToken,
@@ -401,7 +402,7 @@ class ModelWorker:
             return
         except Exception as error:
             log.exception("model %s failed on one request", job.name)
-            self._end(job, ModelFailedError(f"Model '{job.name}' failed: {type(error).__name__}."))
+            self._end(job, model_failed(job.name, error))
             return
         if item is _END:
             self._end(job, None)

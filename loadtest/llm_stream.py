@@ -76,10 +76,12 @@ async def replay(options: argparse.Namespace, text: str) -> Run:
     start |= {"anticipate": not options.no_anticipation}
     if options.translate_to:
         start |= {"translate_to": options.translate_to, "source": options.source, "translate_model": options.model}
+        start |= {"any_language": True}
     url = options.url.replace("http", "ws", 1) + "/v1/audio/stream"
     async with connect(url) as socket:
         await socket.send(json.dumps(start))
-        ready = json.loads(await socket.recv())
+        while (ready := json.loads(await socket.recv()))["type"] == "loading":
+            pass
         if ready["type"] != "ready":
             raise SystemExit(ready["error"]["message"])
         sending = asyncio.create_task(send_all(socket, text, options, run))

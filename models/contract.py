@@ -73,7 +73,7 @@ class Cancelled(ModelError):  # noqa: N818  (an outcome, not an error)
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One speaker a model can use. `language` is a BCP-47 tag."""
+    """One speaker a model can use. `language` is a BCP-47 tag; `gender` "female", "male" or None: unknown."""
 
     id: str
     language: str
@@ -190,6 +190,11 @@ class Synthesizer(Protocol):
 
     @property
     def default_voice(self) -> str: ...
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """BCP-47 tags of the languages that it was made to speak, the usual one first."""
+        ...
 
     @property
     def reads(self) -> Reads:
@@ -341,6 +346,10 @@ class Translator(Protocol):
     @property
     def max_batch(self) -> int:
         """Most requests in one call of `translate`."""
+        ...
+
+    def targets(self, source: str) -> Sequence[str]:
+        """The languages, without `source` itself, to which it translates from `source`."""
         ...
 
     def check(self, request: TranslationRequest) -> None:

@@ -103,6 +103,19 @@ def test_make_lists_every_target_and_knows_them():
         subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, timeout=30, check=True)
 
 
+def test_make_names_the_package_that_a_python_without_ensurepip_needs(tmp_path):
+    bare = tmp_path / "python"
+    bare.write_text(
+        f'#!/bin/sh\ncase "$*" in *--without-pip*) ;; "-m venv"*|"-m pip"*) exit 1;; esac\nexec {sys.executable} "$@"\n'
+    )
+    bare.chmod(0o755)
+    command = ["make", "setup", f"PYTHON={bare}", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "apt-get install python3-venv" in done.stderr
+    assert "Installing" not in done.stdout
+
+
 def test_make_tells_a_python_that_is_too_old(tmp_path):
     old = tmp_path / "python"
     old.write_text("#!/bin/sh\nexit 1\n")

@@ -1,6 +1,6 @@
 """Deepgram's surface: `WS /v1/speak` and `POST /v1/speak` (developers.deepgram.com, "Text to Speech").
 
-`model` is one of Deepgram's own names, which stand for the default voice and their language, or one of ours as
+`model` is one of Deepgram's own names, which stand for a voice of their gender and language, or one of ours as
 `names.model_and_voice` reads it. Over the socket sentences are spoken as soon as they are complete; `Flush` speaks the
 rest and is answered by `Flushed` after its last audio, whether or not there was anything to speak; `Clear` drops what
 was not sent yet. Errors are `{"err_code", "err_msg", "request_id"}`: as the answer to a handshake that cannot be
@@ -37,11 +37,10 @@ from app.pipeline import SpeechStream
 from app.session import Effect, Finish
 from app.session import Send as SendMessage
 from app.speech import SpeechOptions
+from app.voices import find_aura
 
 router = APIRouter()
 
-# `aura-2-thalia-en`: generation, name, language.
-_AURA = re.compile(r"aura(?:-\d+)?-[a-z]+-([a-z]{2})", re.IGNORECASE)
 # Over the socket there are only encodings without a container.
 SOCKET_ENCODINGS: dict[str, Format] = {"linear16": "pcm", "mulaw": "mulaw", "alaw": "alaw"}
 # Of each encoding: what it is in each container it may have, the usual one first.
@@ -305,12 +304,12 @@ def _names(query: QueryParams, catalog: Catalogue) -> tuple[str | None, str | No
     name = query.get("model", "")
     if not name:
         return None, None, None
-    aura = _AURA.fullmatch(name)
+    aura = find_aura(name)
     if aura is None:
         return (*model_and_voice(name, catalog), None)
-    language = aura.group(1).lower()
-    # The default voice's English, whichever that is.
-    return None, None, None if language == "en" else language
+    # A new voice of theirs, of which only the language is known, is the default one.
+    voice = None if aura.gender is None else name
+    return None, voice, None if aura.language == "en" else aura.language
 
 
 def _encoding(query: QueryParams) -> str:

@@ -38,6 +38,7 @@ from app.api.services import Services, services
 from app.api.wire import SpeechBody, VoiceEntry
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
 from app.pipeline import SpeechStream, SpokenChunk
+from app.voices import describe
 
 router = APIRouter()
 
@@ -119,6 +120,7 @@ def _entry(known: VoiceEntry) -> ElevenVoice:
     return ElevenVoice(
         voice_id=known.id,
         name=known.name,
+        description=describe(known.gender, known.language) or None,
         category="cloned" if known.kind == "cloned" else "premade",
         labels={key: value for key, value in labels.items() if value is not None},
         high_quality_base_model_ids=[] if known.model is None else [known.model],

@@ -91,11 +91,15 @@ async def detect(request: Request) -> Response:
 
 @router.get("/languages")
 async def languages(request: Request) -> Response:
-    """The languages of the default translation model, each with those it can be translated to."""
+    """The languages of the default translation model, each with itself and those it can be translated to."""
     _, translator = services(request).translation.model(None)
-    known = sorted((codes.name(each), code(each)) for each in _known(translator))
-    targets = [tag for _, tag in known]
-    return JSONResponse([{"code": tag, "name": name, "targets": targets} for name, tag in known])
+    known = {each: code(each) for each in sorted(_known(translator), key=codes.name)}
+    listed = []
+    for each, tag in known.items():
+        able = {each, *translator.targets(each)}
+        targets = [target for language, target in known.items() if language in able]
+        listed.append({"code": tag, "name": codes.name(each), "targets": targets})
+    return JSONResponse(listed)
 
 
 @router.get("/frontend/settings")

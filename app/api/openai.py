@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app import metrics
+from app.api.accept import negotiate
 from app.api.life import ClientGoneError, until_gone
 from app.api.reply import Reply, Shape
 from app.api.respond import error_response
@@ -37,6 +39,7 @@ from app.errors import (
 from app.jobs import ModelState, ModelStatus
 from app.pipeline import SpeechStream, SpokenChunk
 from app.speech import SpeechOptions
+from app.text.translate import codes
 from models.contract import SAMPLING_RANGES, Translator
 from models.timeline import Timeline
 
@@ -103,6 +106,7 @@ def _models(app: Services) -> list[ModelEntry]:
                 parameters=_parameters(held),
                 install_command=info.install_command if absent else None,
                 install_hint=info.install_hint if absent else None,
+                languages=_languages(held),
             )
         )
     return entries
@@ -114,6 +118,15 @@ def _parameters(state: ModelState) -> list[str] | None:
         return None
     taken = state.model.parameters
     return [name for name in SAMPLING_RANGES if name in taken]
+
+
+def _languages(state: ModelState) -> list[str] | None:
+    """The BCP-47 tags of what a loaded model speaks, or translates from or to."""
+    if state.status is not ModelStatus.READY or state.model is None:
+        return None
+    if isinstance(state.model, Translator):
+        return [codes.tag(code) for code in state.model.languages]
+    return list(state.model.languages)
 
 
 class SpeechResponse(Response):
@@ -139,7 +152,7 @@ class SpeechResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            name, subtitle = self._format()
+            name, subtitle = self._format(Headers(scope=scope))
             self._check_input()
             self._app.speech.admit()
         except ServiceError as error:
@@ -155,8 +168,11 @@ class SpeechResponse(Response):
         finally:
             self._app.speech.release()
 
-    def _format(self) -> tuple[Format, SubtitleFormat | None]:
+    def _format(self, headers: Headers) -> tuple[Format, SubtitleFormat | None]:
         """The encoding of the audio, and what is sent in its place, if anything is."""
+        if self._body.response_format is None:
+            default = check_format(self._app.settings.default_format)
+            return negotiate(", ".join(headers.getlist("accept")), default), None
         for kind in SUBTITLE_FORMATS:
             if kind == self._body.response_format:
                 if self._sse:
@@ -176,6 +192,7 @@ class SpeechResponse(Response):
                     model=self._body.model,
                     voice=self._body.voice_name,
                     lang=self._body.lang,
+                    any_language=self._body.any_language,
                     speed=self._body.speed,
                     seed=self._body.seed,
                     sampling=self._body.sampling,

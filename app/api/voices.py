@@ -17,8 +17,9 @@ from app import errors
 from app.api.services import Services, services
 from app.api.wire import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.cloning import new_voice
+from app.voices import resolve_alias
 from app.voicestore import StoredVoice, is_voice_id
-from models.contract import Voice, VoiceCloner
+from models.contract import Synthesizer, Voice, VoiceCloner
 
 router = APIRouter()
 
@@ -79,22 +80,24 @@ async def listing(
         return VoiceList(voices=entries, data=entries)
     name, synthesizer = app.speech.model(model)
     if kind != "cloned":
-        entries += [own_entry(voice, name) for voice in synthesizer.voices]
+        entries += [own_entry(voice, name, synthesizer) for voice in synthesizer.voices]
     if kind != "builtin" and isinstance(synthesizer, VoiceCloner):
-        entries += [cloned_entry(voice, name) for voice in await app.speech.voices.voices()]
+        languages = list(synthesizer.languages)
+        entries += [cloned_entry(voice, name, languages) for voice in await app.speech.voices.voices()]
     return VoiceList(voices=entries, data=entries)
 
 
 @router.get(PATH + "/{voice_id}")
 async def voice(request: Request, voice_id: str, model: Annotated[str | None, Query()] = None) -> VoiceEntry:
-    """One voice: a cloned one, or one of the model's own."""
+    """One voice: a cloned one, or one of the model's own, maybe by the name that another service has for such a one."""
     app = services(request)
     if is_voice_id(voice_id):
         return cloned_entry(await _known(app, voice_id))
     name, synthesizer = app.speech.model(model)
+    wanted = resolve_alias(voice_id, synthesizer)
     for known in synthesizer.voices:
-        if known.id == voice_id:
-            return own_entry(known, name)
+        if known.id == wanted:
+            return own_entry(known, name, synthesizer)
     raise errors.NotFoundError(f"Model '{name}' has no voice '{voice_id[:40]}'.", param="voice_id")
 
 
@@ -109,12 +112,19 @@ async def delete(request: Request, voice_id: str) -> VoiceDeleted:
     return VoiceDeleted(id=voice_id)
 
 
-def own_entry(voice: Voice, model: str) -> VoiceEntry:
+def own_entry(voice: Voice, model: str, synthesizer: Synthesizer) -> VoiceEntry:
     """A model's own voice as it is listed."""
-    return VoiceEntry(id=voice.id, name=voice.id, language=voice.language, gender=voice.gender, model=model)
+    return VoiceEntry(
+        id=voice.id,
+        name=voice.id,
+        language=voice.language,
+        gender=voice.gender,
+        model=model,
+        languages=list(synthesizer.languages),
+    )
 
 
-def cloned_entry(voice: StoredVoice, model: str | None = None) -> VoiceEntry:
+def cloned_entry(voice: StoredVoice, model: str | None = None, languages: list[str] | None = None) -> VoiceEntry:
     """A cloned voice as it is listed."""
     return VoiceEntry(
         id=voice.id,
@@ -122,6 +132,7 @@ def cloned_entry(voice: StoredVoice, model: str | None = None) -> VoiceEntry:
         language=voice.language,
         gender=voice.gender,
         model=model,
+        languages=languages,
         object="audio.voice",
         kind="cloned",
         created_at=voice.created,

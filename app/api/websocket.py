@@ -25,6 +25,7 @@ from app.audio.beside import encode
 from app.audio.encoders import Encoder, Format, check_format, choose_rate, make_encoder
 from app.audio.pcm import frames
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
+from app.jobs import ModelState
 from app.pipeline import Speaker, SpeechStream, SpokenChunk
 from app.session import Anticipate, Close, Drop, Effect, Finish, More, Prepare, Send, Speak, StreamSession
 from app.speech import SpeechOptions
@@ -207,6 +208,7 @@ class Connection:
                 model=start.model,
                 voice=start.voice,
                 lang=start.lang,
+                any_language=start.any_language,
                 speed=start.speed,
                 seed=start.seed,
                 sampling=start.sampling,
@@ -216,7 +218,9 @@ class Connection:
             )
             # A voice may take seconds to be made ready.
             speech = self._app.speech
-            speaker = await self._inbox.unless_gone(speech.prepare(asked), speech.aborted())
+            speaker = await self._inbox.unless_gone(
+                speech.prepare(asked, progress=self._tell_loading), speech.aborted()
+            )
             rate = choose_rate(name, speaker.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", self.surface, True)
@@ -236,6 +240,10 @@ class Connection:
             watermark=speaker.watermark,
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
+
+    async def _tell_loading(self, state: ModelState) -> None:
+        done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
+        await self._send_json(messages.Loading(model=state.name, done=done, total=total))
 
     @staticmethod
     def _feed(turn: _Set, text: str, offset: int, source: str | None, waited: float) -> None:

@@ -13,10 +13,11 @@ from models.contract import SAMPLING_RANGES, Kind
 
 # One that no encoder has is refused later, with the list of them: the schema lists them for readers.
 ResponseFormat = Annotated[
-    UnicodeText,
+    UnicodeText | None,
     Field(
-        description="encoding of the audio; `srt` and `vtt` are subtitles in its place",
-        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS]},
+        description="encoding of the audio; `srt` and `vtt` are subtitles in its place; default: what `Accept` names, "
+        "else the setting `default_format`",
+        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS, None]},
     ),
 ]
 
@@ -55,12 +56,15 @@ class SpeechBody(SamplingFields):
     instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
         None
     )
-    response_format: ResponseFormat = "wav"
+    response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
     stream_format: Annotated[
         Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
     ] = "audio"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    any_language: Annotated[
+        StrictBool, Field(description="speak `lang`, or `translate_to`, though the model was not made for it")
+    ] = False
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
     translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
@@ -77,7 +81,8 @@ class VoiceEntry(BaseModel):
     """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
 
     `language` of a cloned voice is null where nobody said it; `model` is one that speaks in it, null where none was
-    named. `created_at`, in seconds since 1970, and `duration`, in seconds of the recording, are those of cloned ones.
+    named, and `languages` are all that this model was made for, the usual one first. `created_at`, in seconds since
+    1970, and `duration`, in seconds of the recording, are those of cloned ones.
     """
 
     id: str
@@ -85,6 +90,7 @@ class VoiceEntry(BaseModel):
     language: str | None
     gender: str | None
     model: str | None
+    languages: list[str] | None = None
     object: Literal["voice", "audio.voice"] = "voice"
     kind: Literal["builtin", "cloned"] = "builtin"
     created_at: int | None = None
@@ -128,9 +134,10 @@ class ModelEntry(BaseModel):
     """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
     `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
-    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed. `preloaded` ones are
-    loaded at start. `default` models answer requests that name none: one speaks, one translates. `install_hint` of an
-    absent one says how to install it; `install_command` is the command, null where there is none.
+    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a
+    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are loaded at start. `default`
+    models answer requests that name none: one speaks, one translates. `install_hint` of an absent one says how to
+    install it; `install_command` is the command, null where there is none.
     """
 
     id: str
@@ -150,6 +157,7 @@ class ModelEntry(BaseModel):
     parameters: list[str] | None = None
     install_command: str | None = None
     install_hint: str | None = None
+    languages: list[str] | None = None
 
 
 class ModelList(BaseModel):

@@ -37,6 +37,7 @@ from app.errors import (
     ServiceError,
 )
 from app.jobs import ModelStatus
+from app.voices import describe
 from models.contract import Synthesizer, Translator
 
 log = logging.getLogger(__name__)
@@ -389,7 +390,7 @@ def _program(name: str, model: Synthesizer, *, default: bool) -> dict[str, Any]:
         {
             **artifact,
             "name": voice.id if default else f"{name}/{voice.id}",
-            "description": f"{voice.id} ({voice.gender})",
+            "description": f"{voice.id} ({describe(voice.gender, voice.language)})",
             "languages": [_tag(voice.language)],
             "speakers": None,
         }

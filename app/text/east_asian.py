@@ -8,6 +8,7 @@ import unicodedata
 from types import ModuleType
 from typing import Final
 
+from app.extras import needs
 from app.text.canonical import COMBINING, canonical
 from app.text.errors import MissingExtraError
 from app.text.pieces import Piece, append_mark, word
@@ -37,9 +38,7 @@ def import_extra(name: str, extra: str, language: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"{language} needs packages that are not installed ({error.name or name}); "
-            f"install them with: pip install 'nightingale[{extra}]'",
-            extra=extra,
+            f"{needs(language, extra)} (there is no package '{error.name or name}')", extra=extra
         ) from error
 
 

@@ -50,6 +50,17 @@ def find_language(tag: str) -> Language:
     return language
 
 
+def is_spoken(tag: str) -> bool:
+    """Return whether a tag or alias names one of `LANGUAGES`."""
+    return tag.strip().lower().replace("_", "-") in _BY_NAME
+
+
+def language_name(tag: str) -> str:
+    """Return the English name of a language given by tag or alias; of one that cannot be spoken, the tag itself."""
+    language = _BY_NAME.get(tag.strip().lower().replace("_", "-"))
+    return tag if language is None else language.name
+
+
 # ISO 639-3 codes, as FLORES-200 has them, whose languages have a shorter one (of their own or their macrolanguage's).
 _SHORTER = """
     afr:af als:sq amh:am arb:ar asm:as azb:az azj:az bak:ba bel:be ben:bn bod:bo bos:bs bul:bg cat:ca ces:cs

@@ -1,5 +1,5 @@
 // The playground: a text, options from the server, speech over the WebSocket, and what is seen of it.
-import { loadingLine, whenLoaded } from "./api.js";
+import { loadingLine, progressOf, whenLoaded } from "./api.js";
 import { setUpCode, showCode } from "./code.js";
 import { $, duration } from "./dom.js";
 import { showError } from "./errors.js";
@@ -19,7 +19,7 @@ let busy = false;
 
 const complain = (error) => showError($("error"), error);
 const say = (line) => { $("progress").textContent = line; };
-const waitFor = (error) => say(error ? loadingLine(error, models) : "");
+const waitFor = (error) => say(error ? loadingLine(models, progressOf(error)) : "");
 
 async function speak() {
   stop();
@@ -61,6 +61,7 @@ async function speak() {
 function once(text, started, own) {
   return new Promise((done, error) => {
     stream = new SpeechStream(chosen(), text, {
+      loading: (event) => say(loadingLine(models, event)),
       ready(event) {
         hearReady(event);
         say("Speaking…");

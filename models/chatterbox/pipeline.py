@@ -150,6 +150,7 @@ class ChatterboxSynthesizer:
     ) -> None:
         self.config = config
         self.voices = [Voice(BUILT_IN, "en-us")]
+        self.languages = ["en-us"]
         self.parameters = frozenset(sampling.defaults(config.t3))
         self.reference_seconds = encoder.reference_seconds
         self._tokenizer, self._decoder, self._encoder = tokenizer, decoder, encoder

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,10 @@ class IstftNetConfig:
 
 @dataclass(frozen=True, slots=True)
 class KokoroConfig:
-    """Widths of the whole network.
+    """Widths of the whole network, and what it speaks.
+
+    `languages` are the BCP-47 tags that a checkpoint declares, the usual one first; empty: all that Kokoro-82M speaks.
+    `voices` holds what it declares of a voice, by name: `gender` ("female" or "male").
 
     `decoder_dim`, `residual_dim` and `text_encoder_layers` are constants in the reference package (1024, 64 and
     n_layer); here they are named, so that smaller checkpoints are the same code.
@@ -66,6 +70,8 @@ class KokoroConfig:
     decoder_dim: int = 1024
     residual_dim: int = 64
     text_encoder_layers: int = 0
+    languages: tuple[str, ...] = ()
+    voices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def max_phonemes(self) -> int:
@@ -104,4 +110,16 @@ def load_config(path: str | Path) -> KokoroConfig:
     values["istftnet"] = _build(IstftNetConfig, istftnet, f"{path}: istftnet", set())
     values.setdefault("text_encoder_layers", values.get("n_layer", 0))
     config: KokoroConfig = _build(KokoroConfig, values, str(path), _UNUSED)
+    _check_declared(config, path)
     return config
+
+
+def _check_declared(config: KokoroConfig, path: str | Path) -> None:
+    if not (isinstance(config.languages, tuple) and all(isinstance(tag, str) for tag in config.languages)):
+        raise WeightsError(f"{path}: languages is not a list of tags")
+    voices = config.voices
+    if not isinstance(voices, dict) or not all(isinstance(said, dict) for said in voices.values()):
+        raise WeightsError(f"{path}: voices is not an object of objects")
+    for name, said in voices.items():
+        if set(said) - {"gender"} or said.get("gender", "female") not in ("female", "male"):
+            raise WeightsError(f"{path}: voice {name} declares {said}; a gender, female or male, is all it may")

@@ -42,7 +42,7 @@ from models.kokoro.stages import (
     counted,
 )
 from models.kokoro.text import tokenize
-from models.kokoro.voices import Pack, describe, load_voices, parse_blend, style
+from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
 from models.timeline import Stage, Timeline
 from models.traces import seen
@@ -95,7 +95,10 @@ class KokoroSynthesizer:
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
         self._stages = Stages(network)
-        self.voices: list[Voice] = [describe(name) for name in sorted(packs)]
+        self.languages: tuple[str, ...] = config.languages or LANGUAGES
+        self.voices: list[Voice] = [
+            describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
+        ]
         self.default_voice = "af_heart" if "af_heart" in packs else self.voices[0].id
         self.max_phonemes = config.max_phonemes
         self.symbols = frozenset(config.vocab)

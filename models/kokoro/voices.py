@@ -21,6 +21,8 @@ from models.contract import UnknownVoiceError, Voice, WeightsError, WeightsMissi
 _LANGUAGES = {
     "a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "j": "ja", "p": "pt-br", "z": "zh",
 }  # fmt: skip
+# Those of Kokoro-82M's model card, American English first.
+LANGUAGES = tuple(_LANGUAGES.values())
 _TERM = re.compile(r"([\w.-]+)\s*(?:\(\s*(\d+(?:\.\d+)?)\s*\))?")
 _MAX_TERMS = 8
 
@@ -52,11 +54,11 @@ def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
     return packs
 
 
-def describe(name: str) -> Voice:
-    """Language and gender from an official voice's name (`af_heart`); American English otherwise."""
+def describe(name: str, language: str = "en-us", gender: str | None = None) -> Voice:
+    """Language and gender from an official voice's name (`af_heart`), or else as they are given."""
     if re.match(r"[a-z][fm]_", name):
-        return Voice(name, _LANGUAGES.get(name[0], "en-us"), {"f": "female", "m": "male"}[name[1]])
-    return Voice(name, "en-us")
+        return Voice(name, _LANGUAGES.get(name[0], language), {"f": "female", "m": "male"}[name[1]])
+    return Voice(name, language, gender)
 
 
 def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]]:

@@ -114,6 +114,12 @@ class NllbTranslator:
         self.stages = Stages(network, padded=self._padded)
         self._heads: dict[str, Head] = {}
 
+    def targets(self, source: str) -> list[str]:
+        """The languages, without `source` itself, to which it translates from `source`."""
+        if self._coverage is not None:
+            return [target for one, target in self._coverage.pairs if one == source]
+        return [language for language in self.languages if language != source]
+
     def check(self, request: TranslationRequest) -> None:
         """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
         self.tokenizer.language(request.source)

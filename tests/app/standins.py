@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from app.text.languages import LANGUAGES
 from models.contract import (
     AudioChunk,
     Cancelled,
@@ -55,6 +56,7 @@ class Tone:
     parameters: frozenset[str] = frozenset()
     watermarked: bool = False
     symbols: frozenset[str] = frozenset(chr(code) for code in range(32, 0x3000))
+    languages: tuple[str, ...] = tuple(language.tag for language in LANGUAGES)
     voices: tuple[Voice, ...] = (
         Voice("steady", "en-us", "male"),
         Voice("silky", "en-us", "female"),
@@ -115,6 +117,7 @@ class Parrot:
     max_phonemes: int = 60
     default_voice: str = "own"
     voices: tuple[Voice, ...] = (Voice("own", "en-us", "male"),)
+    languages: tuple[str, ...] = ("en-us",)
     reads: Reads = "text"
     symbols: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset({"exaggeration", "temperature"})
@@ -197,6 +200,10 @@ class Shout:
     @property
     def begun(self) -> list[str]:
         return [request.text for batch in self.batches for request in batch]
+
+    def targets(self, source: str) -> list[str]:
+        able = ("eng_Latn",) if source == "kor_Hang" else self.languages
+        return [language for language in able if language != source]
 
     def check(self, request: TranslationRequest) -> None:
         if "quark" in request.text:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from app.catalog import Catalog, PinnedFile, check_file, read_entries
 from app.config import Settings
@@ -18,6 +20,8 @@ from app.hub import HubError, pull
 from models.backend import memory
 from models.contract import Synthesizer, WeightsMissingError
 from models.timeline import Timeline
+
+ROOT = Path(__file__).parents[2]
 
 
 def catalog(data_dir: Path, **settings: object) -> Catalog:
@@ -271,3 +275,29 @@ def test_names_of_nllb(tmp_path, name):
     assert catalog(tmp_path).resolve(name) == "nllb-200-distilled-600m"
     with pytest.raises(WeightsMissingError, match="nightingale models pull nllb-200-distilled-600m"):
         catalog(tmp_path).load(name)
+
+
+def parameters_in(path: Path) -> int:
+    with safe_open(str(path), "numpy") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+def test_sizes_are_those_of_the_checkpoints():
+    for name, entry in read_entries().items():
+        if entry.bundled is not None:
+            assert parameters_in(ROOT / "models" / entry.bundled / "model.safetensors") == entry.parameters
+        elif weights := [
+            file.size for file in entry.files if file.size and file.size > 1 << 20 and ".json" not in file.path
+        ]:
+            # float32, and less than a hundredth of something else
+            assert sum(weights) / 4 == pytest.approx(entry.parameters, rel=0.01), name
+
+
+def test_sizes_agree_wherever_they_are_written(tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[\w.`, -]+`) \| ([\d.]+ [MB]) \|", readme, re.MULTILINE)
+    written = {name: size for names, size in rows for name in re.findall(r"`([\w.-]+)`", names)}
+    assert written == {name: entry.size for name, entry in read_entries().items()}
+    for model in catalog(tmp_path).models():
+        assert f"({written[model.name]} parameters)" in model.description
+        assert len(re.findall(r"[\d.]+ [MB]\b", model.description)) == 1

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -20,7 +21,9 @@ import pytest
 import soundfile
 
 import app
-from app import catalog, cli
+from app import catalog, cli, modelcommands
+from app.config import Settings
+from app.main import invitation
 
 _spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).with_name("hub_server.py"))
 hub_server = sys.modules.setdefault("hub_server", importlib.util.module_from_spec(_spec))
@@ -157,7 +160,7 @@ def test_say_without_a_way_to_play_says_what_to_install(run, tmp_path):
     (tmp_path / "sounddevice.py").write_text("raise ImportError('not here')")
     done = run("say", SENTENCE, PATH=str(tmp_path), PYTHONPATH=str(tmp_path))
     error = one_line(done, 1)
-    assert "sounddevice" in error
+    assert "nightingale extras install play" in error
     assert "-o" in error
 
 
@@ -263,6 +266,12 @@ def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
                 break
         assert url is not None
         assert httpx.get(f"{url}/livez").status_code == 200
+        ready = next(line for line in process.stdout if "ready: " in line)
+        assert f"open {url}/ in a browser" in ready
+        command = shlex.split(ready[ready.index("curl ") :])
+        assert command[1] == f"{url}/v1/audio/speech"
+        body = command[command.index("-d") + 1]
+        assert httpx.post(command[1], content=body, headers={"Content-Type": "application/json"}).content[:4] == b"RIFF"
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait(30) == 0
@@ -270,6 +279,43 @@ def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ["open http://127.0.0.1:8123/ ", "-o hello.wav"]),
+        ({"host": "::"}, ["open http://localhost:8123/ "]),
+        ({"host": "::1", "default_format": "mp3"}, ["open http://[::1]:8123/ ", "-o hello.mp3"]),
+        ({"keys_file": "keys.toml"}, ["-H 'Authorization: Bearer YOUR_KEY'"]),
+    ],
+)
+def test_the_line_that_says_what_to_do(changes, says):
+    line = invitation(Settings(**changes), 8123)
+    assert all(part in line for part in says)
+    assert "\n" not in line
+
+
+def test_alone_it_says_what_it_can_do(run):
+    done = run()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {"serve", "say", "translate", "models", "extras"} <= set(done.stdout.decode().split())
+    assert b"nightingale serve" in done.stdout
+
+
+def test_a_failure_inside_a_model_is_told_with_its_cause(environment, tmp_path):
+    script = (
+        "import sys; from app.cli import main; from models.kokoro.pipeline import KokoroSynthesizer as K\n"
+        "def fail(*_): raise RuntimeError('cannot create directories: Permission denied')\n"
+        "K.stream = fail; sys.exit(main(['say', 'Hello.', '-o', 'x.wav']))"
+    )
+    clean = environment | {"PYTHONPATH": str(Path(app.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=110, check=False
+    )
+    said = one_line(done, 1)
+    assert "Model 'house' failed: RuntimeError." in said
+    assert "Permission denied" in said
 
 
 # models
@@ -400,6 +446,6 @@ def test_unexpected_failure_is_one_line_too(monkeypatch, capsys):
     def broken(*_: object) -> int:
         raise RuntimeError("a bug\nwith two lines")
 
-    monkeypatch.setattr(cli, "_list", broken)
+    monkeypatch.setattr(modelcommands, "list_models", broken)
     assert cli.main(["models", "list"]) == 1
     assert capsys.readouterr().err.count("\n") == 1

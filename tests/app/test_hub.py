@@ -41,6 +41,7 @@ ENTRY = Entry(
     name="tiny",
     family="kokoro",
     description="",
+    parameters=1,
     license="",
     aliases=(),
     roles={"config": ("config.json",), "weights": (WEIGHTS,), "voices": ("voices",)},

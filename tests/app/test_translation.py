@@ -33,6 +33,9 @@ class Echo:
     max_batch: int = 4
     batches: list[list[str]] = field(default_factory=list)
 
+    def targets(self, source: str) -> list[str]:
+        return [language for language in self.languages if language != source]
+
     def check(self, request: TranslationRequest) -> None: ...
 
     def warm(self, progress: Callable[[WarmupStep], None]) -> None: ...

@@ -354,6 +354,9 @@ class Steps:
         self.order = script.order
         self.closed = script.closed
 
+    def targets(self, source: str) -> list[str]:
+        return [language for language in self.languages if language != source]
+
     def check(self, request: TranslationRequest) -> None: ...
 
     def warm(self, progress: Callable[[WarmupStep], None]) -> None:

@@ -58,7 +58,7 @@ def test_a_model_that_cannot_be_loaded(victim: Any, undisturbed: Any) -> None:
             path.mkdir(parents=True, exist_ok=True)
             (path / "nobody.safetensors").write_bytes(b"\x00")
     with undisturbed():
-        # It is tried when nobody waits for the thread; until then it is said to be loading.
+        # It is tried when nobody waits for the thread; who waits longer than `queue_seconds` is told that it loads.
         while (answer := speak(victim, model=absent)).json()["error"]["code"] == "model_loading":
             pass
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_failed")

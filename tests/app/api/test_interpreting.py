@@ -89,7 +89,7 @@ def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
 
 def test_a_language_nobody_speaks_here_is_refused(server: Any) -> None:
     error = post(server, translate_to="de").json()["error"]
-    assert (error["code"], error["param"]) == ("unsupported_language", "lang")
+    assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")
     assert "de" in error["message"]
     error = post(server, translate_to="Frensh").json()["error"]
     assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")

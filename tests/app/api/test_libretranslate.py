@@ -38,7 +38,9 @@ def test_the_client_lists_languages_that_it_can_use(client: LibreTranslateAPI) -
     names = {entry["code"]: entry["name"] for entry in listed}
     assert names["en"] == "English"
     assert {"zh-Hans", "zh-Hant", "fr", "ar"} <= set(names)
-    assert all(set(entry["targets"]) == set(names) for entry in listed)
+    targets = {entry["code"]: set(entry["targets"]) for entry in listed}
+    assert targets.pop("ko") == {"ko", "en"}
+    assert all(each == set(names) for each in targets.values())
     for code in names:
         assert client.translate("Hello there.", "en", code) in ("HELLO THERE.", "Hello there.")
 

@@ -50,7 +50,7 @@ def test_livez_fails_when_the_model_thread_is_stuck(start_server: Any, tone: Any
 
 def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any, wait_until: Any) -> None:
     tone.warm_gate = threading.Semaphore(0)
-    running = start_server(tone=tone, ready=False)
+    running = start_server(tone=tone, ready=False, queue_seconds=0.5)
 
     def model() -> dict[str, Any]:
         response = httpx.get(running.url + "/readyz")

@@ -39,6 +39,7 @@ def test_a_recording_becomes_a_voice_that_is_spoken_in(running: Any) -> None:
         "language": "en-us",
         "gender": "female",
         "model": None,
+        "languages": None,
         "object": "audio.voice",
         "kind": "cloned",
         "duration": 3.0,
