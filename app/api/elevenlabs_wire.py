@@ -79,7 +79,7 @@ class TextToSpeechBody(_Lenient):
     `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`, `audio_effects`.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello! How are you today?"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello, how are you today?"}]})
 
     text: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
     model_id: Annotated[

@@ -104,9 +104,9 @@ def _models(app: Services) -> list[ModelEntry]:
                 preloaded=info.name in app.preload,
                 memory_bytes=held.memory,
                 parameters=_parameters(held),
-                languages=_languages(held),
                 install_command=info.install_command if absent else None,
                 install_hint=info.install_hint if absent else None,
+                languages=_languages(held),
             )
         )
     return entries

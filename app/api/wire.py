@@ -13,11 +13,11 @@ from models.contract import SAMPLING_RANGES, Kind
 
 # One that no encoder has is refused later, with the list of them: the schema lists them for readers.
 ResponseFormat = Annotated[
-    UnicodeText,
+    UnicodeText | None,
     Field(
         description="encoding of the audio; `srt` and `vtt` are subtitles in its place; default: what `Accept` names, "
         "else the setting `default_format`",
-        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS]},
+        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS, None]},
     ),
 ]
 
@@ -56,7 +56,7 @@ class SpeechBody(SamplingFields):
     instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
         None
     )
-    response_format: ResponseFormat | None = None
+    response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
     stream_format: Annotated[
         Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
@@ -188,9 +188,9 @@ class ModelEntry(BaseModel):
     preloaded: bool = False
     memory_bytes: int | None = None
     parameters: list[str] | None = None
-    languages: list[str] | None = None
     install_command: str | None = None
     install_hint: str | None = None
+    languages: list[str] | None = None
 
 
 class ModelList(BaseModel):

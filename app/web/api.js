@@ -17,12 +17,16 @@ export function failure(reply, body) {
   return body?.error ?? { message: `The server answered with status ${reply.status}.`, code: String(reply.status) };
 }
 
-/** One line about the model that `error` (model_loading) waits for; `models` are the entries of GET /v1/models. */
-export function loadingLine(error, models) {
-  const name = /'([^']+)'/.exec(error.message)?.[1];
-  const steps = /\d+ of \d+/.exec(error.message)?.[0];
-  const kind = models.find(({ id }) => id === name)?.kind === "translation" ? "translation" : "speech";
-  return `Loading the ${kind} model${name ? ` ${name}` : ""}${steps ? `: ${steps}` : ""}…`;
+/** One line about a model that loads; `models` are the entries of GET /v1/models. `done` of `total` steps are past. */
+export function loadingLine(models, { model, done, total }) {
+  const kind = models.find(({ id }) => id === model)?.kind === "translation" ? "translation" : "speech";
+  return `Loading the ${kind} model${model ? ` ${model}` : ""}${total ? `: ${done} of ${total}` : ""}…`;
+}
+
+/** What an error of the code model_loading says of the model: {model, done, total}. */
+export function progressOf({ message }) {
+  const [, done, total] = /(\d+) of (\d+)/.exec(message) ?? [];
+  return { model: /'([^']+)'/.exec(message)?.[1], done, total };
 }
 
 /** Call `act` until no model has to load for it. `wait(error)` is called before and after each pause; where it returns

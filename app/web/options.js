@@ -8,6 +8,8 @@ import { chosenVoice, languageName, nameLanguages, showVoices } from "./voices.j
 export let settings = { languages: [], sampling: {}, max_input_characters: 20000 };
 export let models = [];
 let voices = [];
+// The languages that the chosen voice was made for.
+let spoken = [];
 let on = { change() {}, error() {}, wait() {} };
 
 /** `change()`: something else may be chosen now; `error(error)`: the server said no, null: not any more;
@@ -81,7 +83,7 @@ export function onVoice() {
 /** Offer the languages that the voice speaks, or the model; a translation may be into others, with an accent. */
 function showLanguages(voice) {
   const own = voices.map(({ language }) => language).filter(Boolean);
-  const spoken = [...new Set(voice?.languages ?? current()?.languages ?? own)];
+  spoken = [...new Set(voice?.languages ?? current()?.languages ?? own)];
   const rest = settings.languages.map(({ tag }) => tag).filter((tag) => !spoken.includes(tag));
   const offered = (tags) => tags.map((tag) => option(tag, languageName(tag)));
   const [lang, translate] = [$("lang").value, $("translate").value];
@@ -123,8 +125,8 @@ export function chosen() {
   const given = { model: $("model").value, voice: chosenVoice(), lang: $("lang").value, translate_to: $("translate").value };
   for (const [name, value] of Object.entries(given)) if (value) found[name] = value;
   if (found.translate_to && $("translator").value) found.translate_model = $("translator").value;
-  // A translation may be into a language that the model was not made for: it is heard with an accent.
-  if (found.translate_to) found.any_language = true;
+  // Chosen among those with an accent: the server refuses them unless told.
+  if (found.translate_to && !spoken.includes(found.translate_to)) found.any_language = true;
   if (speed() !== 1) found.speed = speed();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);

@@ -1,5 +1,5 @@
 // The playground: a text, options from the server, speech over the WebSocket, and what is seen of it.
-import { loadingLine, whenLoaded } from "./api.js";
+import { loadingLine, progressOf, whenLoaded } from "./api.js";
 import { setUpCode, showCode } from "./code.js";
 import { $, duration } from "./dom.js";
 import { showError } from "./errors.js";
@@ -7,10 +7,10 @@ import { setUpExamples } from "./examples.js";
 import { remember, setUpHistory } from "./history.js";
 import { setUpKey } from "./key.js";
 import { chosen, loadOptions, loadVoices, models, onVoice, settings, setUpOptions, speed } from "./options.js";
-import { begin, download, finish, hearAudio, hearChunk, hearReady, isPlaying, replay, result, setUpResult, silence } from "./result.js";
+import { begin, download, finish, hearAudio, hearChunk, hearReady, isPlaying, pause, replay, result, setUpResult, silence } from "./result.js";
 import { watchState } from "./state.js";
 import { SpeechStream } from "./stream.js";
-import { setUpVoices } from "./voices.js";
+import { hush, setUpVoices } from "./voices.js";
 
 let stream = null;
 // Counts presses of Speak and Stop: what waits for an older one ends.
@@ -19,10 +19,11 @@ let busy = false;
 
 const complain = (error) => showError($("error"), error);
 const say = (line) => { $("progress").textContent = line; };
-const waitFor = (error) => say(error ? loadingLine(error, models) : "");
+const waitFor = (error) => say(error ? loadingLine(models, progressOf(error)) : "");
 
 async function speak() {
   stop();
+  hush();
   complain(null);
   const text = $("text").value;
   if (!text.trim()) {
@@ -60,6 +61,7 @@ async function speak() {
 function once(text, started, own) {
   return new Promise((done, error) => {
     stream = new SpeechStream(chosen(), text, {
+      loading: (event) => say(loadingLine(models, event)),
       ready(event) {
         hearReady(event);
         say("Speaking…");
@@ -117,7 +119,7 @@ setUpHistory({
   },
   download,
 });
-setUpVoices({ change: onVoice, error: complain, wait: waitFor });
+setUpVoices({ change: onVoice, error: complain, wait: waitFor, begin: pause });
 setUpOptions({ change: onEdit, error: complain, wait: waitFor });
 setUpExamples((text) => {
   $("text").value = text;

@@ -144,6 +144,11 @@ export function silence() {
   showButtons();
 }
 
+/** Hold a result that is heard; it goes on where it stopped. */
+export function pause() {
+  if (isPlaying()) toggle();
+}
+
 export const isPlaying = () => Boolean(player?.playing);
 
 function animate() {

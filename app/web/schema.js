@@ -20,9 +20,9 @@ export function resolve(schema, root) {
 export function type(schema, root) {
   if (!schema) return "";
   if (schema.$ref) return type(resolve(schema, root), root);
+  if (schema.enum) return `one of ${schema.enum.filter((value) => value !== null).map((value) => `\`${value}\``).join(", ")}`;
   if (schema.anyOf) return [...new Set(schema.anyOf.map((each) => type(each, root)).filter((name) => name !== "null"))].join(" or ");
   if (schema.const !== undefined) return `\`${schema.const}\``;
-  if (schema.enum) return `one of ${schema.enum.map((value) => `\`${value}\``).join(", ")}`;
   if (schema.type === "array") return `list of ${type(schema.items, root) || "anything"}`;
   if (schema.format === "binary") return "file";
   const { minimum, maximum, exclusiveMaximum } = schema;

@@ -4,7 +4,8 @@ import { protocols, renewed } from "./key.js";
 // Well below the server's limit on a frame, even where each character takes four bytes.
 const PIECE = 8000;
 
-/** Speak `text` with the options of `start`. `on` has ready, chunk, audio(Float32Array), done, error({message, code, request_id}). */
+/** Speak `text` with the options of `start`. `on` has loading, ready, chunk, audio(Float32Array), done,
+ * error({message, code, request_id}). */
 export class SpeechStream {
   constructor(start, text, on) {
     this.on = on;
@@ -33,7 +34,8 @@ export class SpeechStream {
         this.connect(start, text);
         return;
       }
-      this.fail({ message: event.reason || `The connection was closed (${event.code}).`, code: String(event.code) });
+      // Without a reason it was no decision of the server's.
+      this.fail({ message: event.reason || `The connection was closed (${event.code}).`, code: event.reason ? String(event.code) : "1006" });
     };
   }
 
@@ -45,6 +47,8 @@ export class SpeechStream {
         this.send({ type: "text", text: piece });
       }
       this.send({ type: "flush" });
+    } else if (event.type === "loading") {
+      this.on.loading(event);
     } else if (event.type === "chunk") {
       this.on.chunk(event);
     } else if (event.type === "done") {

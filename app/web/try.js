@@ -61,7 +61,7 @@ function field(id, name, schema, root, required) {
     return { control, place: h("label", { class: "consent", for: id }, control, h("code", {}, name)), get: () => control.checked && own.const };
   }
   let control;
-  if (values) control = h("select", { id, required }, h("option", { value: "" }, ""), ...values.map((value) => h("option", {}, value)));
+  if (values) control = h("select", { id, required }, h("option", { value: "" }, ""), ...values.filter((value) => value !== null).map((value) => h("option", {}, value)));
   else control = h("input", { id, type: own.format === "binary" ? "file" : "text", required, placeholder: own.default ?? null });
   return { control, place: h("div", {}, h("label", { for: id }, name, required ? " (required)" : ""), control), get: () => (control.type === "file" ? control.files[0] : control.value) };
 }

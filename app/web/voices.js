@@ -22,10 +22,11 @@ const SENTENCES = {
 const samples = new Map();
 const audio = new Audio();
 let sounding = null;
-let on = { change() {}, error() {}, wait() {} };
+let on = { change() {}, error() {}, wait() {}, begin() {} };
 let names = new Map();
 
-/** `change()`: another voice was chosen; `error(error)`: a sample failed, null before one; `wait(error)`: its model loads. */
+/** `change()`: another voice was chosen; `error(error)`: a sample failed, null before one; `wait(error)`: its model loads;
+ * `begin()`: a sample is about to be heard. */
 export function setUpVoices(actions) {
   on = actions;
 }
@@ -74,7 +75,8 @@ export function showVoices(voices, model, chosen = "") {
 
 const rest = (button, name) => dress(button, "play", name === "Automatic" ? "Hear the model’s choice" : `Hear ${name}`);
 
-function hush() {
+/** Stop the sample that is heard. */
+export function hush() {
   audio.pause();
   if (sounding) rest(sounding.button, sounding.name);
   sounding = null;
@@ -91,6 +93,7 @@ async function toggle(button, voice, model) {
   try {
     const address = await sample(voice, model, () => sounding === own);
     if (sounding !== own) return;
+    on.begin();
     audio.src = address;
     await audio.play();
   } catch (error) {
@@ -115,11 +118,15 @@ function sample(voice, model, wanted) {
 async function fetchSample(voice, model, wanted) {
   const input = SENTENCES[voice.language?.split("-")[0]] ?? SENTENCES.en;
   const body = JSON.stringify({ input, model, ...(voice.id && { voice: voice.id }), response_format: "wav" });
+  let waited = false;
   const sound = await whenLoaded(async () => {
     const reply = await request("/v1/audio/speech", { method: "POST", headers: { "content-type": "application/json" }, body });
     if (!reply.ok) throw failure(reply, await reply.json().catch(() => null));
     return reply.blob();
-  }, (error) => wanted() && on.wait(error));
+  }, (error) => {
+    waited = true;
+    return wanted() && on.wait(error);
+  }).finally(() => waited && on.wait(null));
   return URL.createObjectURL(sound);
 }
 

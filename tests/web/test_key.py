@@ -260,6 +260,19 @@ def test_the_description_of_the_api_is_open(open_guarded, until):
     assert page.locator("#key-dialog").count() == 0
 
 
+def test_requests_of_the_description_are_tried_with_the_key(open_guarded, until):
+    page = open_guarded("/docs")
+    until(page, "document.querySelectorAll('.operation').length > 8")
+    page.click("#post-v1-audio-speech summary")
+    page.locator("#post-v1-audio-speech").get_by_role("button", name="Send").click()
+    give(page, until)
+    until(page, "document.querySelector('#post-v1-audio-speech audio')?.duration > 1")
+    page.click("#ws-v1-audio-stream summary")
+    page.locator("#ws-v1-audio-stream").get_by_role("button", name="Connect and send").click()
+    until(page, "document.querySelector('#ws-v1-audio-stream audio')?.duration > 1")
+    assert KEY not in page.content()
+
+
 def test_a_voice_is_sent_with_the_key(open_guarded, until):
     page = open_guarded()
     give(page, until)

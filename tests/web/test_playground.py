@@ -179,6 +179,9 @@ def test_a_connection_that_ends_is_an_error(open_page, until):
     page.keyboard.press("Control+Enter")
     until(page, "!document.querySelector('#error').hidden")
     assert "shutting down" in page.inner_text("#error")
+    page.route_web_socket("**/v1/audio/stream", lambda socket: socket.close())
+    page.keyboard.press("Control+Enter")
+    until(page, "document.querySelector('#error').innerText.includes('connection to the server was lost')")
     assert page.locator("#form").get_attribute("aria-busy") == "false"
 
 

@@ -171,3 +171,15 @@ def test_a_result_is_told_to_who_does_not_see_it(open_page, until):
     until(page, DONE)
     until(page, "document.querySelector('#progress').textContent.includes('first sound after')")
     assert re.fullmatch(r"[\d.]+ m?s of speech; first sound after [\d.]+ m?s\.", page.inner_text("#progress"))
+
+
+def test_what_the_socket_says_of_loading_is_shown(open_page, until):
+    page = open_page()
+    until(page, READY)
+    loading = json.dumps({"type": "loading", "model": "house", "done": 3, "total": 6})
+    page.route_web_socket(
+        "**/v1/audio/stream", lambda socket: socket.on_message(lambda heard: socket.send(loading) if heard else None)
+    )
+    page.click("#speak")
+    until(page, "document.querySelector('#progress').textContent === 'Loading the speech model house: 3 of 6…'")
+    page.keyboard.press("Escape")
