@@ -203,7 +203,7 @@ class SpeechService:
             if synthesizer.reads == "text":
                 param = "lang" if options.lang is not None else "translate_to"
                 language = _spoken_language(lang or own, model, synthesizer, param)
-                planner: Reader | Phonemizer = Reader(language)
+                planner: Reader | Phonemizer = Reader(language, name_emoji=self.settings.emoji == "named")
             else:
                 language = normalize_language(lang or own)
                 planner = await self._phonemizer(language)

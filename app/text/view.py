@@ -17,10 +17,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _HTML: Final = frozenset(
     [
         "a",

@@ -14,10 +14,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:[IVXLC]{2,}|[VX])\b")
 _DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")

@@ -138,7 +138,7 @@ class Dates(Speaker):
         before = self._before(start)
         if not before[-1:].isspace():
             return False
-        name = before.split()[-1].rstrip(".") if before.strip() else ""
+        name = re.split(r"[^A-Za-z]", before.rstrip(" ."))[-1]
         return name.lower() in tables.MONTHS and name not in ("mar", "march", "may")
 
     def _month_and_day(self, first: str, second: str, start: int, end: int) -> bool:
