@@ -63,7 +63,7 @@ class Abbreviations(Speaker):
 
     def _word(self, text: str, start: int, end: int) -> None:
         lower = text.lower()
-        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD"):
+        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD", "WWI", "WWII"):
             self._say(tables.WORDS[lower], start, end)
         elif (
             text in tables.BARE_TITLES
