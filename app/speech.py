@@ -248,7 +248,7 @@ class SpeechService:
                 param = "lang" if options.lang is not None else "translate_to"
                 language = _spoken_language(lang or own, model, synthesizer, param)
             if synthesizer.reads == "text":
-                planner: Reader | Phonemizer = Reader(language)
+                planner: Reader | Phonemizer = Reader(language, name_emoji=self.settings.emoji == "named")
             else:
                 language = normalize_language(language)
                 planner = await self._phonemizer(language)

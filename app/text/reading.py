@@ -12,6 +12,7 @@ from app.text import markup
 from app.text.errors import NothingToSpeakError
 from app.text.spans import Pause, Segment, Utterance
 from app.text.split import paragraphs, sentences, shorten
+from app.text.view import view
 
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
@@ -59,11 +60,13 @@ def regions(hidden: str, marks: list[markup.Mark]) -> Iterator[tuple[int, int, f
 class Reader:
     """Plans text of one language, a BCP-47 tag, for a model that pronounces it itself. Thread-safe.
 
-    Of `[word](/ipa/)` the word is read. Sentences without a letter or digit are left out.
+    Of `[word](/ipa/)` the word is read, of HTML what its reader sees; emoji are left to the model, or named if
+    `name_emoji`. Sentences without a letter or digit are left out.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, *, name_emoji: bool = False) -> None:
         self._language = language
+        self._name_emoji = name_emoji
 
     @property
     def brief_characters(self) -> int:
@@ -92,7 +95,9 @@ class Reader:
                         position = mark.end
                     parts.append(text[position:last])
                     position = max(position, last)
-                    read = " ".join("".join(parts).split())
+                    read = "".join(parts)
+                    seen = view(read, language=self._language, name_emoji=self._name_emoji)
+                    read = " ".join((read if seen is None else seen.text).split())
                     # Longer than its span only where that was cut inside a mark, whose word is read whole.
                     for cut in shorten(read, 0, len(read), max_phonemes):
                         if any(map(str.isalnum, read[slice(*cut)])):

@@ -14,42 +14,11 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:[IVXLC]{2,}|[VX])\b")
 _DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
-_NO_NAME: Final = frozenset(
-    [
-        "The",
-        "A",
-        "An",
-        "In",
-        "At",
-        "On",
-        "To",
-        "Of",
-        "By",
-        "For",
-        "From",
-        "With",
-        "And",
-        "Or",
-        "But",
-        "Is",
-        "Was",
-        "Call",
-        "Ask",
-        "See",
-        "Visit",
-        "Dear",
-        "Hi",
-        "Hello",
-    ]
-)
+_NO_NAME: Final = _words("The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello")
 _STREET_NAMES: Final = _words("Wall Main Fleet Bourbon High Market Oxford Regent Bond Broad State")
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(
@@ -94,7 +63,7 @@ class Abbreviations(Speaker):
 
     def _word(self, text: str, start: int, end: int) -> None:
         lower = text.lower()
-        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD"):
+        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD", "WWI", "WWII"):
             self._say(tables.WORDS[lower], start, end)
         elif (
             text in tables.BARE_TITLES

@@ -75,6 +75,8 @@ class Codes(Speaker):
 
     def _is_named(self, text: str, start: int, end: int) -> bool:
         """Say a number that the words around it make a name; False if nothing does."""
+        if len(text) < 3:
+            return False
         asked = _ASKED.search(self._before(start))
         kind = asked.lastgroup if asked is not None else ""
         if text == "911" or kind == "phone":

@@ -135,10 +135,11 @@ class Dates(Speaker):
 
     def _month_before(self, start: int) -> bool:
         """Whether a month stands right before `start`, as in "March 5"; a capital tells it from "they march 5"."""
-        found = re.search(r"([A-Za-z]+)\.?\s+$", self._before(start))
-        if found is None or found.group(1).lower() not in tables.MONTHS:
+        before = self._before(start)
+        if not before[-1:].isspace():
             return False
-        return found.group(1) not in ("mar", "march", "may")
+        name = re.split(r"[^A-Za-z]", before.rstrip(" ."))[-1]
+        return name.lower() in tables.MONTHS and name not in ("mar", "march", "may")
 
     def _month_and_day(self, first: str, second: str, start: int, end: int) -> bool:
         """Say "3/14" as a day where the words before it ask for one; False if they do not."""

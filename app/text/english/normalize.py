@@ -21,6 +21,8 @@ from app.text.pieces import Piece
 _SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
 _LETTER_BEFORE: Final = re.compile(r"(?:^|\W)\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
+_MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
+_FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
@@ -84,7 +86,8 @@ class _Normalizer(Measures, Names, Abbreviations):
                 self._say("minus", start, end)
         elif text == "/":
             if between:
-                self._say("divided by", start, end)
+                marked = _MARK_BEFORE.search(self._before(start)) and _FULL_MARK.match(self._text, end)
+                self._say("out of" if marked else "divided by", start, end)
             elif right.isalpha():
                 self._per(start)
         elif text == "~" and (after.isdecimal() or (after and after in "$£€¥.")) and not between:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from num2words import num2words
@@ -10,6 +11,12 @@ from num2words import num2words
 # Longer runs of digits are read digit by digit: nobody says sextillions.
 LONGEST_CARDINAL: Final = 15
 _WORD: Final = re.compile(r"[a-z]+")
+
+
+@lru_cache(maxsize=4096)
+def _spoken(number: int, form: str) -> str:
+    words: str = num2words(number, to=form)
+    return words
 
 
 def _words(spoken: str, *, british: bool) -> list[str]:
@@ -22,17 +29,17 @@ def cardinal(digits: str, *, british: bool) -> list[str]:
     plain = digits.replace(",", "")
     if len(plain) > LONGEST_CARDINAL or (len(plain) > 1 and int(plain[0]) == 0):
         return one_by_one(plain)
-    return _words(num2words(int(plain)), british=british)
+    return _words(_spoken(int(plain), "cardinal"), british=british)
 
 
 def one_by_one(digits: str) -> list[str]:
     """Return each digit as a word, "oh" not used."""
-    return [num2words(int(digit)) for digit in digits if digit.isdecimal()]
+    return [_spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]
 
 
 def telephone(digits: str, *, british: bool) -> list[str]:
     """Return digits as a telephone number is read, zero as "oh"."""
-    return ["oh" if int(digit) == 0 else num2words(int(digit)) for digit in digits if digit.isdecimal()]
+    return ["oh" if int(digit) == 0 else _spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]
 
 
 def ordinal(digits: str, *, british: bool) -> list[str]:
@@ -40,7 +47,7 @@ def ordinal(digits: str, *, british: bool) -> list[str]:
     plain = digits.replace(",", "")
     if len(plain) > LONGEST_CARDINAL:
         return one_by_one(plain)
-    return _words(num2words(int(plain), to="ordinal"), british=british)
+    return _words(_spoken(int(plain), "ordinal"), british=british)
 
 
 def decimal(whole: str, fraction: str, *, british: bool) -> list[str]:
@@ -53,8 +60,8 @@ def year(digits: str, *, british: bool) -> list[str]:
     """Return a year of three or four digits: "1905" as "nineteen oh five", "2005" as "two thousand five"."""
     number = int(digits)
     if number < 1000 or number % 1000 < 10 or 2000 <= number < 2010:
-        return _words(num2words(number), british=british)
-    return _words(num2words(number, to="year"), british=british)
+        return _words(_spoken(number, "cardinal"), british=british)
+    return _words(_spoken(number, "year"), british=british)
 
 
 def plural(words: list[str]) -> list[str]:

@@ -78,7 +78,7 @@ _KINDS: Final = {
     "hashtag": r"(?<![\w&])#(?:[^\W_]|_)+",
     "handle": r"(?<![\w.])@(?:[^\W_]|_)+",
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
-    "latin": r"\bw/o\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
+    "latin": r"\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "sharp": r"(?<!\w)[CF]#(?!\w)",

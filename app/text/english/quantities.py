@@ -42,12 +42,9 @@ class Quantities(Dates, Codes):
         if short:
             return ["squared" if exponent == "2" else "cubed"]
         exponent = exponent.replace("−", "-").lstrip("+")
-        said = (
-            self._number_words(exponent)
-            if exponent.lstrip("-").isdecimal()
-            else [*(("-" in exponent and ["minus"]) or []), exponent.lstrip("-")]
-        )
-        return ["to", "the", "power", "of", *said]
+        if not exponent.lstrip("-").isdecimal():  # a letter
+            return ["to", "the", "power", "of", *(["minus"] if exponent[0] == "-" else []), exponent.lstrip("-")]
+        return ["to", "the", "power", "of", *self._number_words(exponent)]
 
     def _index(self, text: str, start: int, end: int) -> None:
         self._say(self._cardinal(unicodedata.normalize("NFKC", text)), start, end)

@@ -16,6 +16,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "est": "established", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
     "bros": "brothers", "assn": "association", "univ": "university", "govt": "government", "mt": "mount",
     "hwy": "highway", "apt": "apartment", "temp": "temperature", "incl": "including", "excl": "excluding",
+    "lb": "pound", "lbs": "pounds", "oz": "ounces",
     "attn": "attention", "qty": "quantity", "tsp": "teaspoon", "tbsp": "tablespoon", "yrs": "years", "wks": "weeks",
     "mins": "minutes", "hrs": "hours", "secs": "seconds", "cont": "continued", "orig": "originally", "avg": "average",
     "ref": "reference", "encl": "enclosed", "asst": "assistant", "ext": "extension", "vol": "volume",
@@ -41,7 +42,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
     "b/c": "because", "n.b.": "note well", "et al.": "et al", "ph.d.": "P H D", "r.i.p.": "R I P",
-    "c/o": "care of",
+    "c/o": "care of", "w/out": "without",
 }  # fmt: skip
 
 MONTHS: Final[dict[str, int]] = {
@@ -113,7 +114,7 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
 # Words without a full stop: always; before a capital; after a capital or an ordinal, as in "Fifth Ave".
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
-    "aka": "also known as", "etc": "etc", "ltd": "limited",
+    "aka": "also known as", "wwi": "world war one", "wwii": "world war two", "etc": "etc", "ltd": "limited",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
