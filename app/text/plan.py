@@ -109,10 +109,11 @@ class Phonemizer:
         request = _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes)
         return arrange(hidden, marks, lambda first, last: self._speak(request, first, last))
 
-    def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance]:
-        """Yield the utterances of one paragraph."""
+    def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance | None]:
+        """Yield the utterances of one paragraph, and None before each sentence."""
         position = start
         for first, last in sentences(request.hidden, start, end, self.language.tag):
+            yield None
             position = max(position, first)  # a pronunciation may reach over a cut
             pieces: list[Piece] = []
             while request.pronunciations and request.pronunciations[-1].start < last:
