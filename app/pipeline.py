@@ -318,7 +318,10 @@ class SpeechStream:
                 self._room.release()
                 return
             if isinstance(segment, Pause):
-                self._put(segment)
+                if segment.seconds:
+                    self._put(segment)
+                else:  # others had their turn
+                    self._room.release()
             else:
                 self._put(self._submit(segment, passage))
                 passage = replace(passage, source=None)

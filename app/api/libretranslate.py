@@ -7,6 +7,8 @@ confidences percentages. An `api_key` is accepted and not looked at.
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +34,7 @@ _CODES = {"zho_Hans": "zh-Hans", "zho_Hant": "zh-Hant"}
 _OLD_CODES = {"zt": "zho_Hant", "pb": "por_Latn"}
 _FORMATS: tuple[Format, ...] = ("text", "html")
 DETECTIONS = 5
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # Fields of a form; more are not a client of this surface.
 MAX_FIELDS = 10_100
 
@@ -175,10 +178,11 @@ async def _fields(request: Request) -> Mapping[str, Any]:
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         form = await request.form(max_files=0, max_fields=MAX_FIELDS)
         fields: dict[str, Any] = dict(request.query_params)
-        for key in form:
-            values = [value for value in form.getlist(key) if not isinstance(value, UploadFile)]
-            fields[key] = values[0] if len(values) == 1 else values
-        return fields
+        given: defaultdict[str, list[str]] = defaultdict(list)
+        for key, value in form.multi_items():
+            if not isinstance(value, UploadFile):
+                given[key].append(value)
+        return fields | {key: values[0] if len(values) == 1 else values for key, values in given.items()}
     body = await request.body()
     if not body:
         return dict(request.query_params)
@@ -200,7 +204,7 @@ def _texts(fields: Mapping[str, Any]) -> tuple[list[str], bool]:
     for text in texts:
         if not isinstance(text, str):
             raise InvalidRequestError("Invalid request: q must be a string or a list of strings")
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if _SURROGATE.search(text):
             raise InvalidRequestError("Invalid request: q holds half of a UTF-16 surrogate pair")
     return texts, isinstance(q, list)
 

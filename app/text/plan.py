@@ -131,9 +131,10 @@ class Phonemizer:
 
         return read()
 
-    def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance]:
-        """Yield the utterances of one paragraph."""
+    def _speak(self, request: _Request, start: int, end: int) -> Iterator[Utterance | None]:
+        """Yield the utterances of one paragraph, and None before those of each sentence."""
         for first, last, pieces in self._sentences(request, start, end):
+            yield None
             yield from assemble(
                 request.text, first, last, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
             )

@@ -22,7 +22,11 @@ BRIEF_TO_READ: Final = 500
 
 NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 
-Speak = Callable[[int, int], Iterator[Utterance]]
+# None: a sentence was looked at.
+Speak = Callable[[int, int], Iterator[Utterance | None]]
+
+# Sentences without anything to say after which a pause of no length says that the planner got on.
+_SILENT: Final = 8
 
 
 def arrange(hidden: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Segment]:
@@ -31,11 +35,18 @@ def arrange(hidden: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Seg
     `hidden` is the text as `markup.hide` leaves it. Raises NothingToSpeakError at the end if nothing was spoken.
     """
     spoken = False
+    silent = 0
     gap = 0.0  # silence owed before the next utterance
     for start, end, seconds in regions(hidden, marks):
         for first, last in paragraphs(hidden, start, end):
             before = gap
             for utterance in speak(first, last):
+                if utterance is None:
+                    silent += 1
+                    if silent % _SILENT == 0:
+                        yield Pause(0.0)
+                    continue
+                silent = 0
                 if before:
                     yield Pause(before)
                 spoken, before, gap = True, 0.0, PARAGRAPH_PAUSE
@@ -83,9 +94,10 @@ class Reader:
             raise NothingToSpeakError(NOTHING)
         pronunciations = [mark for mark in reversed(marks) if isinstance(mark, markup.Pronunciation)]
 
-        def speak(start: int, end: int) -> Iterator[Utterance]:
+        def speak(start: int, end: int) -> Iterator[Utterance | None]:
             position = start
             for sentence in sentences(hidden, start, end, self._language):
+                yield None
                 for first, last in shorten(hidden, *sentence, max_phonemes):
                     begin = position = max(position, first)  # a pronunciation may reach over a cut
                     parts = []

@@ -73,6 +73,8 @@ class Planner(Protocol):
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """The segments of `text`, lazily; utterances of at most `max_phonemes` characters of what the model reads.
 
+        A pause of no length says only that the planner got on where there is nothing to say.
+
         Raises MarkupError and NothingToSpeakError at once, before the first segment.
         """
         ...

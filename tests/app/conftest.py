@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import httpx
@@ -261,7 +262,9 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 if __name__ == "__main__":
-    # A process of its own, for tests of signals: settings come from its environment, and SIGUSR1 opens the gate.
+    # A process of its own, for tests of signals: settings come from its environment. SIGUSR1 opens the gate; SIGUSR2
+    # begins a thread that never ends, of the kind that Python waits for when it exits.
     catalog = ToneCatalog()
     signal.signal(signal.SIGUSR1, lambda *_: catalog.tone.gate.set())
+    signal.signal(signal.SIGUSR2, lambda *_: ThreadPoolExecutor(1, "stuck").submit(threading.Event().wait))
     serve(load_settings(None), catalog)

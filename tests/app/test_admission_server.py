@@ -100,6 +100,35 @@ def test_a_socket_goes_on_after_a_set_over_the_quota(start_server: Any, tmp_path
             time.sleep(0.1)
 
 
+def test_what_is_received_counts_also_where_it_is_never_spoken(start_server: Any, tmp_path: Path) -> None:
+    running = keyed(start_server, tmp_path, "characters_per_minute = 200")
+    with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as socket:
+        socket.send(json.dumps({"type": "start"}))
+        assert receive(socket)["type"] == "ready"
+        for _ in range(10):
+            socket.send(json.dumps({"type": "text", "text": "\n" * 20}))
+            socket.send(json.dumps({"type": "cancel"}))
+            assert receive(socket)["cancelled"]
+        assert say(socket, "Hello there, you.")["error"]["code"] == "rate_limit_exceeded"
+        # The session goes on, and so does the next set.
+        socket.send(json.dumps({"type": "cancel"}))
+        assert receive(socket)["cancelled"]
+    assert running.tone.begun == []
+    assert code(speak(running, ADA)) == (429, "rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("path", ["stream-input", "multi-stream-input"])
+def test_eleven_s_sockets_count_what_is_received(start_server: Any, tmp_path: Path, path: str) -> None:
+    running = keyed(start_server, tmp_path, "characters_per_minute = 40")
+    url = running.websocket_url.replace("/v1/audio/stream", f"/v1/text-to-speech/steady/{path}")
+    with connect(url, additional_headers={"xi-api-key": ADA}) as socket:
+        for text in (TWENTY, TWENTY, TWENTY):
+            socket.send(json.dumps({"text": text + " "}))
+        while "error" not in (message := json.loads(socket.recv(timeout=20))):
+            pass
+        assert message["error"] == "quota_exceeded" or "characters a minute" in message["message"]
+
+
 def test_streams_at_once(start_server: Any, tmp_path: Path, wait_until: Any) -> None:
     running = keyed(start_server, tmp_path, "streams = 1")
     with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as first:

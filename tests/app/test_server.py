@@ -193,6 +193,46 @@ def test_an_idle_server_ends_at_once(tmp_path: Path) -> None:
         assert server.popen.wait(30) == 0
 
 
+def test_sigterm_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="0.5") as server:
+        server.popen.send_signal(signal.SIGUSR2)
+        server.popen.send_signal(signal.SIGTERM)
+        # Five seconds and a half; it would wait for its thread for ever.
+        assert server.popen.wait(60) == 0
+        log = server.log.read_text()
+        assert "without waiting for its threads" in log
+        assert "stuck" in log
+
+
+def test_a_second_signal_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
+    with (
+        process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="600") as server,
+        connect(server.url.replace("http", "ws", 1) + "/v1/audio/stream") as socket,
+    ):
+        for message in ({"type": "start", "voice": "gated"}, {"type": "text", "text": "Hi."}, {"type": "flush"}):
+            socket.send(json.dumps(message))
+        assert json.loads(socket.recv(timeout=5))["type"] == "ready"
+        server.popen.send_signal(signal.SIGUSR2)
+        server.popen.send_signal(signal.SIGINT)
+        while httpx.get(server.url + "/readyz").status_code == 200:
+            time.sleep(0.01)
+        server.popen.send_signal(signal.SIGINT)
+        # 1 where a stream was still open when the time was up.
+        assert server.popen.wait(60) in (0, 1)
+
+
+def test_the_last_resort_needs_no_python(tmp_path: Path) -> None:
+    # A regular expression holds the interpreter's lock for years.
+    program = (
+        "import re; from app.exit import LastResort; LastResort(lambda: 0).arm(0.5); re.match('(a+)+$', 'a' * 60 + 'b')"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert completed.returncode == 1
+    assert "re" in completed.stderr
+
+
 def test_an_unknown_default_model_is_refused_at_start(tmp_path: Path) -> None:
     completed = subprocess.run(
         [sys.executable, "-m", "app.cli", "serve"],

@@ -33,7 +33,7 @@ _LINK: Final = re.compile(r"://|^www\.|@", re.IGNORECASE)
 _CODE: Final = re.compile(r"```.*?```|(?<!`)`(?!`)[^`]*`", re.DOTALL)
 _OPEN_TAG: Final = re.compile(r"<[/!a-zA-Z][^<>]*$")
 # Places of a text that are tried: a long text of which none will do is not looked at again for each of them.
-_TRIES: Final = 8
+TRIES: Final = 32
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "（": "）", "「": "」", "『": "』", "《": "》", "【": "】"}
 _CLOSING: Final = frozenset(_BRACKETS.values())
 
@@ -80,11 +80,11 @@ class ClauseCutter:
             return 0
         ends = (match.end() for match in self.separators.finditer(text))
         long = (end for end in ends if end < len(text) and self.suffices(text[:end]))
-        for position in islice(long, _TRIES):
+        for position in islice(long, TRIES):
             if _is_free(text, position):
                 return _past_blank(text, position)
         if forced and self.forced:
-            for position in islice(self._word_ends(text), _TRIES):
+            for position in islice(self._word_ends(text), TRIES):
                 if _is_free(text, position):
                     return _past_blank(text, position)
         return 0

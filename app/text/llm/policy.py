@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, Literal
 
 from app.text.languages import primary_language
-from app.text.llm.clauses import WITHOUT_STOPS, ClauseCutter, in_link, is_open
+from app.text.llm.clauses import TRIES, WITHOUT_STOPS, ClauseCutter, in_link, is_open
 from app.text.split import LONGEST_SENTENCE
 from app.text.stream import SentenceBuffer
 
@@ -19,8 +19,6 @@ Reason = Literal["sentence", "silence", "clause", "forced", "merged", "flush"]
 _UNFINISHED_NUMBER: Final = re.compile(r"\d[.,]$")
 _STOPS: Final = frozenset(".!?。！？｡…։።፧፨។៕།༎།॥۔؟᱾᱿꯫;")
 _CLOSERS: Final = "\"'”’»)]」』）*_"
-# Spaces that are tried: a text of which none will do is not looked at again for each of them.
-_TRIES: Final = 8
 # Characters after which a space ends a sentence in scripts that have no stops.
 _SPACE_ENDS: Final = 80
 
@@ -188,7 +186,7 @@ class BoundaryPolicy:
         while True:
             held = self._buffer.held
             ends = (match.end() for match in re.finditer(r"(?<=\S)\s++(?=\S)", held) if match.end() >= _SPACE_ENDS)
-            cut = next((end for end in islice(ends, _TRIES) if not is_open(held[:end])), 0)
+            cut = next((end for end in islice(ends, TRIES) if not is_open(held[:end])), 0)
             if not cut:
                 return commits
             commits += self._offer(_Piece(self._buffer.take(cut), "sentence"))

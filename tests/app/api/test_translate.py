@@ -4,10 +4,13 @@ import html
 import json
 import re
 import threading
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import httpx
 import pytest
+
+from app import translation
 
 TRANSLATE = "/v1/translate"
 LONG = "This is the first. Here is the second one. And this is the third of them. Now the fourth one."
@@ -312,6 +315,28 @@ def test_a_client_that_leaves_stops_its_own_work(translating: Any, wait_until: A
     assert wait_until(lambda: translating.shout.closed == closed + 1, 2)
     # One batch was begun; the others were dropped before they were computed.
     assert len(translating.shout.batches) == 1
+    assert texts(post(translating, text="Hi.")) == ["HI."]
+
+
+def test_a_client_that_leaves_stops_the_splitting_of_its_text(
+    translating: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, ended = translation.make_plan, threading.Event()
+
+    def endless(texts: Sequence[str], *rest: Any) -> Generator[None, None, Any]:
+        try:
+            while texts[0] == "Endless.":
+                yield
+        finally:
+            if texts[0] == "Endless.":
+                ended.set()
+        return (yield from plain(texts, *rest))
+
+    monkeypatch.setattr(translation, "make_plan", endless)
+    with pytest.raises(httpx.ReadTimeout):
+        post(translating, timeout=0.5, text="Endless.")
+    assert ended.wait(20)
+    assert wait_until(lambda: "tts_active_streams 0.0" in translating.metrics(), 20)
     assert texts(post(translating, text="Hi.")) == ["HI."]
 
 

@@ -13,6 +13,7 @@ from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.plan import get_phonemizer
 from app.text.reading import PARAGRAPH_PAUSE, Reader
 from app.text.spans import Pause, Segment, Utterance
+from app.text.symbols import KOKORO_SYMBOLS
 
 
 def plan(text: str, limit: int = 300, language: str = "en-us") -> list[Segment]:
@@ -104,3 +105,14 @@ def test_no_letter_is_lost_and_no_limit_passed(text: str, limit: int) -> None:
     expected += text[position:]
     spoken = "".join(utterance.phonemes for utterance in utterances)
     assert re.sub(r"[\W_]", "", spoken) == re.sub(r"[\W_]", "", expected)
+
+
+def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
+    text = "! " * 20_000 + "Good."
+    for planner in (get_phonemizer("en-us"), Reader("en-us")):
+        segments = list(planner.segments(text, symbols=KOKORO_SYMBOLS, max_phonemes=510))
+        assert isinstance(segments[-1], Utterance)
+        assert segments[-1].text.endswith("Good.")
+        # No step on the way looks at more than a few sentences.
+        assert len(segments) > 5
+        assert all(segment == Pause(0.0) for segment in segments[:-1])
