@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
 
-
 Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup"]
-"""The origin of phonemes: a lexicon, a language's dictionary, espeak-ng, letters said one by one, or the text itself."""
+"""Origin of phonemes: a lexicon, a dictionary of a language, espeak-ng, letters one by one, or the text itself."""
 
 
 class Kind(Enum):

@@ -151,9 +151,7 @@ class Phonemizer:
                 pieces += self._normalize(request.text, position, mark.start)
                 word = request.text[mark.word_start : mark.word_end]
                 pieces.append(
-                    Piece(
-                        Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes, source="markup"
-                    )
+                    Piece(Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes, source="markup")
                 )
                 position = mark.end
                 # The rules drop a mark that comes first in what they are given.
