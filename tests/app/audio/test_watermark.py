@@ -122,7 +122,7 @@ def test_the_choice(caplog: pytest.LogCaptureFixture) -> None:
 def test_auto_without_the_extra_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watermark, "is_installed", lambda: False)
     assert not Watermark("auto").wanted
-    with pytest.raises(SettingsError, match="extra `watermark`"):
+    with pytest.raises(SettingsError, match="extra 'watermark'"):
         create_app(Settings(watermark="perth"))
 
 
