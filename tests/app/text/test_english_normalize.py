@@ -117,7 +117,6 @@ def read(text: str, *, british: bool = False) -> str:
         ("2 * 3", "two times three"),
         ("a < b", "a less than b"),
         ("**bold** _it_ `code`", "bold it code"),
-        ("<b>x</b>", "b x b"),
         # marks
         ("“Quoted,” she said -- or (maybe) not... Well?!", "Quoted, she said— or, maybe, not… Well?"),
         ("Yes!!! No", "Yes! No"),
