@@ -19,7 +19,7 @@ from app.text.english.patterns import FINDER, SIGN
 from app.text.pieces import Piece
 
 _SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
-_LETTER_BEFORE: Final = re.compile(r"(?:^|\W)\w$")
+_LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
 _FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
