@@ -87,6 +87,20 @@ def _live(size: int, share: int = 1) -> Step:
     return step
 
 
+def long_sentence(text: str) -> None:
+    """All of it held at once: what is quadratic in a sentence is hidden by its limit, and dear all the same."""
+    buffer = SentenceBuffer(limit=len(text))
+    buffer.feed(text)
+    buffer.ends_sentence()
+
+
+def long_clause(text: str) -> None:
+    """The same of a model's text."""
+    live = LiveText(BoundaryPolicy("en", limit=len(text)))
+    live.feed(text, 0.0)
+    live.next_deadline()
+
+
 def _phonemize(language: str) -> Step:
     def step(text: str) -> None:
         with suppress(TextError):

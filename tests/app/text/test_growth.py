@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.text.growth import FRAGMENTS, STEPS, grows
+from tests.app.text.growth import FRAGMENTS, STEPS, Step, grows, long_clause, long_sentence
 
 # Small, as this is run every day: what is quadratic shows in a thousand characters already.
 SIZE = 700
@@ -24,4 +24,13 @@ def test_twice_the_text_takes_about_twice_the_time(name: str) -> None:
 )
 def test_markdown_of_long_lines(unit: str) -> None:
     said = grows(STEPS["markdown"], unit, len(unit))
+    assert said is None, said
+
+
+@pytest.mark.parametrize(
+    ("step", "unit"),
+    [(long_sentence, "\n"), (long_sentence, "x"), (long_clause, "(a, "), (long_clause, "%"), (long_clause, "\n")],
+)
+def test_what_a_buffer_s_limit_hides(step: Step, unit: str) -> None:
+    said = grows(step, unit, 1_500)
     assert said is None, said
