@@ -92,7 +92,7 @@ class PhonemesBody(BaseModel):
 class TokenEntry(BaseModel):
     """Characters of the text, the words that speak them, and their phonemes.
 
-    `source` names the origin of the reading: a rule that rewrites text (`money`, `date`, `abbreviation`, ...),
+    `source` names the origin of the reading: a rule that rewrites text (`money`, `abbreviation`, `rewritten`, ...),
     `lexicon`, `dictionary`, `espeak`, `letters` (spelled), `markup` (given in the text), or `punctuation`.
     """
 

@@ -40,7 +40,7 @@ class Utterance:
 class Token:
     """Characters of the original text, the words that speak them, and the phonemes of these.
 
-    `source` names the origin of the reading: the rule that rewrote the text ("money", "date", ...), "lexicon",
+    `source` names the origin of the reading: the rule that rewrote the text ("money", "rewritten", ...), "lexicon",
     "dictionary", "espeak", "letters", "markup" (given in the text) or "punctuation".
     """
 

@@ -9,8 +9,9 @@ from app.text.pieces import Kind, Piece
 from app.text.spans import Token
 from app.text.symbols import restrict
 
-# A word that differs from its text without a rule of its own, such as "vs" for "versus".
-_REWRITTEN = "abbreviation"
+# A word that differs from its text without a rule of its own, such as "love" for a heart.
+_REWRITTEN = "rewritten"
+_NO_RULE = frozenset(("", "word", "plain"))
 
 
 def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> Iterator[Token]:
@@ -33,8 +34,7 @@ def _source(members: list[Piece], original: str, spoken: str) -> str:
     if all(piece.kind is Kind.PUNCTUATION for piece in members):
         return "punctuation"
     if first.kind is not Kind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
-        rule = next((piece.rule for piece in members if piece.rule), "")
-        return rule if rule and rule != "word" else _REWRITTEN
+        return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)
     # Japanese and Chinese name none: theirs is a dictionary, but for words that are said as English.
     return first.source or "dictionary"
 
