@@ -22,7 +22,7 @@ STREAM_RETRY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whose key a request carried, and what that allows: characters a minute, streams at once, voices; 0: any number.
+    """Name of a request's key, and its limits: characters a minute, streams at once, voices; 0: any number.
 
     `name` also says whose the voices are.
     """

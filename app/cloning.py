@@ -132,7 +132,7 @@ class NewVoice:
 
 
 def _owner() -> str | None:
-    """Whose voices the request makes."""
+    """Return the name of the key that owns the voices of the request, or None."""
     who = client.get()
     return None if who is None else who.name
 

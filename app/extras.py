@@ -85,7 +85,7 @@ def is_installed(extra: str) -> bool:
 
 
 def requirements(extra: str) -> list[Requirement]:
-    """What an extra needs on this platform. Raises ServiceError where Nightingale itself is not installed."""
+    """Return the requirements of an extra on this platform. Raises ServiceError where Nightingale is not installed."""
     for found in metadata.distributions(name="nightingale"):
         # Another maker's package of that name may stand on the path, too.
         if any(point.value == _COMMAND for point in found.entry_points):

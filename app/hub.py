@@ -141,7 +141,7 @@ def _most(pin: PinnedFile) -> int:
 def _bound_answers() -> None:
     """Have no answer of the hub fill the memory. Files are bounded where they are written."""
     client = get_session()
-    # What is packed could unpack to any size.
+    # A packed answer could unpack to any size.
     client.headers["accept-encoding"] = "identity"
     client.event_hooks = {**client.event_hooks, "response": [_bound_answer]}
 

@@ -15,7 +15,7 @@ from models.contract import Kind, Model
 # Told how far a model is that a request waits for.
 Progress = Callable[[ModelState], Awaitable[None]]
 
-# How often it is looked whether a model is loaded, in seconds.
+# Seconds between two looks whether a model is loaded.
 _LOOK_EVERY = 0.05
 _UNDER_WAY = (ModelStatus.LOADING, ModelStatus.WARMING)
 _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}

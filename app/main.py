@@ -63,11 +63,11 @@ log = logging.getLogger(__name__)
 FRAME_MARGIN = 16
 # How long streams that are broken off at the end of draining have to say so.
 ABORT_SECONDS = 1.0
-# How often it is looked whether everything is warm, in seconds.
+# Seconds between two looks whether everything is warm.
 _LOOK_EVERY = 0.05
-# How long the model's thread has to end, how long after draining the process ends whatever its threads do, and how long
-# after a second signal.
+# Seconds for the model's thread to end.
 STOP_SECONDS = 1.0
+# Seconds from the end of draining, and from a second signal, to the end of the process, whatever its threads do.
 EXIT_SECONDS = 4.0
 FORCED_SECONDS = 1.0
 # Objects made and not freed between two of the collector's short turns.
@@ -208,7 +208,7 @@ def _models_to_serve(settings: Settings, catalog: Catalogue | None) -> tuple[Cat
 
 
 def configure(app: ASGIApp, settings: Settings, **chosen: Any) -> uvicorn.Config:
-    """How uvicorn serves `app`, at the address of `settings` unless `chosen` says otherwise."""
+    """Return uvicorn's settings for `app`, at the address of `settings` unless `chosen` names another."""
     connections = Connections(Limits.of(settings))
     options: dict[str, Any] = {
         "host": settings.host,
@@ -262,7 +262,7 @@ async def announce(app: Services, port: int) -> None:
 
 
 def invitation(settings: Settings, port: int) -> str:
-    """Where the server is, and something to try, in one line."""
+    """Return one line with the server's address and something to try."""
     host = settings.host
     if host in ("0.0.0.0", "::"):  # noqa: S104
         host = "localhost"

@@ -199,7 +199,7 @@ class SpeechStream:
             self._interpreter.speculate(partial)
 
     def refuse(self, error: errors.ServiceError) -> None:
-        """What follows is not spoken: the stream ends with `error`."""
+        """Speak nothing more: the stream ends with `error`."""
         self._pieces.put_nowait(error)
 
     def finish(self) -> None:

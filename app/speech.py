@@ -44,7 +44,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOptions:
-    """How to speak. None means the default. `speed` in [0.25, 4]. `any_language`: also one the model was not made for.
+    """Options of one request. None means the default. `speed` in [0.25, 4]. `any_language`: also one the model was not
+    made for.
 
     With `translate_to` the text is translated from `source` (None or "auto": detected) by `translate_model` first, and
     `lang` and the voice default to those of that language.

@@ -141,7 +141,7 @@ class _Work:
         found = self.phrases.get((language, text))
         if found is not None:
             return found, False
-        # What is not a sentence of the plan is a part of one.
+        # The others are parts of the plan's sentences.
         protected = self.protected.get((language, text)) or self.glossary.protect(text)
         found = self.phrases[language, text] = _Phrase(language, protected)
         return found, True

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from app.text.languages import language_name, primary_language
 from models.contract import Synthesizer, Voice
 
-# What may be said of a speaker.
+# Accepted genders of a speaker.
 GENDERS = ("female", "male")
 _PERSONS = {"female": "woman", "male": "man"}
 
@@ -149,6 +149,6 @@ def language_of(voice: str, voices: Sequence[Voice]) -> str:
 
 
 def describe(gender: str | None, language: str | None) -> str:
-    """Who speaks what, in words: `man, American English`; what is unknown is left out."""
+    """Return gender and language in words, such as `man, American English`; unknown ones are left out."""
     said = (_PERSONS.get(gender or ""), language and language_name(language))
     return ", ".join(part for part in said if part)

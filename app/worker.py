@@ -94,7 +94,7 @@ class ModelWorker:
         self._stopping = False
         self._longest_turns: dict[str, float] = {}
         # Told, on the model thread, of every model that was loaded, before it is warmed.
-        # What it raises is why the model cannot be used.
+        # Its exception is the reason that the model cannot be used.
         self.on_loaded: Callable[[str, Model], None] = lambda name, model: None
         self._current: list[Job[Any]] = []
         self._beat = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Whose requests are served: API keys, and what stands before every path.
+"""API keys, and the guard before every path.
 
 A key comes as `Authorization: Bearer` (OpenAI) or `Token` (Deepgram), as `xi-api-key` (ElevenLabs), or, from a
 browser's WebSocket, which can send no header, as the subprotocols `token, <key>` (Deepgram). Where a key has characters
@@ -79,7 +79,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a key may have whose entry says nothing else; 0: any number.
+    """Limits of a key whose entry names none; 0: any number.
 
     `streams` None: any number for the only key of a file, and `share` where there are several.
     """
@@ -200,7 +200,7 @@ class _Open:
 
 
 class OpenConnections:
-    """What is being served with a key of `keys`. What is open with a key that is taken away is cancelled."""
+    """Requests and sockets that are open with a key of `keys`. They are cancelled when their key is taken away."""
 
     def __init__(self, keys: KeyFile) -> None:
         self._keys = keys

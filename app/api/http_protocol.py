@@ -29,7 +29,7 @@ MAX_HEADERS = 100
 MAX_ADDRESS = 16_384
 # Bytes a second below which a body is late, once `body_seconds` are used up.
 LEAST_RATE = 4_096
-# What is thrown away of a body that nobody asked for, before the connection is closed.
+# Bytes of an unwanted body that are dropped before the connection is closed.
 MAX_UNWANTED = 262_144
 # Bytes that are parsed at once, and how many such pieces before others have their turn.
 PIECE = 4_096
@@ -62,7 +62,7 @@ class _Flow(FlowControl):
 
 
 class _Transport:
-    """What one exchange has of a connection's transport: its end waits for a client that still sends a body."""
+    """Transport of one exchange. Its end waits for a client that still sends a body."""
 
     def __init__(self, protocol: HttpProtocol, transport: asyncio.Transport) -> None:
         self._protocol = protocol
@@ -90,7 +90,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unparsed = bytearray()
         self._turn: asyncio.Handle | None = None
         self._expected = _Expected.HEAD
-        # When what is expected began to be, in seconds of the loop's clock.
+        # Start of the wait for the expected part, in seconds of the loop's clock.
         self._since = 0.0
         # Bytes of the head so far; of the body, as they came and as they are meant; and after an early answer.
         self._head = self._wire = self._payload = self._unwanted = 0
@@ -130,7 +130,7 @@ class HttpProtocol(HttpToolsProtocol):
     # Parsing, a piece at a time
 
     def data_received(self, data: bytes) -> None:
-        """What the socket brings; from a client that was refused it is dropped."""
+        """Take what the socket brings; drop it if the client was refused."""
         if self._refused_at is None:
             self._unparsed += data
             self._parse()

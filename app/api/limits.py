@@ -1,4 +1,4 @@
-"""How long a WebSocket may last, whatever it speaks.
+"""Limit of a WebSocket's lifetime, whatever it speaks.
 
 Frames a second are counted where they are parsed. The size of messages and silence are the surfaces' own to bound: they
 can say why in their protocol's words.

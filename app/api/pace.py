@@ -1,4 +1,4 @@
-"""How fast the text of a socket is read: so that it leaves the event loop to others, whatever it is made of."""
+"""Pace at which the text of a socket is read. It leaves the event loop to others, whatever the text is made of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BURST: Final = 0.5
 
 
 class Pace:
-    """What one socket's text took of the event loop. Who sends more than there is time for is read more slowly."""
+    """Time of the event loop that one socket's text took. A client that sends more than its share is read slowly."""
 
     def __init__(self, inbox: Inbox, speech: SpeechService) -> None:
         self._inbox = inbox

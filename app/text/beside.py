@@ -60,7 +60,7 @@ class TurnThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns, or raises; it is done at one go."""
+        """Return, or raise, what `work` does; it runs in one go."""
 
         def at_one_go() -> Steps[T]:
             yield  # a step of its own, so that this is a generator
@@ -69,7 +69,7 @@ class TurnThread:
         return await self.run_steps(at_one_go())
 
     async def run_steps(self, steps: Steps[T], limit: float = float("inf")) -> T:
-        """What `steps` returns, or raises; WorkTooLongError once they took `limit` seconds of CPU time.
+        """Return, or raise, what `steps` does. Raises WorkTooLongError once they took `limit` seconds of CPU time.
 
         Call on the event loop.
         """

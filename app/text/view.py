@@ -117,7 +117,7 @@ def _markup(text: str) -> list[tuple[int, int, str]]:
 
 
 def _last_seen(text: str, found: list[tuple[int, int, str]]) -> int:
-    """Where what is seen of a text ends: a pause after it would be none."""
+    """Return the end of the visible part of a text. A pause after it would be none."""
     end = len(text)
     for start, stop, said in reversed(found):
         if said.strip(", ") or text[stop:end].strip():

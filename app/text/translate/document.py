@@ -128,7 +128,7 @@ class Document:
 
 
 def _whole(steps: Generator[None, None, T]) -> T:
-    """What `steps` return, all at once."""
+    """Run `steps` to their end and return their result."""
     while True:
         try:
             next(steps)
