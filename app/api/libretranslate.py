@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from app import metrics
+from app.api.forms import read_form
 from app.api.services import services
 from app.api.translate import TranslationExchange
 from app.errors import InvalidRequestError
@@ -176,12 +177,12 @@ async def _fields(request: Request) -> Mapping[str, Any]:
     """The parameters, from a JSON object, a form, or (as LibreTranslate has it) the query."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form = await request.form(max_files=0, max_fields=MAX_FIELDS)
         fields: dict[str, Any] = dict(request.query_params)
         given: defaultdict[str, list[str]] = defaultdict(list)
-        for key, value in form.multi_items():
-            if not isinstance(value, UploadFile):
-                given[key].append(value)
+        async with read_form(request, max_files=0, max_fields=MAX_FIELDS) as form:
+            for key, value in form.multi_items():
+                if not isinstance(value, UploadFile):
+                    given[key].append(value)
         return fields | {key: values[0] if len(values) == 1 else values for key, values in given.items()}
     body = await request.body()
     if not body:

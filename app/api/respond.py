@@ -133,7 +133,7 @@ def install(
             refusal = MethodNotAllowedError(f"{path} is not allowed; accepted: {allowed}.")
             return error_response(refusal, headers, path=request.url.path)
         if error.status_code < 500:
-            return error_response(InvalidRequestError(f"{error.detail}."), headers, path=request.url.path)
+            return error_response(InvalidRequestError(f"{error.detail.rstrip('.')}."), headers, path=request.url.path)
         return await on_crash(request, error)
 
     async def on_crash(request: Request, error: Exception) -> Response:

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from app import errors
+from app.api.forms import read_form
 from app.api.life import ClientGoneError, until_gone
 from app.api.services import Services, services
 from app.api.wire import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
@@ -49,7 +50,7 @@ async def create(request: Request) -> Response:
     app = services(request)
     try:
         with app.speech.voices.spool.place():
-            async with request.form(max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
+            async with read_form(request, max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
                 stored = await _keep(request, app, form)
     except (ClientDisconnect, ClientGoneError):
         return Response(status_code=400)  # there is nobody to read it

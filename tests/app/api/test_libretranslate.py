@@ -17,6 +17,9 @@ def post(server: Any, **body: object) -> httpx.Response:
     return httpx.post(server.url + "/translate", json={"source": "en", "target": "fr"} | body, timeout=20)
 
 
+_FORM = "multipart/form-data; boundary=x"
+
+
 def test_the_client_translates(client: LibreTranslateAPI, translating: Any) -> None:
     assert client.translate("Hello there. How are you?", "en", "es") == "HELLO THERE. HOW ARE YOU?"
     assert client.translate("Où est la gare, s'il vous plaît ?", "auto", "en") == "OÙ EST LA GARE, S'IL VOUS PLAÎT ?"
@@ -146,8 +149,9 @@ def test_bad_bodies_are_a_message(translating: Any, content: bytes) -> None:
 def test_bad_forms_are_a_message(translating: Any) -> None:
     url = translating.url + "/translate"
     for content, kind in [
-        (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
+        (b"--x\r\nbroken", _FORM),
         (b"q=a", "multipart/form-data"),
+        (b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n\\\r\n--x--', f"{_FORM}; charset=undefined"),
         (b"&".join([b"q=a"] * 20_000), "application/x-www-form-urlencoded"),
     ]:
         response = httpx.post(url, content=content, headers={"content-type": kind})

@@ -32,6 +32,11 @@ from tests.app.api.cloning import (
 )
 from tests.app.audio.recordings import giant_frame, many_samples
 
+ODD_FORM = "multipart/form-data; boundary=x; charset"
+ODD_TEXT = b'--x\r\nContent-Disposition: form-data; name="\\ud800\xff"\r\n\r\n\\ud800\xff\r\n--x--\r\n'
+# No text has the second; the last is none that Python knows.
+CHARSETS = ("punycode", "undefined", "idna", "utf-7", "utf-16", "unicode_escape", "hex", "none")
+
 
 def test_a_recording_becomes_a_voice_that_is_spoken_in(running: Any) -> None:
     response = upload(running, recording(700.0), name=" Ada ", language="en", gender="female")
@@ -226,8 +231,10 @@ def test_a_body_without_a_file(cloning: Any) -> None:
         httpx.post(url, data={"name": "Ada", "consent": "true"}),
         httpx.post(url, content=b"--x\r\nbroken", headers={"content-type": "multipart/form-data; boundary=x"}),
         httpx.post(url, data={"name": "Ada", "consent": "true", "audio_sample": "text"}),
+        *(httpx.post(url, content=ODD_TEXT, headers={"content-type": f"{ODD_FORM}={charset}"}) for charset in CHARSETS),
     ):
         assert response.status_code == 400, response.text
+        assert not response.json()["error"]["message"].endswith("..")
         assert response.json()["error"]["type"] == "invalid_request_error"
 
 
