@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from app.text.word_sets import word_set
 
 # Abbreviations before a number, before a word in small letters, before any word.
-_NUMBERED: Final = _words(
+_NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
     "temp qty bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
-_INSIDE: Final = _words(
+_INSIDE: Final = word_set(
     "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
     "misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
     "fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues "
     "wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
-_ANY: Final = _words("attn mr mrs ms messrs prof")
-_STREETS: Final = _words("st ave rd blvd ln dr ct sq pkwy hwy")
-_WORDS_TOO: Final = _words("sat sun mar")  # short names only with a capital
+_ANY: Final = word_set("attn mr mrs ms messrs prof")
+_STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
+_WORDS_TOO: Final = word_set("sat sun mar")  # short names only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.

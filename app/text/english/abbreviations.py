@@ -8,18 +8,16 @@ from typing import Final
 from app.text.english import numbers, tables
 from app.text.english.speaker import Speaker
 from app.text.pieces import word
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:[IVXLC]{2,}|[VX])\b")
 _DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
-_NO_NAME: Final = _words("The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello")
-_STREET_NAMES: Final = _words("Wall Main Fleet Bourbon High Market Oxford Regent Bond Broad State")
+_NO_NAME: Final = word_set(
+    "The A An In At On To Of By For From With And Or But Is Was Call Ask See Visit Dear Hi Hello"
+)
+_STREET_NAMES: Final = word_set("Wall Main Fleet Bourbon High Market Oxford Regent Bond Broad State")
 _HOUSE: Final = re.compile(r"\d[A-Za-z]?\s+(?:[A-Z][\w.']*\s+){1,3}$")
 _PLACE_AFTER: Final = re.compile(
     r"\s+(?:Apt|Apartment|Suite|Ste|Unit|Floor|Fl|Room|Rm|North|South|East|West|[NS][EW]?|[EW]|Box|No)\b"
