@@ -29,7 +29,7 @@ _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
 SIGN: Final = r"[Uu][Ss]\$|[ACR]\$|[$£€¥₹₩₽₿₴₺]"
 _CODE: Final = _one_of(
-    {name.upper() for name in units.CURRENCIES if name.isascii() and name.isalpha() and name != "rs"} | {"zł"}
+    {name.upper() for name in units.CURRENCIES if name.isascii() and name.isalpha() and name not in ("rs", "kr")} | {"zł", "kr"}
 )
 
 # Units that may stand off their number; of one letter only those that are nothing else.
@@ -80,6 +80,7 @@ _KINDS: Final = {
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
     "latin": r"\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
+    "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:\s|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
     "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",

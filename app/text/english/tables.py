@@ -10,13 +10,13 @@ from app.text.word_sets import word_set
 ABBREVIATIONS: Final[dict[str, str]] = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "messrs": "messers", "prof": "professor", "jr": "junior",
     "sr": "senior", "vs": "versus", "etc": "etc", "approx": "approximately", "dept": "department",
-    "est": "established", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
+    "est": "estimated", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
     "bros": "brothers", "assn": "association", "univ": "university", "govt": "government", "mt": "mount",
     "hwy": "highway", "apt": "apartment", "temp": "temperature", "incl": "including", "excl": "excluding",
     "lb": "pound", "lbs": "pounds", "oz": "ounces",
     "attn": "attention", "qty": "quantity", "tsp": "teaspoon", "tbsp": "tablespoon", "yrs": "years", "wks": "weeks",
     "mins": "minutes", "hrs": "hours", "secs": "seconds", "cont": "continued", "orig": "originally", "avg": "average",
-    "ref": "reference", "encl": "enclosed", "asst": "assistant", "ext": "extension", "vol": "volume",
+    "ref": "reference", "encl": "enclosed", "yr": "year", "hr": "hour", "wk": "week", "asst": "assistant", "ext": "extension", "vol": "volume",
     "vols": "volumes", "figs": "figures",
     "gen": "general", "capt": "captain", "lt": "lieutenant", "col": "colonel", "sgt": "sergeant", "maj": "major",
     "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "rev": "reverend", "hon": "honorable",
@@ -27,14 +27,17 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALISED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
+ONLY_CAPITALISED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
+# Those that are names or verbs too: not at the end of a sentence.
+ONLY_INSIDE: Final = word_set("max min temp est")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "pg": "page",
     "ex": "example", "p": "page", "pgs": "pages", "sec": "section", "eq": "equation", "art": "article",
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
-    "chs": "chapters", "secs": "sections", "est": "established",
+    "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
+    "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -71,7 +74,7 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
-    "¶": "paragraph", "↑": "up", "↓": "down",
+    "♭": "flat", "♯": "sharp", "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
@@ -112,6 +115,8 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
     "aka": "also known as", "wwi": "world war one", "wwii": "world war two", "etc": "etc", "ltd": "limited",
+    "cmd": "command", "esc": "escape", "thx": "thanks", "pls": "please", "plz": "please", "mtg": "meeting",
+    "msg": "message", "tmrw": "tomorrow", "ppl": "people", "yoy": "year over year", "qoq": "quarter over quarter",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
@@ -126,13 +131,16 @@ STREETS: Final[dict[str, str]] = {
     "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",
     "cres": "crescent", "expy": "expressway", "tpke": "turnpike",
 }  # fmt: skip
-DIRECTIONS: Final = {"N": "north", "S": "south", "E": "east", "W": "west"}
+DIRECTIONS: Final = {
+    "N": "north", "S": "south", "E": "east", "W": "west",
+    "NE": "northeast", "NW": "northwest", "SE": "southeast", "SW": "southwest",
+}  # fmt: skip
 COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
 
 # What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "interstate area platform"
+    "interstate area platform ext extension exit error peugeot ferrari"
 )
 SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
@@ -147,6 +155,15 @@ BIBLE: Final = word_set(
     "ephesians philippians colossians thessalonians timothy titus philemon hebrews james peter jude revelation surah "
     "quran"
 )
+# Short names of books of the Bible, before a chapter and verse.
+BIBLE_BOOKS: Final[dict[str, str]] = {
+    "gen": "genesis", "ex": "exodus", "exod": "exodus", "lev": "leviticus", "num": "numbers", "deut": "deuteronomy",
+    "josh": "joshua", "sam": "samuel", "ps": "psalm", "prov": "proverbs", "eccl": "ecclesiastes", "isa": "isaiah",
+    "jer": "jeremiah", "ezek": "ezekiel", "dan": "daniel", "hos": "hosea", "mic": "micah", "zech": "zechariah",
+    "mal": "malachi", "matt": "matthew", "mt": "matthew", "mk": "mark", "lk": "luke", "jn": "john", "rom": "romans",
+    "cor": "corinthians", "gal": "galatians", "eph": "ephesians", "phil": "philippians", "col": "colossians",
+    "thess": "thessalonians", "tim": "timothy", "heb": "hebrews", "jas": "james", "pet": "peter", "rev": "revelation",
+}  # fmt: skip
 STATES: Final[dict[str, str]] = {
     "AL": "alabama", "AK": "alaska", "AZ": "arizona", "AR": "arkansas", "CA": "california", "CO": "colorado",
     "CT": "connecticut", "DE": "delaware", "FL": "florida", "GA": "georgia", "HI": "hawaii", "ID": "idaho",

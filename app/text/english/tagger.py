@@ -74,9 +74,7 @@ _DOVES: Final = word_set("white grey gray mourning turtle rock little wounded de
 _PLURAL_NAMES: Final = word_set(
     "sales sports goods arms news customs systems savings series species states olympics physics"
 )
-_CLAUSE_STARTS: Final = (
-    _CONJUNCTIONS | _DETERMINERS | frozenset(("", "most", "many", "some", "few", "when", "if", "as"))
-)
+_CLAUSE_STARTS: Final = _CONJUNCTIONS | _DETERMINERS | word_set("most many some few when if as") | {""}
 _BARE_VERB: Final = word_set("help helps lets watch")
 
 
