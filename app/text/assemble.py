@@ -9,14 +9,10 @@ from typing import Final
 from app.text.pieces import Kind, Piece
 from app.text.spans import Utterance, WordSpan
 from app.text.symbols import restrict
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from app.text.word_sets import word_set
 
 _STRENGTH: Final = {".": 3, "!": 3, "?": 3, "…": 3, ";": 3, ":": 3, "—": 2, ",": 2}
-_CONJUNCTIONS: Final = _words("and but or because which who when while if so although where than")
+_CONJUNCTIONS: Final = word_set("and but or because which who when while if so although where than")
 
 
 @dataclass(slots=True)

@@ -24,8 +24,15 @@ _ASKED: Final = re.compile(
 _GROUPS: Final = re.compile(r"\d{2,12}(?:[ -]\d{2,6}){0,5}(?![\w-])")
 _STREET: Final = re.compile(
     r"\s+(?:[NSEW]\.?\s+)?(?:(?:[A-Z][a-z']+|\d+(?:st|nd|rd|th))\s+){1,3}"
-    r"(?:Street|Avenue|Road|Lane|Drive|Boulevard|Court|Place|Square|Way|St|Ave|Rd|Ln|Dr|Blvd|Ct|Pl|Sq|Hwy|Pkwy)\b"
+    r"(?:Street|Avenue|Road|Lane|Drive|Boulevard|Court|Place|Square|Way|Terrace|Crescent|Parkway|Highway|Circle|Trail|Loop|Gardens|St|Ave|Rd|Ln|Dr|Blvd|Ct|Pl|Sq|Hwy|Pkwy)\b"
 )
+_DIALED: Final = re.compile(r"\b(?:dial|call|ring|text)\b[^.!?]*$", re.IGNORECASE)
+_ENDING: Final = re.compile(r"\b[Ee]nd(?:ing|s) (?:in|with)\s$")
+_AIRLINE: Final = re.compile(r"\b[Ff]light\s[A-Z\d]{2}\s$")
+_ERROR_AFTER: Final = re.compile(r"\s(?:errors?|page|status|response)\b")
+_CITY_AFTER: Final = re.compile(r"\s[A-Z][a-zäöü]+")
+_HOUSE_BEFORE: Final = re.compile(r"[^\W\d]\.?\s\d{1,3}[a-z]?,\s$")
+_CITY_BEFORE: Final = re.compile(r",\s(?:[A-Z][a-z]+\s){1,2}(?:-\s)?$")
 _CAPITALS: Final = re.compile(r"(?<![\w-])[A-Z]+-$")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
 
@@ -67,11 +74,13 @@ class Codes(Speaker):
     def _ipv6(self, text: str, start: int, end: int) -> None:
         spoken: list[str] = []
         for character in text:
-            if character == ":":
-                spoken.append("colon")
-            else:
-                spoken += numbers.one_by_one(character) if character.isdecimal() else [character.upper()]
+            spoken += ["colon"] if character == ":" else numbers.hexadecimal(character)
         self._say(spoken, start, end)
+
+    def _hex(self, text: str, start: int, end: int) -> None:
+        """The address of a network card, or a UUID."""
+        for found in re.finditer(r"[^:-]+", text):
+            self._say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
 
     def _is_named(self, text: str, start: int, end: int) -> bool:
         """Say a number that the words around it make a name; False if nothing does."""
@@ -79,10 +88,16 @@ class Codes(Speaker):
             return False
         asked = _ASKED.search(self._before(start))
         kind = asked.lastgroup if asked is not None else ""
-        if text == "911" or kind == "phone":
+        dialed = text in tables.EMERGENCY and _DIALED.search(self._before(start)) is not None
+        if text == "911" or kind == "phone" or dialed:
             return self._called(text, start, end, kind == "phone")
         if not text.isdecimal():
             return False
+        if self._is_postcode(text, start, end):
+            self._say(numbers.telephone(text, british=self._british), start, end)
+            return True
+        if kind != "spelled" and len(text) <= 4 and _ENDING.search(self._before(start)):
+            kind = "spelled"
         if kind == "spelled" and len(text) >= 3:
             say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
             self._say(say(text, british=self._british), start, end)
@@ -90,12 +105,25 @@ class Codes(Speaker):
         if kind == "id" and len(text) >= 5 and not _COUNTED.match(self._text, end):
             self._say(numbers.one_by_one(text), start, end)
             return True
-        paired = kind == "paired" and 3 <= len(text) <= 4
+        paired = 3 <= len(text) <= 4 and (
+            kind == "paired"
+            or _AIRLINE.search(self._before(start)) is not None
+            or (text[0] in "45" and len(text) == 3 and _ERROR_AFTER.match(self._text, end) is not None)
+        )
         house = 3 <= len(text) <= 5 and _STREET.match(self._text[end : end + 60]) is not None
         if paired or house or (len(text) >= 3 and _CAPITALS.search(self._before(start))):
             self._say(self._digits_in_name(text), start, end)
             return True
         return False
+
+    def _is_postcode(self, text: str, start: int, end: int) -> bool:
+        """Whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
+        if len(text) == 5:
+            return (
+                _HOUSE_BEFORE.search(self._before(start)) is not None and _CITY_AFTER.match(self._text, end) is not None
+            )
+        last = not self._text[end : end + 1].isspace() or self._next_word(end) == "India"
+        return len(text) == 6 and last and _CITY_BEFORE.search(self._before(start)) is not None
 
     def _called(self, text: str, start: int, end: int, asked: bool) -> bool:
         groups = _GROUPS.match(self._text, start) if asked else None

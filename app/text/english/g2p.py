@@ -24,11 +24,7 @@ from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind, Piece, Source
 from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)
 _TIE: Final = "\u0361"
@@ -156,7 +152,7 @@ class EnglishG2P:
         return self._from_espeak(espeak.phonemes(word)) if espeak is not None else ""
 
 
-_CONTEXTUAL: Final = _words("a an the to in am i used that by")
+_CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
 def _for_tagging(piece: Piece) -> str:

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+from app.text.word_sets import word_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,11 @@ class Sense:
 _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "lead": (
         Sense(
-            "lˈɛd", "lˈɛd", before=_words("of molten pencil tetraethyl contain contains containing"),
-            after=_words("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass "
+            "lˈɛd", "lˈɛd", before=word_set("of molten pencil tetraethyl contain contains containing"),
+            after=word_set("pipe pipes paint poisoning acid bullet bullets shot weight weights pencil oxide ore glass "
                          "crystal free levels content contamination exposure sulfide mine"),
-            near=_words("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
-            not_after=_words("to will would can could i we you they who"),
+            near=word_set("metal metals mercury zinc copper tin arsenic cadmium toxic poisonous plumbing graphite"),
+            not_after=word_set("to will would can could i we you they who"),
         ),
     ),
     "bow": (
@@ -63,45 +61,47 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
                 for owner in ("a", "his", "her", "their", "my", "our")
             )
             | {"a deep", "a low"},
-            after=_words("wave waves thruster"),
-            near=_words("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
+            after=word_set("wave waves thruster"),
+            near=word_set("ship ship's ships boat boats stern hull yacht vessel deck sail sailed anchor port starboard "
                         "applause curtain"),
-            not_after=_words("violin cello hair red pink ribbon"),
+            not_after=word_set("violin cello hair red pink ribbon"),
         ),
     ),
     "row": (
         Sense(
             "ɹˈW", "ɹˈW", tag="NN",
-            before=_words("blazing furious heated bitter diplomatic angry flaming almighty")
+            before=word_set("blazing furious heated bitter diplomatic angry flaming almighty")
             | {"had a", "have a", "having a", "huge political", "a political", "terrible"},
-            near=_words("argument quarrel argued shouting erupted"),
-            not_after=_words("in"), not_before=_words("of houses"),
+            near=word_set("argument quarrel argued shouting erupted"),
+            not_after=word_set("in"), not_before=word_set("of houses"),
         ),
     ),
     "resume": (
         Sense(
             "ɹˈɛzəmˌA", "ɹˈɛzjʊmˌA", tag="NN",
-            before=_words("my your his her our their a the this that updated update attached attach send upload"),
-            near=_words("cover cv job hiring recruiter applicant"),
+            before=word_set("my your his her our their a the this that updated update attached attach send upload"),
+            near=word_set("cover cv job hiring recruiter applicant"),
         ),
     ),
     "bass": (
         Sense(
             "bˈAs", "bˈAs",
-            before=_words("double play plays played playing electric slap and heavy deep sub upright"),
-            after=_words("guitar guitars player players drum line lines clef note notes voice singer boost solo drop "
+            before=word_set("double play plays played playing electric slap and heavy deep sub upright"),
+            after=word_set("guitar guitars player players drum line lines clef note notes voice singer boost solo drop "
                          "amp section tone"),
-            near=_words("guitar guitarist drums treble music band song jazz tenor soprano sound audio"),
-            not_after=_words("sea striped largemouth smallmouth"),
+            near=word_set("guitar guitarist drums treble music band song jazz tenor soprano sound audio"),
+            not_after=word_set("sea striped largemouth smallmouth"),
         ),
     ),
     "tear": (
         Sense(
-            "tˈɛɹ", "tˈɛː", tag="NN", before=frozenset(("wear and",)), after=_words("in along through"),
-            near=_words("shirt paper cloth fabric ligament muscle jeans meniscus seam page tissue tendon hole"),
+            "tˈɛɹ", "tˈɛː", tag="NN", before=frozenset(("wear and",)), after=word_set("in along through"),
+            near=word_set("shirt paper cloth fabric ligament muscle jeans meniscus seam page tissue tendon hole"),
         ),
     ),
     "address": (Sense("ˈæˌdɹɛs", "ədɹˈɛs", tag="NN"),),
+    "protest": (Sense("pɹətˈɛst", "pɹətˈɛst", tag="VB"),),
+    "update": (Sense("ˌʌpdˈAt", "ˌʌpdˈAt", tag="VB"),),
     "polish": (Sense("pˈɑlɪʃ", "pˈɒlɪʃ", tag="VB"),),
 }  # fmt: skip
 
@@ -109,7 +109,7 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
     "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
-    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
+    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "'n": ("ən", "ən"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
 }  # fmt: skip
 
 

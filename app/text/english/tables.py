@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from app.text.word_sets import word_set
 
 # Written with a full stop; read as the word. Case matters only where a capital is given.
 ABBREVIATIONS: Final[dict[str, str]] = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "messrs": "messers", "prof": "professor", "jr": "junior",
     "sr": "senior", "vs": "versus", "etc": "etc", "approx": "approximately", "dept": "department",
-    "est": "established", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
+    "est": "estimated", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
     "bros": "brothers", "assn": "association", "univ": "university", "govt": "government", "mt": "mount",
     "hwy": "highway", "apt": "apartment", "temp": "temperature", "incl": "including", "excl": "excluding",
     "lb": "pound", "lbs": "pounds", "oz": "ounces",
@@ -27,17 +24,22 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
+    "mgr": "manager", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALISED: Final = _words("gen col maj adm rev hon gov sen rep pres mt est ed max min temp ref")
+ONLY_CAPITALISED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
+# Those that are names or verbs too: not at the end of a sentence.
+ONLY_INSIDE: Final = word_set("max min temp est")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "pg": "page",
     "ex": "example", "p": "page", "pgs": "pages", "sec": "section", "eq": "equation", "art": "article",
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
-    "chs": "chapters", "secs": "sections", "est": "established",
+    "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
+    "cat": "category", "para": "paragraph", "precip": "precipitation",
+    "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
@@ -62,8 +64,8 @@ DAYS: Final[dict[str, str]] = {
     for name in names.split()
 }  # fmt: skip
 # Short names that are words or names too: days and months only beside a date, a time or another short name.
-AMBIGUOUS_CALENDAR: Final = _words("jan mar sat sun")
-FULL_MONTHS: Final = _words("january february march april may june july august september october november december")
+AMBIGUOUS_CALENDAR: Final = word_set("jan mar sat sun")
+FULL_MONTHS: Final = word_set("january february march april may june july august september october november december")
 MONTH_NAMES: Final = tuple(name for name in MONTHS if len(name) > 4 or name in ("may", "june", "july"))
 
 # Symbols that are spoken wherever they stand.
@@ -74,7 +76,7 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
-    "¶": "paragraph", "↑": "up", "↓": "down",
+    "♭": "flat", "♯": "sharp", "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
 OPERATORS: Final[dict[str, str]] = {
@@ -93,18 +95,18 @@ ONLY_BETWEEN_NUMBERS: Final[dict[str, str]] = {
     "*": "times", "/": "divided by", "^": "to the power of", "<": "less than", ">": "greater than", "~": "to",
 }  # fmt: skip
 
-NUMBERED_THINGS: Final = _words(
+NUMBERED_THINGS: Final = word_set(
     "chapter part volume act scene section book phase stage level type war appendix figure table article title episode "
     "season grade class category schedule psalm exhibit world vol bowl"
 )
-REGNAL_NAMES: Final = _words(
+REGNAL_NAMES: Final = word_set(
     "louis henry charles george edward elizabeth james william richard philip peter paul john pius benedict francis "
     "catherine frederick napoleon alexander nicholas ivan ferdinand gustav carl christian leopold albert alfonso "
     "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
-SPOKEN_DOMAINS: Final = _words("com org net info biz app dev edu gov mil")  # read as words; other domains are spelled
-AFTER_REGNAL: Final = _words("of was is and had has died ruled reigned became who in the came took made did")
+SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words; other domains are spelled
+AFTER_REGNAL: Final = word_set("of was is and had has died ruled reigned became who in the came took made did")
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),
     "⅖": ("2", "5"), "⅗": ("3", "5"), "⅘": ("4", "5"), "⅙": ("1", "6"), "⅚": ("5", "6"), "⅐": ("1", "7"),
@@ -115,39 +117,60 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
     "aka": "also known as", "wwi": "world war one", "wwii": "world war two", "etc": "etc", "ltd": "limited",
+    "cmd": "command", "esc": "escape", "thx": "thanks", "pls": "please", "plz": "please", "mtg": "meeting",
+    "msg": "message", "tmrw": "tomorrow", "ppl": "people", "phds": "PHDs", "idk": "I D K",
+    "imo": "I M O", "imho": "I M H O", "iirc": "I I R C", "afaik": "A F A I K", "irl": "I R L", "omw": "on my way",
+    "yoy": "year over year", "qoq": "quarter over quarter",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
     "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
 }  # fmt: skip
 # Without a full stop too before a number.
-BARE_BEFORE_NUMBER: Final = _words("apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp")
+BARE_BEFORE_NUMBER: Final = word_set(
+    "apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp bldg"
+)
 STREETS: Final[dict[str, str]] = {
     "st": "street", "dr": "drive", "ave": "avenue", "av": "avenue", "blvd": "boulevard", "rd": "road", "ln": "lane",
     "ct": "court", "sq": "square", "pl": "place", "pkwy": "parkway", "hwy": "highway", "ter": "terrace",
     "cres": "crescent", "expy": "expressway", "tpke": "turnpike",
 }  # fmt: skip
-DIRECTIONS: Final = {"N": "north", "S": "south", "E": "east", "W": "west"}
-COUNTIES: Final = _words("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
+DIRECTIONS: Final = {
+    "N": "north", "S": "south", "E": "east", "W": "west",
+    "NE": "northeast", "NW": "northwest", "SE": "southeast", "SW": "southwest",
+}  # fmt: skip
+COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
 
 # What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
-PAIRED: Final = _words(
+PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "interstate area platform"
+    "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
 )
-SPELLED: Final = _words(
+SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"
 )
-IDENTIFIED: Final = _words("order invoice ticket reference ref confirmation booking id member customer case")
-TELEPHONES: Final = _words("phone tel telephone call dial ring fax mobile cell text whatsapp")
-EMERGENCY: Final = _words("911 999 112 111 110 119 000 101 988 311 411 211")
-BIBLE: Final = _words(
+IDENTIFIED: Final = word_set("order invoice ticket reference ref confirmation booking id member customer case")
+TELEPHONES: Final = word_set("phone tel telephone call dial ring fax mobile cell text whatsapp")
+LETTERED: Final = word_set("seat row unit flat figure fig section appendix table question step zone hall box door")
+VERSIONED: Final = word_set("version python ubuntu django kernel linux go node php macos ios android release")
+EMERGENCY: Final = word_set("911 999 112 111 110 119 000 101 988 311 411 211")
+BIBLE: Final = word_set(
     "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "
     "psalm psalms proverbs ecclesiastes isaiah jeremiah lamentations ezekiel daniel hosea joel amos obadiah jonah "
     "micah nahum habakkuk zephaniah haggai zechariah malachi matthew mark luke john acts romans corinthians galatians "
     "ephesians philippians colossians thessalonians timothy titus philemon hebrews james peter jude revelation surah "
     "quran"
 )
+# Short names of books of the Bible, before a chapter and verse.
+BIBLE_BOOKS: Final[dict[str, str]] = {
+    "gen": "genesis", "ex": "exodus", "exod": "exodus", "lev": "leviticus", "num": "numbers", "deut": "deuteronomy",
+    "josh": "joshua", "sam": "samuel", "ps": "psalm", "prov": "proverbs", "eccl": "ecclesiastes", "isa": "isaiah",
+    "jer": "jeremiah", "ezek": "ezekiel", "dan": "daniel", "hos": "hosea", "mic": "micah", "zech": "zechariah",
+    "mal": "malachi", "matt": "matthew", "mt": "matthew", "mk": "mark", "lk": "luke", "jn": "john", "rom": "romans",
+    "cor": "corinthians", "gal": "galatians", "eph": "ephesians", "phil": "philippians", "col": "colossians",
+    "thess": "thessalonians", "tim": "timothy", "heb": "hebrews", "jas": "james", "pet": "peter", "rev": "revelation",
+}  # fmt: skip
+VERSED: Final = BIBLE | frozenset(BIBLE_BOOKS)
 STATES: Final[dict[str, str]] = {
     "AL": "alabama", "AK": "alaska", "AZ": "arizona", "AR": "arkansas", "CA": "california", "CO": "colorado",
     "CT": "connecticut", "DE": "delaware", "FL": "florida", "GA": "georgia", "HI": "hawaii", "ID": "idaho",
@@ -165,10 +188,10 @@ GREEK: Final[dict[str, str]] = {
     "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
 }  # fmt: skip
 # Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
-NO_NOUN: Final = _words(
+NO_NOUN: Final = word_set(
     "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
     "can could he she it i you we they there here a an the more less each every off away apart ago later now then "
     "today"
 )
 # Parts of addresses and of words with digits that are said letter by letter though they have a vowel.
-SPELLED_NAMES: Final = _words("ai io uk eu py ipv")
+SPELLED_NAMES: Final = word_set("ai io uk eu py ipv")

@@ -10,74 +10,76 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from app.text.word_sets import word_set
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_POSSESSIVES: Final = _words("my your his her its our their whose")
-_DETERMINERS: Final = _words(
+_POSSESSIVES: Final = word_set("my your his her its our their whose")
+_DETERMINERS: Final = word_set(
     "a an the this that these those each every some any no another either neither both all such what which"
 ) | (_POSSESSIVES)
-_SUBJECTS: Final = _words("i you we they he she it who")
-_THIRD_PERSON: Final = _words("he she it")
-_OBJECTS: Final = _words("me you him her it us them this that these those")
-_MODALS: Final = _words(
+_SUBJECTS: Final = word_set("i you we they he she it who")
+_THIRD_PERSON: Final = word_set("he she it")
+_OBJECTS: Final = word_set("me you him her it us them this that these those")
+_MODALS: Final = word_set(
     "will would can could shall should must may might cannot do does did let let's please don't doesn't didn't won't "
     "wouldn't can't couldn't shouldn't mustn't shan't needn't i'll you'll he'll she'll it'll we'll they'll i'd you'd "
     "he'd she'd we'd they'd who'll that'll gonna wanna gotta"
 )
-_BE: Final = _words(
+_BE: Final = word_set(
     "am is are was were be been being isn't aren't wasn't weren't i'm you're he's she's it's we're they're that's "
     "there's who's get gets got getting"
 )
-_HAVE: Final = _words("have has had having haven't hasn't hadn't i've you've we've they've who've")
-_PREPOSITIONS: Final = _words(
+_HAVE: Final = word_set("have has had having haven't hasn't hadn't i've you've we've they've who've")
+_PREPOSITIONS: Final = word_set(
     "of in on at by for with from into onto about over under after before between through during without within "
     "against across behind beyond near off out per since than toward towards until upon via like as"
 )
-_CONJUNCTIONS: Final = _words("and or but then nor so")
-_ADVERBS: Final = _words(
+_CONJUNCTIONS: Final = word_set("and or but then nor so")
+_ADVERBS: Final = word_set(
     "not never always yet often sometimes usually also just still only really ever already now then soon once again "
     "simply even almost actually currently instead"
 )
-_DEGREE: Final = _words("very too so quite rather more most less least pretty extremely how")
+_DEGREE: Final = word_set("very too so quite rather more most less least pretty extremely how")
 _FUNCTION: Final = (
     _DETERMINERS | _SUBJECTS | _OBJECTS | _MODALS | _BE | _HAVE | _PREPOSITIONS | _CONJUNCTIONS | _ADVERBS | _DEGREE
-) | _words("to there here when where why if because while though although not")
-_VERBS_OF_SAYING: Final = _words(
+) | word_set("to there here when where why if because while though although not")
+_VERBS_OF_SAYING: Final = word_set(
     "say says said think thinks thought believe believes believed know knows knew hope hopes hoped feel feels felt "
     "mean means meant show shows showed shown see sees find finds found hear heard claim claims claimed suggest "
     "suggests suggested ensure ensures note noted realise realize realized argue argues argued agree agreed fear "
     "feared sure certain glad afraid happy sorry true clear told tell tells so such fact idea hope report reports "
     "reported explain explains explained insist insisted assume assumes assumed require requires required"
 )
-_PAST_SIGNS: Final = _words(
+_PAST_SIGNS: Final = word_set(
     "yesterday ago last was were had did went came said took made got saw knew wrote told gave found left earlier "
     "previously once then"
 )
-_SMALL_THINGS: Final = _words(
+_SMALL_THINGS: Final = word_set(
     "detail details amount amounts quantity quantities particle particles trace traces fraction difference differences "
     "quantities attention inspection variation variations change changes"
 )
-_EMPHASIS: Final = _words("IS OR IN ME HE MY AS OH IF SO NO DO BE WE ON AT TO OF BY AN HI AND")
-_HABITS: Final = _words(
+_EMPHASIS: Final = word_set("IS OR IN ME HE MY AS OH IF SO NO DO BE WE ON AT TO OF BY AN HI AND")
+_HABITS: Final = word_set(
     "be have live work play go come say tell think love like hate want know feel sing smoke drink eat walk run belong "
     "call visit see take teach stay dream believe sit travel"
 )
 # Of the words with a choice, those that are adjectives before a noun ("an invalid token", "an elaborate plan").
-_ADJECTIVES: Final = _words(
+_ADJECTIVES: Final = word_set(
     "invalid covert overweight uptown downhill deliberate elaborate animate incarnate consummate nominate designate "
     "diffuse converse obverse outright prostrate inside nearby downstairs learned compact minute cleanly adulterate "
-    "attenuate degenerate mediate obligate reincarnate regenerate truncate undulate unlearned inebriate"
+    "upset attenuate degenerate mediate obligate reincarnate regenerate truncate undulate unlearned inebriate"
 )
 _QUESTIONS: Final = frozenset(("", "why", "when", "how", "what", "where", "who", "and", "but", "so", "or"))
-_DOVES: Final = _words("white grey gray mourning turtle rock little wounded dead single wild pure")
+_DOVES: Final = word_set("white grey gray mourning turtle rock little wounded dead single wild pure")
 # Plurals that stand before a noun: "a sales record".
-_PLURAL_NAMES: Final = _words(
+_PLURAL_NAMES: Final = word_set(
     "sales sports goods arms news customs systems savings series species states olympics physics"
 )
-_BARE_VERB: Final = _words("help helps lets watch")
+_CLAUSE_STARTS: Final = _CONJUNCTIONS | _DETERMINERS | word_set("most many some few when if as") | {""}
+_ON_AIR: Final = word_set(
+    "go goes went going stream streams streamed watch watched play plays played perform performs performed sing sang "
+    "broadcast air airs aired recorded reporting appear appeared captured"
+)
+_BARE_VERB: Final = word_set("help helps lets watch")
 
 
 class Tagger:
@@ -131,7 +133,8 @@ class Tagger:
         if lower == "wound":
             return self._tag_wound(i)
         if lower == "minute":
-            return "JJ" if self._next(i) in _SMALL_THINGS else "NN"
+            small = self._next(i) in _SMALL_THINGS and self._previous(i) not in ("last", "first", "final")
+            return "JJ" if small else "NN"
         if lower == "bass":
             return "NN"
         if lower in ("live", "lives"):
@@ -179,16 +182,7 @@ class Tagger:
         direct = self._previous(i)
         if not direct.endswith("s") or direct.endswith(("ss", "us", "'s")) or direct in _PLURAL_NAMES | _FUNCTION:
             return False
-        return self._word(i - 2) in _CONJUNCTIONS | _DETERMINERS | {
-            "",
-            "most",
-            "many",
-            "some",
-            "few",
-            "when",
-            "if",
-            "as",
-        }
+        return self._word(i - 2) in _CLAUSE_STARTS
 
     def _ends_clause(self, i: int) -> bool:
         after = self._next(i)
@@ -258,6 +252,8 @@ class Tagger:
             return "VBN" if asked in _HAVE else "VB"
         if before in _HAVE or before in _BE:
             return "VBN"
+        if self._next(i) in ("", "by", "and") and before == "as" and self._word(i - 2) in ("mark", "marked", "marks"):
+            return "VBN"
         if before in ("well", "widely", "best"):
             return "JJ"
         if before == "to" or before in _MODALS or (self._previous(i) in _DETERMINERS):
@@ -278,6 +274,12 @@ class Tagger:
 
     def _tag_close(self, i: int) -> str:
         before, after = self._previous_verbal(i), self._next(i)
+        if (
+            self._follows_plural(i)
+            and after in ("early", "late", "soon", "at", "on", "for")
+            and self._word(i + 2) != "hand"
+        ):
+            return "VBP"
         if before == "to" or before in _MODALS:
             return "JJ" if after in ("to", "by", "friend", "friends") and before in _BE else "VB"
         if before in _BE or before in _DEGREE or after in ("to", "by", "enough", "together", "behind", "at"):
@@ -318,12 +320,14 @@ class Tagger:
             if before in _SUBJECTS or after in ("in", "on", "at", "here", "there", "with", "alone", "near"):
                 return "NNS" if self._previous(i) in _POSSESSIVES else "VBZ"
             return "NNS"
-        if before in _BE or before in _DETERMINERS or before in ("go", "goes", "went", "going", "stream", "watch"):
+        if before in _BE or before in _DETERMINERS or before in _ON_AIR:
             return "JJ"
         if before in _SUBJECTS and self._word(i - 2) in ("is", "are", "was", "were", "am"):
             return "JJ"  # "Is it live?"
-        if before == "to" or before in _MODALS or before in _SUBJECTS:
+        if before == "to" or before in _MODALS or before in _SUBJECTS or before == "long":
             return "VB"
+        if not self._previous(i) and after == "from":
+            return "JJ"
         if after in _PREPOSITIONS or after in ("here", "there", "together", "alone", "long", "well", "forever", "and"):
             return "VBP"
         if before.endswith("s") and before not in _FUNCTION:
@@ -342,6 +346,8 @@ class Tagger:
             return "JJ" if lower in _ADJECTIVES and after and after not in _FUNCTION else "NN"
         if before == "to":
             return "NNS" if inflected else "VB"
+        if not inflected and self._starts_object(i) and self._asks_with(i) in ("do", "does", "did", "will", "can"):
+            return "VB"
         if before in _MODALS or before in _BARE_VERB:
             return "NNS" if inflected else "VB"
         if before in _SUBJECTS:
@@ -362,8 +368,13 @@ class Tagger:
                 return "VBZ"
             if plural and not inflected:
                 return "VBP"
-        if not inflected and self._follows_plural(i) and self._ends_clause(i):
-            return "VBP"
+        if not inflected and self._follows_plural(i):
+            starts = not self._word(i - 2) or (i == 2 and self._word(0) in ("the", "these", "those", "many", "most"))
+            content = after not in _FUNCTION and starts
+            if self._ends_clause(i) or content or after in ("in", "on", "at", "from"):
+                return "VBP"
+        if direct.endswith("ly") and self._word(i - 2) in _DETERMINERS:  # "an early estimate"
+            return "NNS" if inflected else "NN"
         if direct.endswith("ly") or direct in ("who", "that", "which"):
             return "VBZ" if inflected else "VBP"
         return "NNS" if inflected else "NN"

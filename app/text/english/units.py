@@ -40,6 +40,7 @@ CURRENCIES: Final[dict[str, tuple[str, str, str, str]]] = {
     "dkk": ("danish krone", "danish kroner", "ore", "ore"),
     "pln": ("zloty", "zlotys", "grosz", "groszy"),
     "rs": ("rupee", "rupees", "paisa", "paise"),
+    "kr": ("krona", "kronor", "ore", "ore"),
     "zł": ("zloty", "zlotys", "grosz", "groszy"),
 }
 
@@ -114,6 +115,9 @@ UNITS: Final[dict[str, tuple[str, str]]] = {
     "ppb": ("part per billion", "parts per billion"), "dpi": ("dot per inch", "dots per inch"),
     "ppi": ("pixel per inch", "pixels per inch"), "lm": ("lumen", "lumens"), "kΩ": ("kilohm", "kilohms"),
     "MΩ": ("megohm", "megohms"), "µF": ("microfarad", "microfarads"), "THz": ("terahertz", "terahertz"),
+    "pp.": ("page", "pages"), "fl. oz": ("fluid ounce", "fluid ounces"),
+    "doz": ("dozen", "dozen"), "bps": ("basis point", "basis points"),
+    "° F": ("degree fahrenheit", "degrees fahrenheit"), "° C": ("degree celsius", "degrees celsius"),
     "mpg": ("mile per gallon", "miles per gallon"),
     "mcg": ("microgram", "micrograms"), "MP": ("megapixel", "megapixels"),
 }  # fmt: skip
