@@ -68,6 +68,8 @@ function showEmpty() {
 
 function showNothing() {
   $("result").hidden = $("times").hidden = true;
+  // The player held the only one of before.
+  $("history").hidden = !$("history-list").children.length;
   $("invitation").hidden = !$("history").hidden;
 }
 

@@ -475,3 +475,13 @@ def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
     assert page.is_hidden("#result")
     assert page.is_hidden("#times")
     assert page.is_visible("#invitation")
+    # A result of before can still be heard.
+    page.select_option("#translate", "")
+    speak(page, until, "Good night.")
+    until(page, DONE)
+    speak(page, until, "…")
+    until(page, "!document.querySelector('#error').hidden")
+    assert page.is_hidden("#result")
+    page.click("#history .entry")
+    until(page, "playground.position > 0.1")
+    assert page.is_visible("#result")
