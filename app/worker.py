@@ -73,8 +73,11 @@ T = TypeVar("T")
 UNREAD = 2
 # The end of a model's iterator; None is taken: there the thread may turn to other work.
 _END: Any = object()
-# An idle thread beats this often, in seconds. Its first idle beat after work gives memory back.
+# An idle thread beats this often, in seconds.
 BEAT = 0.5
+# Seconds without work before free memory goes back to the system. The request after that maps its pages again, which
+# takes up to a tenth of its time: a pause in a conversation must not cost it.
+REST = 10.0
 
 
 class ModelWorker:
@@ -300,7 +303,7 @@ class ModelWorker:
     # The model thread.
 
     def _run(self) -> None:
-        worked = False
+        worked: float | None = None
         while True:
             idle = False
             with self._changed:
@@ -316,9 +319,12 @@ class ModelWorker:
                 self._load_and_warm(load)
             else:
                 self._work(jobs)
-            if idle and worked and "models.backend" in sys.modules:
-                sys.modules["models.backend"].give_back()
-            worked = not idle and (worked or bool(jobs) or load is not None)
+            if jobs or load is not None:
+                worked = time.perf_counter()
+            elif idle and worked is not None and time.perf_counter() - worked > REST:
+                if "models.backend" in sys.modules:
+                    sys.modules["models.backend"].give_back()
+                worked = None
         self._fail_waiting()
         if "models.backend" in sys.modules:
             sys.modules["models.backend"].release_thread()

@@ -7,16 +7,19 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs, metrics
@@ -76,8 +79,8 @@ def error_response(
     return JSONResponse({"error": shape}, error.status, headers={**error.headers(), **(headers or {})})
 
 
-def explain(error: RequestValidationError) -> InvalidRequestError:
-    """Say in one sentence what is wrong with a request and what is accepted."""
+def explain(error: RequestValidationError, accepted: Iterable[str] = ()) -> InvalidRequestError:
+    """Say in one sentence what is wrong with a request and what is accepted: the names of a body's fields."""
     first = error.errors()[0]
     where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     kind, message = first["type"], first["msg"]
@@ -91,8 +94,18 @@ def explain(error: RequestValidationError) -> InvalidRequestError:
     if kind == "missing":
         return InvalidRequestError(f"Missing required parameter: '{name}'.", param=where[0])
     if kind == "extra_forbidden":
-        return InvalidRequestError(f"Unknown parameter: '{name}'.", param=where[0])
+        names = ", ".join(accepted) if len(where) == 1 else ""
+        return InvalidRequestError(
+            f"Unknown parameter: '{name}'{'; accepted are ' if names else ''}{names}.", param=where[0]
+        )
     return InvalidRequestError(f"Invalid '{name}': {message}.", param=where[0])
+
+
+def _fields(request: Request) -> list[str]:
+    """Names of the fields of the body that the path of `request` takes."""
+    route = request.scope.get("route")
+    body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
+    return sorted(body.model_fields) if isinstance(body, type) and issubclass(body, BaseModel) else []
 
 
 def install(
@@ -116,7 +129,7 @@ def install(
     async def on_validation_error(request: Request, error: Exception) -> Response:
         if not isinstance(error, RequestValidationError):
             return await on_crash(request, error)
-        return error_response(explain(error), path=request.url.path)
+        return error_response(explain(error, _fields(request)), path=request.url.path)
 
     async def on_http_exception(request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
@@ -124,7 +137,10 @@ def install(
         path = f"{request.method} {request.url.path[:200]}"
         headers = dict(error.headers or {})
         if error.status_code == 404:
-            return error_response(NotFoundError(f"No such path: {path}."), headers, path=request.url.path)
+            as_socket = {**request.scope, "type": "websocket"}
+            socket = any(route.matches(as_socket)[0] is Match.FULL for route in app.routes)
+            hint = " It is a WebSocket: connect to it with ws://." if socket else ""
+            return error_response(NotFoundError(f"No such path: {path}.{hint}"), headers, path=request.url.path)
         if error.status_code == 405:
             allowed = headers.pop("Allow", None) or headers.pop("allow", "")
             if "GET" in allowed and "HEAD" not in allowed:

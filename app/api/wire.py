@@ -78,9 +78,9 @@ class SpeechBody(SamplingFields):
 
 
 class PhonemesBody(BaseModel):
-    """`POST /v1/phonemes`. Unknown parameters are refused, as in SpeechBody."""
+    """`POST /v1/phonemes`. Unknown parameters are refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"input": "Dr. Lee paid $5 on Dec 3."}]})
 
     input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
@@ -96,17 +96,17 @@ class TokenEntry(BaseModel):
     `lexicon`, `dictionary`, `espeak`, `letters` (spelled), `markup` (given in the text), or `punctuation`.
     """
 
-    text: str
-    spoken: str
-    phonemes: str
-    source: str
+    text: Annotated[str, Field(description="characters of `input`")]
+    spoken: Annotated[str, Field(description="the words that speak them")]
+    phonemes: Annotated[str, Field(description="their phonemes, as the model reads them")]
+    source: Annotated[str, Field(description="origin of the reading: a rule such as `money`, `lexicon`, `espeak`, ...")]
 
 
 class PhonemesReply(BaseModel):
     """Answer to `POST /v1/phonemes`: all words, all phonemes, and both token by token."""
 
-    spoken: str
-    phonemes: str
+    spoken: Annotated[str, Field(description="all words")]
+    phonemes: Annotated[str, Field(description="all phonemes")]
     tokens: list[TokenEntry]
 
 
@@ -202,7 +202,7 @@ class ModelList(BaseModel):
 
 
 class TranslateBody(BaseModel):
-    """`POST /v1/translate`. Unknown parameters are refused, as in SpeechBody."""
+    """`POST /v1/translate`. Unknown parameters are refused."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Where is the train station?", "target": "fr"}]}

@@ -88,7 +88,7 @@ function showLanguages(voice) {
   const offered = (tags) => tags.map((tag) => option(tag, languageName(tag)));
   const [lang, translate] = [$("lang").value, $("translate").value];
   $("lang").replaceChildren(option("", "Automatic"), ...offered(spoken));
-  $("translate").replaceChildren(option("", "No translation"), ...offered(spoken),
+  $("translate").replaceChildren(option("", "None"), ...offered(spoken),
     ...(rest.length && spoken.length ? [h("optgroup", { label: "With a foreign accent" }, ...offered(rest))] : offered(rest)));
   // What was chosen stays, where it is still there.
   if (spoken.includes(lang)) $("lang").value = lang;

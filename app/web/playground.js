@@ -7,6 +7,7 @@ import { setUpExamples } from "./examples.js";
 import { remember, setUpHistory } from "./history.js";
 import { setUpKey } from "./key.js";
 import { chosen, loadOptions, loadVoices, models, onVoice, settings, setUpOptions, speed } from "./options.js";
+import { changeReading, setUpReading } from "./reading.js";
 import { begin, download, finish, hearAudio, hearChunk, hearReady, isPlaying, pause, replay, result, setUpResult, silence } from "./result.js";
 import { watchState } from "./state.js";
 import { SpeechStream } from "./stream.js";
@@ -101,16 +102,24 @@ function bringIntoView() {
 
 const body = () => ({ input: $("text").value, ...chosen(), response_format: "wav" });
 
+/** What tells how the text is read; a translation is read in its place. */
+function reading() {
+  const { model, voice, lang, translate_to } = chosen();
+  return translate_to || !model ? null : { input: $("text").value, model, voice, lang };
+}
+
 function onEdit() {
   const count = [...$("text").value].length;
   $("count").textContent = `${count.toLocaleString()} of ${settings.max_input_characters.toLocaleString()} characters`;
   $("speed-shown").textContent = speed().toFixed(2);
   $("translator-field").hidden = !$("translate").value;
   showCode(body());
+  changeReading();
 }
 
 setUpResult(showStop);
 setUpCode(body);
+setUpReading(reading);
 setUpHistory({
   play(earlier) {
     stop();

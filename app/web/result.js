@@ -66,6 +66,13 @@ function showEmpty() {
   showButtons();
 }
 
+function showNothing() {
+  $("result").hidden = $("times").hidden = true;
+  // The player held the only one of before.
+  $("history").hidden = !$("history-list").children.length;
+  $("invitation").hidden = !$("history").hidden;
+}
+
 export function hearReady(event) {
   result.ready = event;
   result.about = [event.voice, event.model, event.watermark === "perth" && "watermarked"].filter(Boolean).join(", ");
@@ -103,6 +110,8 @@ export function finish(done = null) {
   if (!result) return;
   result.done = done;
   words.finish();
+  // Nothing was heard: an empty player and times without figures say nothing.
+  if (!result.pieces.length) showNothing();
   showDone();
   showButtons();
 }

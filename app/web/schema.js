@@ -42,14 +42,26 @@ export function inOrder(fields, required = []) {
 /** A list of fields under a title; null where there are none. */
 export function fieldList(title, fields, required, root) {
   if (!fields || !Object.keys(fields).length) return null;
-  return h("div", {}, h("h4", {}, title), h("dl", { class: "fieldlist" }, ...inOrder(fields, required).flatMap((name) => {
+  return h("div", {}, h("h4", {}, title), list(fields, required, root));
+}
+
+/** The schema of an object that is in a field, by itself or in a list; undefined where none is. */
+function inside(schema, root) {
+  const whole = resolve(schema, root);
+  if (whole?.properties) return whole;
+  return [whole?.items, ...(whole?.anyOf ?? [])].filter(Boolean).map((each) => inside(each, root)).find(Boolean);
+}
+
+function list(fields, required, root) {
+  return h("dl", { class: "fieldlist" }, ...inOrder(fields, required).flatMap((name) => {
     const schema = fields[name];
     const standard = schema.default === undefined || schema.default === null || schema.default === "" ? "" : `; default \`${JSON.stringify(schema.default).replaceAll('"', "")}\``;
     const whole = resolve(schema, root);
+    const own = inside(schema, root);
     return [
       h("dt", {}, h("code", {}, name), " ", required?.includes(name) ? h("span", { class: "required" }, "required ") : null,
         h("span", { class: "quiet" }, ...prose(type(schema, root) + standard))),
-      h("dd", {}, ...prose(schema.description ?? whole?.description ?? "")),
+      h("dd", {}, ...prose(schema.description ?? whole?.description ?? ""), own ? list(own.properties, [], root) : null),
     ];
-  })));
+  }));
 }

@@ -87,3 +87,15 @@ def test_what_is_looked_for_is_found(open_page, until):
     assert page.locator("#post-v1-audio-speech").is_hidden()
     page.fill("#filter", "zzzz")
     assert "Nothing found" in page.inner_text("#found")
+
+
+def test_phonemes_can_be_tried(open_page, until):
+    page = open_page("/docs#post-v1-phonemes")
+    until(page, READY)
+    card = page.locator("#post-v1-phonemes")
+    assert "Dr. Lee paid $5" in card.locator(".example").inner_text()
+    card.get_by_role("button", name="Send").click()
+    until(page, "document.querySelector('#post-v1-phonemes .try').innerText.includes('five dollars')")
+    assert "Status 200" in card.inner_text()
+    # The fields of an answer's parts are described, too.
+    assert card.locator(".fieldlist .fieldlist dt").all_inner_texts()[0].startswith("text")

@@ -446,3 +446,43 @@ def test_a_picture_of_an_hour_is_bounded(open_page):
     assert seconds == 120
     assert size * merged <= 120 * 24_000 / 256 < (size + 1) * merged
     assert size < 2048
+
+
+def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.fill("#text", "Dr. Lee paid $5, and $5 more.")
+    page.click("#reading summary")
+    until(page, "document.querySelectorAll('#reading dt').length === 2")
+    assert page.locator("#reading dt").all_inner_texts() == ["Dr.", "$5"]
+    assert page.locator("#reading dd").all_inner_texts() == ["doctor", "five dollars"]
+    # It follows the text.
+    page.fill("#text", "Good night.")
+    until(page, "document.querySelector('#reading-note').textContent.includes('as it is written')")
+    assert page.locator("#reading dt").count() == 0
+    page.fill("#text", " ")
+    until(page, "document.querySelector('#reading-note').textContent.includes('Write something')")
+    # A translation is read in the place of the text.
+    page.select_option("#translate", "fr-fr")
+    assert page.is_hidden("#reading")
+
+
+def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.select_option("#translate", "fr-fr")
+    speak(page, until, "Colourless green ideas sleep furiously.")
+    until(page, "!document.querySelector('#error').hidden")
+    assert page.is_hidden("#result")
+    assert page.is_hidden("#times")
+    assert page.is_visible("#invitation")
+    # A result of before can still be heard.
+    page.select_option("#translate", "")
+    speak(page, until, "Good night.")
+    until(page, DONE)
+    speak(page, until, "…")
+    until(page, "!document.querySelector('#error').hidden")
+    assert page.is_hidden("#result")
+    page.click("#history .entry")
+    until(page, "playground.position > 0.1")
+    assert page.is_visible("#result")

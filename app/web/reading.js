@@ -1,0 +1,56 @@
+// The places of the text where the spoken words are not those that are written. Asked for while it is open.
+import { getJson, whenLoaded } from "./api.js";
+import { $, h } from "./dom.js";
+import { words } from "./errors.js";
+
+// Milliseconds without a change of the text before the server is asked.
+const PAUSE = 400;
+const MOST = 100;
+
+let latest = () => ({});
+let timer = 0;
+let asked = null;
+
+/** `request()` gives the body of POST /v1/phonemes, or null where it would not tell what is said. */
+export function setUpReading(request) {
+  latest = request;
+  $("reading").addEventListener("toggle", ask);
+}
+
+/** The text or what was chosen may have changed. */
+export function changeReading() {
+  $("reading").hidden = !latest();
+  clearTimeout(timer);
+  if ($("reading").open) timer = setTimeout(ask, PAUSE);
+}
+
+async function ask() {
+  asked?.abort();
+  const body = latest();
+  if (!$("reading").open || !body) return;
+  if (!body.input.trim()) {
+    show([], "Write something first.");
+    return;
+  }
+  const own = new AbortController();
+  asked = own;
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal: own.signal };
+  try {
+    const { tokens } = await whenLoaded(() => getJson("/v1/phonemes", options), () => !own.signal.aborted);
+    const found = rewritten(tokens);
+    show(found.slice(0, MOST), found.length > MOST ? `The first ${MOST} of ${found.length}.` : found.length ? "" : "Every word is said as it is written.");
+  } catch (error) {
+    if (!own.signal.aborted) show([], words(error));
+  }
+}
+
+/** Tokens that are not said as they are written, equal ones once. */
+function rewritten(tokens) {
+  const differs = ({ text, spoken, source }) => source !== "punctuation" && spoken && text.toLowerCase() !== spoken.toLowerCase();
+  return [...new Map(tokens.filter(differs).map((token) => [`${token.text}\n${token.spoken}`, token])).values()];
+}
+
+function show(tokens, note) {
+  $("reading-list").replaceChildren(...tokens.flatMap(({ text, spoken }) => [h("dt", {}, text), h("dd", {}, spoken)]));
+  $("reading-note").textContent = note;
+}
