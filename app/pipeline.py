@@ -313,7 +313,12 @@ class SpeechStream:
 
         while True:
             await self._room.acquire()
-            segment = await self._g2p.run(step, brief=brief)
+            try:
+                segment = await self._g2p.run(step, brief=brief)
+            except errors.NothingToSpeakError:
+                # The passages after this one need its place.
+                self._room.release()
+                raise
             if segment is None:
                 self._room.release()
                 return

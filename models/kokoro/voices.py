@@ -67,16 +67,16 @@ def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]
     for term in voice.split("+"):
         match = _TERM.fullmatch(term.strip())
         if match is None:
-            raise UnknownVoiceError(f"voice {voice!r} is not a name or a blend such as 'a(2)+b(1)'")
+            raise UnknownVoiceError(f"voice {voice[:100]!r} is not a name or a blend such as 'a(2)+b(1)'")
         name, weight = match.group(1), float(match.group(2) or 1)
         if name not in known:
-            raise UnknownVoiceError(f"unknown voice {name!r}; this model has {', '.join(sorted(known))}")
+            raise UnknownVoiceError(f"unknown voice {name[:100]!r}; this model has {', '.join(sorted(known))}")
         terms.append((name, weight))
     if len(terms) > _MAX_TERMS:
         raise UnknownVoiceError(f"a blend of {len(terms)} voices; at most {_MAX_TERMS} are accepted")
     total = sum(weight for _, weight in terms)
     if not 0 < total < float("inf"):
-        raise UnknownVoiceError(f"the weights of {voice!r} add up to {'zero' if total == 0 else 'no number'}")
+        raise UnknownVoiceError(f"the weights of {voice[:100]!r} add up to {'zero' if total == 0 else 'no number'}")
     return [(name, weight / total) for name, weight in terms]
 
 

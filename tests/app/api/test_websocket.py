@@ -350,3 +350,17 @@ def test_content_of_the_audio(server: Any) -> None:
     spectrum = np.abs(np.fft.rfft(pcm))
     assert np.argmax(spectrum) / done["audio_duration"] == pytest.approx(440, abs=2)
     assert np.abs(pcm).max() == pytest.approx(0.5, abs=0.01)
+
+
+def test_what_cannot_be_spoken_does_not_hold_up_what_can(server: Any) -> None:
+    # Without an end of a sentence it is cut into several passages, none of which has a word.
+    nothing = "[" * 1_900
+    with session(server) as socket:
+        send(socket, "text", text=nothing)
+        send(socket, "flush")
+        assert until_answer(socket)[2]["error"]["code"] == "nothing_to_speak"
+        send(socket, "text", text=nothing + "\n\nHello there.")
+        send(socket, "end")
+        _, audio, event = until_answer(socket)
+        assert event["type"] == "done" and audio
+        assert close_code(socket) == 1000

@@ -124,3 +124,10 @@ def test_a_voice_file_holds_one_array(tmp_path: Path) -> None:
     mx.save_safetensors(str(tmp_path / "a.safetensors"), {"x": mx.ones((1, 12)), "y": mx.ones((1, 12))})
     with pytest.raises(WeightsError, match="holds one array, not 2"):
         load_voices(tmp_path, 12)
+
+
+@pytest.mark.parametrize("voice", ["x" * 50_000, "(" * 50_000, "a(0)" + "+a(0)" * 15 + " " * 50_000])
+def test_a_refusal_quotes_the_beginning_of_a_long_name(voice: str) -> None:
+    with pytest.raises(UnknownVoiceError) as refused:
+        parse_blend(voice, {"a": LONG})
+    assert len(str(refused.value)) < 200
