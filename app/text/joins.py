@@ -11,13 +11,14 @@ from app.text.word_sets import word_set
 # Abbreviations before a number, before a word in small letters, before any word.
 _NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "temp qty bldg ed op lat wt ht exp jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
+    "temp qty bldg ed op str lat wt ht exp "
+    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = word_set(
     "sq cu tsp tbsp tsps tbsps oz lb lbs yd yds qt qts pt pts gal gals mins hr hrs secs yr yrs mos wk wks approx dept "
-    "misc doz incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
-    "fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues "
-    "wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
+    "misc incl excl intl natl govt univ assn corp inc ltd bros etc est temp avg max min orig cont asst qty vol vols "
+    "doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
+    "tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
 _ANY: Final = word_set("attn mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")

@@ -30,12 +30,15 @@ _STREET_AFTER: Final = re.compile(
 _TOWN_BEFORE: Final = re.compile(r"(?<![\w.])(?!(?:Yes|No|Well|Hello|Hi|Oh|Dear|Sorry|Thanks)\b)[A-Z][a-z]+,\s$")
 _NO_STATES: Final = word_set("MD MS OK HI")  # a title or a word as often as a state
 _ROAD_BEFORE: Final = re.compile(
-    r"(?:\b(?:(?:I|US|SR|Hwy|Highway|Route|Rte|Interstate|[A-Z]{2})[- ]?\d{1,3}[A-Z]?"
+    r"(?:\b(?:(?:I|US|SR|Hwy|Highway|Route|Rte|Interstate|[A-Z]{1,2})[- ]?\d{1,3}[A-Z]?"
     r"|[A-Z\d]\w+ (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
     r"|[Hh]ead|[Hh]eading|[Ff]acing|[Cc]ontinue|[Ww]inds?(?: from the)?)\s|[°′″]\s?)$"
 )
+_AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition"}
 _DISTANCE_BEFORE: Final = re.compile(r"\d\s?(?:km|mi|m|ft|miles?|feet|yards|kilometers|meters|blocks)\.?\s$")
 _FROM_AFTER: Final = re.compile(r"\s(?:of|on|along|from)\b")
+_OF_PLACE: Final = re.compile(r"\sof\s(?:the|town|here|[A-Z][a-z])")
+_LETTER_BEFORE: Final = re.compile(r"(?:(?:^|\b(?:[Tt]he|[Aa]n?|[Ll]etter|[A-Z]))\s?|[,(/]\s?)$")
 _SPEED_AFTER: Final = re.compile(r"(?: at)?\s\d{1,3}(?:\s?[-–]\s?\d{1,3})?\s?(?:mph|km/h|kph|kts?|knots|m/s)\b")
 _TELEPHONE_AFTER: Final = re.compile(r"[:.]?\s*[+(\d]")
 _GREEK_LETTER: Final = re.compile(r"[\u0370-\u03ff]")
@@ -72,7 +75,7 @@ class Abbreviations(Speaker):
 
     def _word(self, text: str, start: int, end: int) -> None:
         lower = text.lower()
-        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD", "WWI", "WWII", "YoY", "QoQ"):
+        if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD", "PhDs", "WWI", "WWII", "YoY", "QoQ"):
             self._say(tables.WORDS[lower], start, end)
         elif (
             text in tables.BARE_TITLES
@@ -127,7 +130,7 @@ class Abbreviations(Speaker):
         name = text[:-1]
         spoken = self._long_form(name, start, end)
         if spoken:
-            self._say(spoken, start, end, tag="LETTERS" if spoken == name else None)
+            self._say(spoken, start, end, tag="LETTERS" if spoken == name and len(name) == 1 else None)
             self._full_stop_if_last(end)
             return
         # An ordinary word and its full stop.
@@ -143,8 +146,8 @@ class Abbreviations(Speaker):
         capital_follows = _CAPITAL_AFTER.match(self._text, end) is not None
         if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(self._text, end):
             return tables.BIBLE_BOOKS[lower]
-        if lower == "fl" and re.search(r"\d(?:st|nd|rd|th)\s$", self._before(start)):
-            return "floor"
+        if lower in _AFTER_ORDINAL and re.search(r"\d(?:st|nd|rd|th)\s$", self._before(start)):
+            return _AFTER_ORDINAL[lower]
         if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(self._text, end):
             return tables.BEFORE_NUMBER[lower]
         if lower in tables.STREETS and self._is_street(lower, start, end):
@@ -193,6 +196,7 @@ class Abbreviations(Speaker):
             _ROAD_BEFORE.search(before)
             or _STREET_AFTER.match(self._after(end))
             or _SPEED_AFTER.match(self._text, end)
+            or (_OF_PLACE.match(self._text, end) and not _LETTER_BEFORE.search(before))
             or (_DISTANCE_BEFORE.search(before) and _FROM_AFTER.match(self._text, end))
         ):
             self._say(tables.DIRECTIONS[text], start, end)

@@ -74,11 +74,13 @@ class Codes(Speaker):
     def _ipv6(self, text: str, start: int, end: int) -> None:
         spoken: list[str] = []
         for character in text:
-            if character == ":":
-                spoken.append("colon")
-            else:
-                spoken += numbers.one_by_one(character) if character.isdecimal() else [character.upper()]
+            spoken += ["colon"] if character == ":" else numbers.hexadecimal(character)
         self._say(spoken, start, end)
+
+    def _hex(self, text: str, start: int, end: int) -> None:
+        """The address of a network card, or a UUID."""
+        for found in re.finditer(r"[^:-]+", text):
+            self._say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
 
     def _is_named(self, text: str, start: int, end: int) -> bool:
         """Say a number that the words around it make a name; False if nothing does."""
@@ -118,8 +120,7 @@ class Codes(Speaker):
         """Whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
         if len(text) == 5:
             return (
-                _HOUSE_BEFORE.search(self._before(start)) is not None
-                and _CITY_AFTER.match(self._text, end) is not None
+                _HOUSE_BEFORE.search(self._before(start)) is not None and _CITY_AFTER.match(self._text, end) is not None
             )
         last = not self._text[end : end + 1].isspace() or self._next_word(end) == "India"
         return len(text) == 6 and last and _CITY_BEFORE.search(self._before(start)) is not None

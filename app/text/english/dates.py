@@ -26,6 +26,23 @@ _DATED_BEFORE: Final = re.compile(
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
 _ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
+# Verbs before a day; a fraction with an everyday denominator is none.
+_FROM: Final = re.compile(
+    r"\b(?:[Ss]tart(?:s|ed|ing)?|[Ee]nd(?:s|ed|ing)?|[Bb]eg[aiu]n(?:s|ning)?|[Oo]pen(?:s|ed|ing)?|[Cc]los(?:es|ed|ing)"
+    r"|[Ee]xpire(?:s|d)?|[Ll]aunch(?:es|ed)?|[Rr]eleased|[Ss]hipped|[Dd]elivered|[Bb]y|[Ff]rom|[Tt]hrough|[Bb]efore"
+    r"|[Aa]fter|[Bb]eginning|[Ee]ffective|[Aa]rriv(?:es|ing))\s+$"
+)
+_DENOMINATORS: Final = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16))
+_AT_TIME: Final = re.compile(r",?\s(?:at|@)\s\d")
+_RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
+_ZULU: Final = re.compile(r"Z(?!\w)")
+_ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
+# What makes "90s" seconds and no decade, where no noun follows.
+_LASTING: Final = re.compile(
+    r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
+    r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout)(?:\s(?:of|about|only|just))?:?\s$"
+)
+_NO_NOUN_AFTER: Final = re.compile(r"[\s]*(?:[^\w\s]|$)|\s(?:and|or|at|before|per|then|on|with)\b")
 _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 
@@ -43,13 +60,38 @@ class Dates(Speaker):
             spoken = spoken if second is None else spoken[:1]
         else:
             spoken += (["oh"] if minute[0] == "0" else []) + self._cardinal(str(int(minute)))
+        if second is None and not meridiem and self._is_proportion(start, end):
+            spoken = [*self._cardinal(hour), "to", *self._cardinal(str(int(minute)))]
         if second is not None and int(second):
             spoken += ["and", *self._cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
         clock_end = start + found.end(3 if second is not None else 2)
         self._say(spoken, start, clock_end)
         if meridiem:
             self._meridiem(meridiem, start + found.start(4), end)
+        elif _ZULU.match(self._text, end):
+            self._say(["U", "T", "C"], end, end + 1)
+            end = self._end = end + 1
         self._to(end, _TO_TIME)
+
+    def _is_proportion(self, start: int, end: int) -> bool:
+        return (
+            self._next_word(end) in ("ratio", "scale", "odds") or _RATIO_BEFORE.search(self._before(start)) is not None
+        )
+
+    def _arc(self, text: str, start: int, end: int) -> None:
+        """Degrees, minutes and seconds of an angle."""
+        for found, (one, many) in zip(re.finditer(r"[\d.]+", text), _ARC, strict=False):
+            self._say(
+                [*self._number_words(found.group()), one if found.group() == "1" else many],
+                start + found.start(),
+                start + found.end(),
+            )
+
+    def _month_year(self, text: str, start: int, end: int) -> None:
+        self._say([tables.MONTH_NAMES[int(text[:2]) - 1], *numbers.year(text[3:], british=self._british)], start, end)
+
+    def _short_year(self, text: str, start: int, end: int) -> None:
+        self._say(["oh", *self._cardinal(text[2:])], start, end)
 
     def _hour(self, text: str, start: int, end: int) -> None:
         found = _HOUR.match(text)
@@ -99,6 +141,10 @@ class Dates(Speaker):
 
     def _decade(self, text: str, start: int, end: int) -> None:
         digits = re.sub(r"\D", "", text)
+        seconds = len(digits) == 2 and "'" not in text and _LASTING.search(self._before(start)) is not None
+        if seconds and _NO_NOUN_AFTER.match(self._text, end):
+            self._say([*self._cardinal(digits), "seconds"], start, end)
+            return
         spoken = self._cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=self._british)
         self._say(numbers.plural(spoken), start, end)
 
@@ -144,7 +190,11 @@ class Dates(Speaker):
     def _month_and_day(self, first: str, second: str, start: int, end: int) -> bool:
         """Say "3/14" as a day where the words before it ask for one; False if they do not."""
         month, day = (int(second), int(first)) if self._british else (int(first), int(second))
-        if not (1 <= month <= 12 and 1 <= day <= 31 and _ON.search(self._before(start))):
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            return False
+        before = self._before(start)
+        dated = _ON.search(before) or _AT_TIME.match(self._text, end)
+        if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
             return False
         number = numbers.ordinal(str(day), british=self._british)
         name = tables.MONTH_NAMES[month - 1]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import units
+from app.text.english import tables, units
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 from app.text.english.quantities import Quantities
 
 _AMOUNT: Final = rf"\d+,\d\d(?!\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
-_MONEY_AFTER: Final = re.compile(rf"({NUM})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB])?\s?(\D+)$")
+_MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB](?!r))?\s?(\D+)$")
 _SECOND_AMOUNT: Final = re.compile(
     rf"(-|\s?–\s?)({NUM})(?:\s?({SCALE_WORD})\b|(bn|mn|tn|[kKmMbBT])\b)?(?![\w-]|[.,]\d|\s?%)"
 )
@@ -66,7 +66,10 @@ class Measures(Quantities):
         if found is None:
             raise AssertionError(text)
         unit, scale = found.group(3).strip().lower(), found.group(2) or ""
-        self._amount(found.group(1), unit, scale, start=start, number_end=start + found.end(1), end=end)
+        amount = found.group(1)
+        if unit == "€" and re.fullmatch(r"\d{1,3}\.\d{3}", amount):  # a continental thousand
+            amount = amount.replace(".", "")
+        self._amount(amount, unit, scale, start=start, number_end=start + found.end(1), end=end)
         self._to(end, _TO_AMOUNT)
 
     def _amount(self, digits: str, unit: str, scale: str, *, start: int, number_end: int, end: int) -> None:
@@ -97,6 +100,10 @@ class Measures(Quantities):
 
     def _height(self, text: str, start: int, end: int) -> None:
         feet, inches = re.findall(r"\d+", text)
+        if int(inches) > 11:  # a time
+            names = ["minute" if feet == "1" else "minutes", "seconds" if text.endswith('"') else ""]
+            self._say([*self._cardinal(feet), names[0], *self._cardinal(inches), names[1]], start, end)
+            return
         self._say([*self._cardinal(feet), "foot", *self._cardinal(inches)], start, end)
 
     def _inches(self, text: str, start: int, end: int) -> None:
@@ -114,8 +121,19 @@ class Measures(Quantities):
         if found is None:
             raise AssertionError(text)
         digits, space, unit = found.group(1), found.group(2), found.group(3).replace("μ", "µ").rstrip(".")
+        if len(unit) == 1 and unit.isupper() and not space and digits.isdecimal() and self._is_place(start):
+            self._say([*self._digits_in_name(digits), unit], start, end)
+            return
+        pages = text.endswith("pp.") and len(digits) > 1 and not digits.startswith("-")
         self._sign(start)
-        self._measure(digits, unit, start, start + len(digits) if space else end, end)
+        self._measure(digits, "pp." if pages else unit, start, start + len(digits) if space else end, end)
+        if pages:
+            self._full_stop_if_last(end)
+
+    def _is_place(self, start: int) -> bool:
+        """Whether a number and a letter name a place, as in "seat 12A"."""
+        before = self._previous_word(start).lower()
+        return before in tables.PAIRED or before in tables.LETTERED
 
     def _measure(self, digits: str, unit: str, start: int, number_end: int, end: int) -> None:
         spaced = number_end < end

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import tables
+from app.text.english import numbers, tables
 from app.text.english.speaker import Speaker
 
 _CAMEL: Final = re.compile(r"\d+|[A-Z]{2,}(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[^\W\d_]+")
+_COLOR: Final = re.compile(r"(?=[a-fA-F]*\d)[\da-fA-F]{6}|[fF]{6}")
 _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|.")
 
 
@@ -24,7 +25,9 @@ class Names(Speaker):
         self._say(self._address(rest.rstrip("/")), start, self._end)
 
     def _path(self, text: str, start: int, end: int) -> None:
-        self._say(self._address(text), start, end)
+        trimmed = text.rstrip(".")
+        self._end = start + len(trimmed)
+        self._say(self._address(trimmed), start, self._end)
 
     def _dot_name(self, text: str, start: int, end: int) -> None:
         self._say("dot", start, end)
@@ -65,10 +68,21 @@ class Names(Speaker):
                 spoken.append(part)
         self._say(spoken, start, end)
 
+    def _version(self, text: str, start: int, end: int) -> None:
+        """ "v3.11.2": each part as a number, but for one with a zero before it."""
+        first, *others = text[1:].split(".")
+        spoken = [] if self._previous_word(start).lower() == "version" else ["version"]
+        spoken += self._cardinal(first)
+        for part in others:
+            spoken += ["point", *self._cardinal(part)]
+        self._say(spoken, start, end)
+
     def _hashtag(self, text: str, start: int, end: int) -> None:
         name = text[1:]
         if name.isdecimal():
             self._say(["number", *(self._digits_in_name(name) if len(name) > 4 else self._cardinal(name))], start, end)
+        elif _COLOR.fullmatch(name):
+            self._say(["hash", *numbers.hexadecimal(name)], start, end)
         elif name.isupper() and re.match(r"-\d", self._text[end : end + 2]):
             self._say(["number", name], start, end)
         else:

@@ -65,10 +65,14 @@ class _Normalizer(Measures, Names, Abbreviations):
     def _sharp(self, text: str, start: int, end: int) -> None:
         self._say([text[0], "sharp"], start, end)
 
+    def _grade(self, text: str, start: int, end: int) -> None:
+        self._say([text[0]], start, start + 1)
+        self._say("minus", start + 1, end)
+
     def _mark(self, text: str, start: int, end: int) -> None:
         if text == ":" and self._text[end : end + 1].isdecimal():
             number = re.search(r"\d+$", self._text[max(0, start - 4) : start])
-            if number is not None and self._previous_word(start - len(number.group())).lower() not in tables.BIBLE:
+            if number is not None and self._previous_word(start - len(number.group())).lower() not in tables.VERSED:
                 self._say("to", start, end)
             return
         self._pause("?" if "?" in text else "!" if "!" in text else text[0], start, end)

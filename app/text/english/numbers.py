@@ -37,6 +37,11 @@ def one_by_one(digits: str) -> list[str]:
     return [_spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]
 
 
+def hexadecimal(text: str) -> list[str]:
+    """Return each digit as a word, and each letter as a capital."""
+    return [one_by_one(sign)[0] if sign.isdecimal() else sign.upper() for sign in text]
+
+
 def telephone(digits: str, *, british: bool) -> list[str]:
     """Return digits as a telephone number is read, zero as "oh"."""
     return ["oh" if int(digit) == 0 else _spoken(int(digit), "cardinal") for digit in digits if digit.isdecimal()]

@@ -28,8 +28,9 @@ _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
 SIGN: Final = r"[Uu][Ss]\$|[ACR]\$|[$£€¥₹₩₽₿₴₺]"
+_SMALL_CODES: Final = frozenset(("zł", "kr"))
 _CODE: Final = _one_of(
-    {name.upper() for name in units.CURRENCIES if name.isascii() and name.isalpha() and name not in ("rs", "kr")} | {"zł", "kr"}
+    {name.upper() for name in units.CURRENCIES if name.isalpha() and name not in _SMALL_CODES | {"rs"}} | _SMALL_CODES
 )
 
 # Units that may stand off their number; of one letter only those that are nothing else.
@@ -66,6 +67,9 @@ _KINDS: Final = {
     r"|(?<![\w./-])(?:[A-Za-z0-9_.-]+/)*+[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
     rf"\.(?:{_EXTENSION})(?!\w)",
     "email": r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+",
+    "hex": r"(?<![\w:-])(?:(?:[\da-fA-F]{2}:){5}|(?:[\da-fA-F]{2}-){5})[\da-fA-F]{2}(?![\w:-])"
+    r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
+    "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
     "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
@@ -82,6 +86,7 @@ _KINDS: Final = {
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:\s|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
+    "grade": r"(?<![\w'-])[A-F]-(?=[.,;:!?)\"]|$|\s(?!(?:and|or|to)\s))",
     "sharp": r"(?<!\w)[CF]#(?!\w)",
     "dot_name": r"(?<![\w.])\.(?=[A-Za-z]{2})|(?<=[A-Z]{2})\.(?=[A-Z]{2,}\b)|(?<=\w)\.(?=[A-Za-z_]\w*\()",
     "power": r"[⁺⁻−]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+",
@@ -99,6 +104,10 @@ _KINDS: Final = {
     "symbol": r"[^\w\s]",
 }
 _DIGITS: Final = {
+    "arc": r"(?<![\w.])\d{1,3}°\s?\d{1,2}['′](?:\s?\d{1,2}(?:\.\d+)?[\"″])?",
+    "month_year": r"(?<![\d/.])(?:0[1-9]|1[0-2])/20\d\d(?![\d/])",
+    "short_year": r"(?<![\w'])'0\d(?!\w)",
+    "decimal_comma": r"(?<![\w.,])\d+,\d{1,2}(?=\s?%)",
     "clock": rf"(?<![\d:.])(?:[01]?\d|2[0-4]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{MERIDIEM})?"
     rf"|(?<![\d:.])(?:1[0-2]|0?[1-9])\.[0-5]\d\s?{MERIDIEM}",
     "hour": rf"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?{MERIDIEM}",
@@ -119,10 +128,10 @@ _DIGITS: Final = {
     "height": r"(?<![\w.])\d{1,2}'\s?\d{1,2}\"|(?<![\w.])\d'\d{1,2}(?![\w'])",
     "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
-    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)",
+    "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)|(?<=x )\d{1,3}'(?!\w)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
-    "money_after": rf"(?:{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
+    "money_after": rf"(?:\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"
     rf"\s?(?:[€£¥₹₽¢]|(?:{_CODE})\b)|(?<![\w.,])\d{{1,2}}p(?!\w)",
     "scientific": r"(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+(?!\w)",
     "dotted": r"(?<![\d.,])\d+(?:\.\d+){2,}(?!\d)",

@@ -16,9 +16,16 @@ _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
 _YEAR_BEFORE: Final = re.compile(
     r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE
 )
-_BOOK_NUMBER: Final = re.compile(r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians)\s+\d")
+_BOOK_NUMBER: Final = re.compile(
+    r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians"
+    r"|(?:Cor|Sam|Chr|Kgs|Pet|Tim|Thess|Jn)\.?)\s+\d"
+)
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
+_AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
+# The greater share first: "60-40".
+_SHARES: Final = re.compile(r"[5-9]\d-\d{1,2}")
+_HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 
 
@@ -54,6 +61,10 @@ class Quantities(Dates, Codes):
 
     def _grouped(self, text: str, start: int, end: int) -> None:
         self._say(self._cardinal(text.replace(" ", "")), start, end)
+        self._unit_of_fraction(end, many=True)
+
+    def _decimal_comma(self, text: str, start: int, end: int) -> None:
+        self._say(self._number_words(text.replace(",", ".")), start, end)
 
     def _scaled(self, text: str, start: int, end: int) -> None:
         digits = text.rstrip("bnmtkKMBT")
@@ -105,6 +116,7 @@ class Quantities(Dates, Codes):
 
     def _dimension(self, text: str, start: int, end: int) -> None:
         left, right = re.split(r"\s?x\s?", text)
+
         self._say([*self._number_words(left), "by", *self._number_words(right)], start, end)
 
     def _ordinal(self, text: str, start: int, end: int) -> None:
@@ -134,6 +146,17 @@ class Quantities(Dates, Codes):
         years = all(_YEAR.fullmatch(side) and side[1] != "0" for side in (left, right)) or (
             _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
         )
+        if self._previous_word(start).lower() in ("boeing", "airbus") or _AIRLINER.fullmatch(text):
+            self._say([*self._digits_in_name(left), *self._digits_in_name(right)], start, end)
+            return
+        if len(right) > 2 and right[0] == "0" and right.isdecimal():  # the number of an invoice
+            self._say([*self._digits_in_name(left), *numbers.one_by_one(right)], start, end)
+            return
+        if (
+            "-" in text and left.isdecimal() and right.isdecimal() and int(left) + int(right) == 100 and int(left) >= 50
+        ):  # shares
+            self._say([*self._cardinal(left), *self._cardinal(right)], start, end)
+            return
         if years:
             spoken = [numbers.year(left, british=self._british), self._year_or_tail(right)]
         else:
@@ -149,7 +172,17 @@ class Quantities(Dates, Codes):
             return
         if self._is_named(text, start, end):
             return
-        if len(text) == 4 and self._next_word(end) == "hours" and _MILITARY.search(self._before(start)):
+        if re.fullmatch(r"\d+\.\d+", text) and self._previous_word(start).lower() in tables.VERSIONED:
+            whole, fraction = text.split(".")
+            tail = (
+                ["oh", *self._cardinal(fraction[1])] if re.fullmatch(r"0[1-9]", fraction) else self._cardinal(fraction)
+            )
+            self._say([*self._cardinal(whole), "point", *tail], start, end)
+        elif _HOURS.fullmatch(text) and _MILITARY.search(self._before(start)):
+            tail = ["oh"] if text[2] == "0" else []
+            tail = ["hundred"] if text[2:] == "00" else [*tail, *self._cardinal(str(int(text[2:])))]
+            self._say(["oh" if text[1] != "0" else "zero", *(self._cardinal(text[1])), *tail], start, end)
+        elif len(text) == 4 and self._next_word(end) == "hours" and _MILITARY.search(self._before(start)):
             self._say(self._digits_in_name(text), start, end)
         elif _YEAR.fullmatch(text) and self._is_year(text, start, end):
             self._say(numbers.year(text, british=self._british), start, end)

@@ -100,6 +100,8 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
         ),
     ),
     "address": (Sense("ˈæˌdɹɛs", "ədɹˈɛs", tag="NN"),),
+    "protest": (Sense("pɹətˈɛst", "pɹətˈɛst", tag="VB"),),
+    "update": (Sense("ˌʌpdˈAt", "ˌʌpdˈAt", tag="VB"),),
     "polish": (Sense("pˈɑlɪʃ", "pˈɒlɪʃ", tag="VB"),),
 }  # fmt: skip
 
@@ -107,7 +109,7 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
     "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
-    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
+    "aws": ("ˌAdˌʌbᵊljuˈɛs", "ˌAdˌʌbᵊljuːˈɛs"), "zzz": ("z", "z"), "'n": ("ən", "ən"), "bowing": ("bˈWɪŋ", "bˈWɪŋ"),
 }  # fmt: skip
 
 

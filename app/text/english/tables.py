@@ -16,7 +16,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "lb": "pound", "lbs": "pounds", "oz": "ounces",
     "attn": "attention", "qty": "quantity", "tsp": "teaspoon", "tbsp": "tablespoon", "yrs": "years", "wks": "weeks",
     "mins": "minutes", "hrs": "hours", "secs": "seconds", "cont": "continued", "orig": "originally", "avg": "average",
-    "ref": "reference", "encl": "enclosed", "yr": "year", "hr": "hour", "wk": "week", "asst": "assistant", "ext": "extension", "vol": "volume",
+    "ref": "reference", "encl": "enclosed", "asst": "assistant", "ext": "extension", "vol": "volume",
     "vols": "volumes", "figs": "figures",
     "gen": "general", "capt": "captain", "lt": "lieutenant", "col": "colonel", "sgt": "sergeant", "maj": "major",
     "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "rev": "reverend", "hon": "honorable",
@@ -24,6 +24,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
+    "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
@@ -116,7 +117,9 @@ WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
     "aka": "also known as", "wwi": "world war one", "wwii": "world war two", "etc": "etc", "ltd": "limited",
     "cmd": "command", "esc": "escape", "thx": "thanks", "pls": "please", "plz": "please", "mtg": "meeting",
-    "msg": "message", "tmrw": "tomorrow", "ppl": "people", "yoy": "year over year", "qoq": "quarter over quarter",
+    "msg": "message", "tmrw": "tomorrow", "ppl": "people", "phds": "PHDs", "idk": "I D K",
+    "imo": "I M O", "imho": "I M H O", "iirc": "I I R C", "afaik": "A F A I K", "irl": "I R L", "omw": "on my way",
+    "yoy": "year over year", "qoq": "quarter over quarter",
 }  # fmt: skip
 BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
@@ -147,6 +150,8 @@ SPELLED: Final = word_set(
 )
 IDENTIFIED: Final = word_set("order invoice ticket reference ref confirmation booking id member customer case")
 TELEPHONES: Final = word_set("phone tel telephone call dial ring fax mobile cell text whatsapp")
+LETTERED: Final = word_set("seat row unit flat figure fig section appendix table question step zone hall box door")
+VERSIONED: Final = word_set("version python ubuntu django kernel linux go node php macos ios android release")
 EMERGENCY: Final = word_set("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = word_set(
     "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "
@@ -164,6 +169,7 @@ BIBLE_BOOKS: Final[dict[str, str]] = {
     "cor": "corinthians", "gal": "galatians", "eph": "ephesians", "phil": "philippians", "col": "colossians",
     "thess": "thessalonians", "tim": "timothy", "heb": "hebrews", "jas": "james", "pet": "peter", "rev": "revelation",
 }  # fmt: skip
+VERSED: Final = BIBLE | frozenset(BIBLE_BOOKS)
 STATES: Final[dict[str, str]] = {
     "AL": "alabama", "AK": "alaska", "AZ": "arizona", "AR": "arkansas", "CA": "california", "CO": "colorado",
     "CT": "connecticut", "DE": "delaware", "FL": "florida", "GA": "georgia", "HI": "hawaii", "ID": "idaho",

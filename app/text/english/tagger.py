@@ -66,7 +66,7 @@ _HABITS: Final = word_set(
 _ADJECTIVES: Final = word_set(
     "invalid covert overweight uptown downhill deliberate elaborate animate incarnate consummate nominate designate "
     "diffuse converse obverse outright prostrate inside nearby downstairs learned compact minute cleanly adulterate "
-    "attenuate degenerate mediate obligate reincarnate regenerate truncate undulate unlearned inebriate"
+    "upset attenuate degenerate mediate obligate reincarnate regenerate truncate undulate unlearned inebriate"
 )
 _QUESTIONS: Final = frozenset(("", "why", "when", "how", "what", "where", "who", "and", "but", "so", "or"))
 _DOVES: Final = word_set("white grey gray mourning turtle rock little wounded dead single wild pure")
@@ -75,6 +75,10 @@ _PLURAL_NAMES: Final = word_set(
     "sales sports goods arms news customs systems savings series species states olympics physics"
 )
 _CLAUSE_STARTS: Final = _CONJUNCTIONS | _DETERMINERS | word_set("most many some few when if as") | {""}
+_ON_AIR: Final = word_set(
+    "go goes went going stream streams streamed watch watched play plays played perform performs performed sing sang "
+    "broadcast air airs aired recorded reporting appear appeared captured"
+)
 _BARE_VERB: Final = word_set("help helps lets watch")
 
 
@@ -247,6 +251,8 @@ class Tagger:
             return "VBN" if asked in _HAVE else "VB"
         if before in _HAVE or before in _BE:
             return "VBN"
+        if self._next(i) in ("", "by", "and") and before == "as" and self._word(i - 2) in ("mark", "marked", "marks"):
+            return "VBN"
         if before in ("well", "widely", "best"):
             return "JJ"
         if before == "to" or before in _MODALS or (self._previous(i) in _DETERMINERS):
@@ -267,6 +273,12 @@ class Tagger:
 
     def _tag_close(self, i: int) -> str:
         before, after = self._previous_verbal(i), self._next(i)
+        if (
+            self._follows_plural(i)
+            and after in ("early", "late", "soon", "at", "on", "for")
+            and self._word(i + 2) != "hand"
+        ):
+            return "VBP"
         if before == "to" or before in _MODALS:
             return "JJ" if after in ("to", "by", "friend", "friends") and before in _BE else "VB"
         if before in _BE or before in _DEGREE or after in ("to", "by", "enough", "together", "behind", "at"):
@@ -307,7 +319,7 @@ class Tagger:
             if before in _SUBJECTS or after in ("in", "on", "at", "here", "there", "with", "alone", "near"):
                 return "NNS" if self._previous(i) in _POSSESSIVES else "VBZ"
             return "NNS"
-        if before in _BE or before in _DETERMINERS or before in ("go", "goes", "went", "going", "stream", "watch"):
+        if before in _BE or before in _DETERMINERS or before in _ON_AIR:
             return "JJ"
         if before in _SUBJECTS and self._word(i - 2) in ("is", "are", "was", "were", "am"):
             return "JJ"  # "Is it live?"
@@ -351,8 +363,10 @@ class Tagger:
                 return "VBZ"
             if plural and not inflected:
                 return "VBP"
-        if not inflected and self._follows_plural(i) and self._ends_clause(i):
-            return "VBP"
+        if not inflected and self._follows_plural(i):
+            content = after not in _FUNCTION and self._word(i - 2) == ""
+            if self._ends_clause(i) or content or after in ("in", "on", "at", "from"):
+                return "VBP"
         if direct.endswith("ly") or direct in ("who", "that", "which"):
             return "VBZ" if inflected else "VBP"
         return "NNS" if inflected else "NN"

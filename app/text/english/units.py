@@ -115,6 +115,7 @@ UNITS: Final[dict[str, tuple[str, str]]] = {
     "ppb": ("part per billion", "parts per billion"), "dpi": ("dot per inch", "dots per inch"),
     "ppi": ("pixel per inch", "pixels per inch"), "lm": ("lumen", "lumens"), "kΩ": ("kilohm", "kilohms"),
     "MΩ": ("megohm", "megohms"), "µF": ("microfarad", "microfarads"), "THz": ("terahertz", "terahertz"),
+    "pp.": ("page", "pages"), "fl. oz": ("fluid ounce", "fluid ounces"),
     "doz": ("dozen", "dozen"), "bps": ("basis point", "basis points"),
     "° F": ("degree fahrenheit", "degrees fahrenheit"), "° C": ("degree celsius", "degrees celsius"),
     "mpg": ("mile per gallon", "miles per gallon"),
