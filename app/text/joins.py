@@ -11,7 +11,7 @@ from app.text.word_sets import word_set
 # Abbreviations before a number, before a word in small letters, before any word.
 _NUMBERED: Final = word_set(
     "vol vols fig figs ch chs ex pg pgs pp sec secs eq eqs ext pt approx ca est tel fax apt ste rm rt rte hwy min max "
-    "temp qty bldg ed op str lat wt ht exp "
+    "temp qty bldg cat para precip ed op str lat wt ht exp "
     "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun dept"
 )
 _INSIDE: Final = word_set(
@@ -20,10 +20,10 @@ _INSIDE: Final = word_set(
     "doz fig figs pp ave blvd rd ln pkwy hwy apt ste bldg jan feb mar apr jun jul aug sep sept oct nov dec mon tue "
     "tues wed thu thur thurs fri sat sun jr sr esq eds viz ext tel capt prof supt messrs"
 )
-_ANY: Final = word_set("attn mr mrs ms messrs prof")
+_ANY: Final = word_set("attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
 _SMALL_ONLY: Final = word_set("ed")  # a name with a capital
-_WORDS_TOO: Final = word_set("sat sun mar")  # short names only with a capital
+_WORDS_TOO: Final = word_set("sat sun mar cat")  # short names only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.
@@ -37,7 +37,7 @@ _DAY_OR_ZONE: Final = re.compile(
 )
 _VERSE: Final = re.compile(r"\d{1,3}:\d")
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
-_NUMBER: Final = re.compile(r"[#(+]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
+_NUMBER: Final = re.compile(r"[#(+$£€-]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
 _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 
 
@@ -57,7 +57,7 @@ def joins(before: str, after: str) -> bool:
     name = last.group(1).lower()
     if name in _WORDS_TOO and not last.group(1)[0].isupper():
         return False
-    if following[0].islower():
+    if following[0].islower() or following[0] == "&":
         return name in _INSIDE
     if name in _SMALL_ONLY and last.group(1)[0].isupper():
         return False

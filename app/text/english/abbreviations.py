@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import numbers, tables
+from app.text.english import numbers, tables, units
 from app.text.english.speaker import Speaker
 from app.text.pieces import word
 from app.text.word_sets import word_set
 
-_NUMBER_AFTER: Final = re.compile(r"\s*[#(]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
+_NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+\d")
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
@@ -34,6 +34,9 @@ _ROAD_BEFORE: Final = re.compile(
     r"|[A-Z\d]\w+ (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
     r"|[Hh]ead|[Hh]eading|[Ff]acing|[Cc]ontinue|[Ww]inds?(?: from the)?)\s|[°′″]\s?)$"
 )
+_NUMBER_BEFORE: Final = re.compile(r"\d-$")
+_LIVED: Final = {"b": "born", "d": "died"}
+_YEAR_AFTER: Final = re.compile(r"\s[12]\d{3}(?!\d)")
 _AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition"}
 _DISTANCE_BEFORE: Final = re.compile(r"\d\s?(?:km|mi|m|ft|miles?|feet|yards|kilometers|meters|blocks)\.?\s$")
 _FROM_AFTER: Final = re.compile(r"\s(?:of|on|along|from)\b")
@@ -91,6 +94,8 @@ class Abbreviations(Speaker):
             self._say("saint", start, end)
         elif lower in tables.BARE_BEFORE_NUMBER and _DIGIT_AFTER.match(self._text, end):
             self._say(tables.BEFORE_NUMBER[lower], start, end)
+        elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(self._before(start)):
+            self._say(self._accented(units.UNITS[text][0]), start, end)
         elif lower == "tel" and _TELEPHONE_AFTER.match(self._text, end):
             self._say("telephone", start, end)
         elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and self._text[start - 1] == "'":
@@ -146,6 +151,8 @@ class Abbreviations(Speaker):
         capital_follows = _CAPITAL_AFTER.match(self._text, end) is not None
         if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(self._text, end):
             return tables.BIBLE_BOOKS[lower]
+        if name in _LIVED and _YEAR_AFTER.match(self._text, end):
+            return _LIVED[name]
         if lower in _AFTER_ORDINAL and re.search(r"\d(?:st|nd|rd|th)\s$", self._before(start)):
             return _AFTER_ORDINAL[lower]
         if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(self._text, end):

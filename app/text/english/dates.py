@@ -23,7 +23,7 @@ _DATED_BEFORE: Final = re.compile(
     rf"(?:\d(?:st|nd|rd|th)?(?:\s+of)?|(?<!\w){CALENDAR}\.?,?(?:\s+(?:and|or|to|through))?|\b(?:next|last|this|until|since))"
     r"[\s/–-]+$"
 )
-_DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y)\s+$")
+_DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
 _ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
 # Verbs before a day; a fraction with an everyday denominator is none.
@@ -193,7 +193,8 @@ class Dates(Speaker):
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return False
         before = self._before(start)
-        dated = _ON.search(before) or _AT_TIME.match(self._text, end)
+        weekday = self._previous_word(start).lower() in tables.DAYS
+        dated = weekday or _ON.search(before) or _AT_TIME.match(self._text, end)
         if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
             return False
         number = numbers.ordinal(str(day), british=self._british)

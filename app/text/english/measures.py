@@ -9,7 +9,7 @@ from app.text.english import tables, units
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 from app.text.english.quantities import Quantities
 
-_AMOUNT: Final = rf"\d+,\d\d(?!\d)|{NUM}"
+_AMOUNT: Final = rf"\d+,\d\d(?!\d|,\d)|{NUM}"
 _MONEY: Final = re.compile(rf"(-?)({SIGN})(\s?)(-?)({_AMOUNT})(\s?)(.*)")
 _MONEY_CODE: Final = re.compile(rf"([^\W\d]+)\.?\s?({_AMOUNT})\s?(\w*)")
 _MONEY_AFTER: Final = re.compile(rf"({_AMOUNT})\s?({SCALE_WORD}|bn|mn|tn|[kKmMbB](?!r))?\s?(\D+)$")

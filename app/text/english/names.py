@@ -9,6 +9,7 @@ from app.text.english import numbers, tables
 from app.text.english.speaker import Speaker
 
 _CAMEL: Final = re.compile(r"\d+|[A-Z]{2,}(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[^\W\d_]+")
+_PLACE: Final = re.compile(r"\d{1,4}[A-Za-z]")
 _COLOR: Final = re.compile(r"(?=[a-fA-F]*\d)[\da-fA-F]{6}|[fF]{6}")
 _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|.")
 
@@ -79,7 +80,9 @@ class Names(Speaker):
 
     def _hashtag(self, text: str, start: int, end: int) -> None:
         name = text[1:]
-        if name.isdecimal():
+        if _PLACE.fullmatch(name):
+            self._say(["number", *self._digits_in_name(name[:-1]), name[-1].upper()], start, end)
+        elif name.isdecimal():
             self._say(["number", *(self._digits_in_name(name) if len(name) > 4 else self._cardinal(name))], start, end)
         elif _COLOR.fullmatch(name):
             self._say(["hash", *numbers.hexadecimal(name)], start, end)

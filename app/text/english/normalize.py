@@ -86,7 +86,7 @@ class _Normalizer(Measures, Names, Abbreviations):
         left, right = self._text[start - 1 : start], self._text[end : end + 1]
         between, spaced = before.isdecimal() and after.isdecimal(), left.isspace() and right.isspace()
         if text in ("-", "−"):
-            if between and spaced:
+            if spaced and after.isdecimal() and (before.isdecimal() or before in "²³") and before:
                 self._say("minus", start, end)
         elif text == "/":
             if between:

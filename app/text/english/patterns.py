@@ -18,7 +18,7 @@ def _one_of(words: Iterable[str]) -> str:
     return "|".join(re.escape(item) for item in sorted(words, key=len, reverse=True))
 
 
-NUM: Final = r"(?:\d+(?:,\d{3})++(?!\d)|\d++)(?:\.\d+)?|\.\d+"
+NUM: Final = r"(?:\d{1,2}(?:,\d\d(?=,))+,\d{3}(?!\d)|\d+(?:,\d{3})++(?!\d)|\d++)(?:\.\d+)?|\.\d+"
 _INT: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 MERIDIEM: Final = r"(?:[aApP]\.[mM]\.|[aApP][mM](?![\w]))"
 # Digits that are not decimal digits: superscripts, fractions, Roman, circled.
@@ -71,9 +71,9 @@ _KINDS: Final = {
     r"|(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
     "version": r"(?<![\w.-])[vV]\d+(?:\.\d+)+(?!\w)",
     "digits": "",  # the kinds of `_DIGITS` stand here
-    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d)|{NUM})"
+    "money": rf"(?:(?<!\w)-)?(?:{SIGN})\s?-?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbBT])\b)?",
-    "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d)|{NUM})"
+    "money_code": rf"(?<!\w)(?:{_CODE}|Rs\.?)\s?(?:\d+,\d\d(?!\d|,\d)|{NUM})"
     rf"(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?(?!\w)",
     "ipv6": r"(?<![\w:])(?=[\da-fA-F:]{0,39}::|(?:[\da-fA-F]{1,4}:){7})(?=[a-fA-F:]{0,30}\d)"
     r"(?:[\da-fA-F]{0,4}:){2,7}[\da-fA-F]{0,4}(?![\w:])",

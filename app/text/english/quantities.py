@@ -109,11 +109,6 @@ class Quantities(Dates, Codes):
         """The end of a unit with its full stop, where that is no end of a sentence."""
         return end + (re.match(r"\.(?=,|\s+[a-z\d(])", self._text[end : end + 8]) is not None)
 
-    def _accented(self, name: str) -> str:
-        if not self._british:
-            return name
-        return " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
-
     def _dimension(self, text: str, start: int, end: int) -> None:
         left, right = re.split(r"\s?x\s?", text)
 
@@ -199,7 +194,7 @@ class Quantities(Dates, Codes):
             self._say(self._number_words(text), start, end)
 
     def _is_year(self, text: str, start: int, end: int) -> bool:
-        counted = _COUNTED.match(self._text, end) is not None
+        counted = _COUNTED.match(self._text, end) is not None or self._before(start).rstrip().endswith("=")
         return not counted or _YEAR_BEFORE.search(self._before(start)) is not None
 
     def _numeral(self, text: str, start: int, end: int) -> None:

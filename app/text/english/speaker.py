@@ -96,6 +96,11 @@ class Speaker:
             self._say(spoken, found.start("dash"), found.end("dash"))
             self._end = found.end()
 
+    def _accented(self, name: str) -> str:
+        if not self._british:
+            return name
+        return " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
+
     def _digits_in_name(self, digits: str) -> list[str]:
         if digits.startswith("0") or len(digits) > 4:
             return numbers.one_by_one(digits)

@@ -24,7 +24,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "min": "minimum", "max": "maximum",
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
-    "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
+    "mgr": "manager", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
@@ -38,6 +38,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
     "ext": "extension", "pt": "part", "c": "circa", "ca": "circa", "min": "minimum", "max": "maximum",
     "temp": "temperature", "apt": "apartment", "ste": "suite", "rt": "route", "rte": "route", "vols": "volumes",
     "chs": "chapters", "secs": "sections", "est": "established", "op": "opus", "ed": "edition", "bldg": "building",
+    "cat": "category", "para": "paragraph", "precip": "precipitation",
     "lat": "latitude", "wt": "weight", "ht": "height", "exp": "expires",
 }  # fmt: skip
 LATIN: Final[dict[str, str]] = {
@@ -143,7 +144,7 @@ COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dubl
 # What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
-    "interstate area platform ext extension exit error peugeot ferrari"
+    "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
 )
 SPELLED: Final = word_set(
     "code pin account isbn zip ssn serial passcode password postcode otp acct routing iban tracking"

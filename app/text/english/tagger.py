@@ -133,7 +133,8 @@ class Tagger:
         if lower == "wound":
             return self._tag_wound(i)
         if lower == "minute":
-            return "JJ" if self._next(i) in _SMALL_THINGS else "NN"
+            small = self._next(i) in _SMALL_THINGS and self._previous(i) not in ("last", "first", "final")
+            return "JJ" if small else "NN"
         if lower == "bass":
             return "NN"
         if lower in ("live", "lives"):
@@ -323,8 +324,10 @@ class Tagger:
             return "JJ"
         if before in _SUBJECTS and self._word(i - 2) in ("is", "are", "was", "were", "am"):
             return "JJ"  # "Is it live?"
-        if before == "to" or before in _MODALS or before in _SUBJECTS:
+        if before == "to" or before in _MODALS or before in _SUBJECTS or before == "long":
             return "VB"
+        if not self._previous(i) and after == "from":
+            return "JJ"
         if after in _PREPOSITIONS or after in ("here", "there", "together", "alone", "long", "well", "forever", "and"):
             return "VBP"
         if before.endswith("s") and before not in _FUNCTION:
@@ -343,6 +346,8 @@ class Tagger:
             return "JJ" if lower in _ADJECTIVES and after and after not in _FUNCTION else "NN"
         if before == "to":
             return "NNS" if inflected else "VB"
+        if not inflected and self._starts_object(i) and self._asks_with(i) in ("do", "does", "did", "will", "can"):
+            return "VB"
         if before in _MODALS or before in _BARE_VERB:
             return "NNS" if inflected else "VB"
         if before in _SUBJECTS:
@@ -364,9 +369,12 @@ class Tagger:
             if plural and not inflected:
                 return "VBP"
         if not inflected and self._follows_plural(i):
-            content = after not in _FUNCTION and self._word(i - 2) == ""
+            starts = not self._word(i - 2) or (i == 2 and self._word(0) in ("the", "these", "those", "many", "most"))
+            content = after not in _FUNCTION and starts
             if self._ends_clause(i) or content or after in ("in", "on", "at", "from"):
                 return "VBP"
+        if direct.endswith("ly") and self._word(i - 2) in _DETERMINERS:  # "an early estimate"
+            return "NNS" if inflected else "NN"
         if direct.endswith("ly") or direct in ("who", "that", "which"):
             return "VBZ" if inflected else "VBP"
         return "NNS" if inflected else "NN"
