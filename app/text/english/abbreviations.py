@@ -151,6 +151,8 @@ class Abbreviations(Speaker):
         capital_follows = _CAPITAL_AFTER.match(self._text, end) is not None
         if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(self._text, end):
             return tables.BIBLE_BOOKS[lower]
+        if len(name) > 1 and name in units.UNITS and _NUMBER_BEFORE.search(self._before(start)):
+            return self._accented(units.UNITS[name][0])
         if name in _LIVED and _YEAR_AFTER.match(self._text, end):
             return _LIVED[name]
         if lower in _AFTER_ORDINAL and re.search(r"\d(?:st|nd|rd|th)\s$", self._before(start)):

@@ -18,7 +18,7 @@ def _one_of(words: Iterable[str]) -> str:
     return "|".join(re.escape(item) for item in sorted(words, key=len, reverse=True))
 
 
-NUM: Final = r"(?:\d{1,2}(?:,\d\d(?=,))+,\d{3}(?!\d)|\d+(?:,\d{3})++(?!\d)|\d++)(?:\.\d+)?|\.\d+"
+NUM: Final = r"(?:\d{1,2}(?:,\d\d(?=,)){1,4},\d{3}(?!\d)|\d+(?:,\d{3})++(?!\d)|\d++)(?:\.\d+)?|\.\d+"
 _INT: Final = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 MERIDIEM: Final = r"(?:[aApP]\.[mM]\.|[aApP][mM](?![\w]))"
 # Digits that are not decimal digits: superscripts, fractions, Roman, circled.
