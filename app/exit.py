@@ -29,12 +29,13 @@ class LastResort:
         """End in `seconds` at the latest. A later call sets another time."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = threading.Timer(seconds, self._end)
+        self._timer = threading.Timer(seconds, self.end)
         self._timer.daemon = True
         self._timer.start()
         faulthandler.dump_traceback_later(seconds + _LATER, exit=True)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the process at once, without waiting for its threads."""
         names = sorted(thread.name for thread in threading.enumerate() if thread is not threading.current_thread())
         unserved = self._unserved()
         log.warning("the process ends with %d streams open, without waiting for its threads: %s", unserved, names)

@@ -288,7 +288,9 @@ def serve(settings: Settings, catalog: Catalogue | None = None) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY, 10, 10)
-    _DrainingServer(configure(app, settings), app, settings.drain_seconds).run()
+    server = _DrainingServer(configure(app, settings), app, settings.drain_seconds)
+    server.run()
+    server.leave()
 
 
 class _DrainingServer(uvicorn.Server):
@@ -320,6 +322,12 @@ class _DrainingServer(uvicorn.Server):
             return
         log.info("%s: draining for up to %g seconds", signal.Signals(sig).name, self._drain_seconds)
         self._loop.call_soon_threadsafe(self._begin)
+
+    def leave(self) -> None:
+        """End the process at once if the model's thread still runs: the interpreter would wait for it, or with it."""
+        services = self._services()
+        if services is not None and services.worker.alive:
+            self._last_resort.end()
 
     def _begin(self) -> None:
         self._drain = asyncio.create_task(self._drain_and_exit())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -25,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import logs, metrics
 from app.errors import (
     BodyTooLargeError,
+    DrainingError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
@@ -246,6 +248,12 @@ class RequestId:
 
         try:
             await self._app(scope, receive_noting, send_with_id)
+        except asyncio.CancelledError:
+            # The server is shut down while a body still comes: nobody else cancels a request's own task.
+            if scope["type"] != "http" or status is not None:
+                raise
+            refusal = error_response(DrainingError("The server is shutting down."), path=scope["path"])
+            await refusal(scope, receive, send_with_id)
         except Exception:
             status = 500
             raise

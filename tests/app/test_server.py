@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -191,6 +192,28 @@ def test_an_idle_server_ends_at_once(tmp_path: Path) -> None:
     with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="60") as server:
         server.popen.send_signal(signal.SIGINT)
         assert server.popen.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/v1/audio/speech", "application/json"), ("/v1/audio/voices", "multipart/form-data; boundary=x")],
+)
+def test_sigterm_answers_a_client_that_still_sends_its_body(tmp_path: Path, path: str, kind: str) -> None:
+    with process(tmp_path) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), 20) as client:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 9999\r\n\r\n"
+            client.sendall(head.encode() + b"--x")
+            # Answered after the other was read: the server takes its turns in order.
+            assert httpx.get(server.url + "/livez").status_code == 200
+            server.popen.send_signal(signal.SIGTERM)
+            answer = b""
+            while part := client.recv(4096):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"draining"' in answer
+        assert server.popen.wait(20) == 0
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_sigterm_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
