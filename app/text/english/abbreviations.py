@@ -1,4 +1,4 @@
-"""How English says shortened words: titles, streets, Latin, initials, Roman numerals."""
+"""Readings of shortened words: titles, streets, Latin, initials, Roman numerals."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Abbreviations(Speaker):
             self._word(name, start, end - 1)
 
     def _long_form(self, name: str, start: int, end: int) -> str:
-        """What an abbreviation is short for; nothing if it is none. Initials stay as they are."""
+        """Return the words that an abbreviation is short for; nothing if it is none. Initials stay as they are."""
         lower = name.lower()
         capital_follows = _CAPITAL_AFTER.match(self._text, end) is not None
         if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(self._text, end):

@@ -1,4 +1,4 @@
-"""How English says digits that name something instead of counting it: telephones, cards, codes, addresses."""
+"""Readings of digits that name something instead of counting it: telephones, cards, codes, addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How English says dates and times."""
+"""Readings of dates and times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{M
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
-# What makes "Sat" or "Mar" a day or month: a number, a time or another such name beside it, or words of time before it.
+# Signs that "Sat" or "Mar" is a day or month: a number, a time or another such name beside it, or words of time before it.
 _DATED_AFTER: Final = re.compile(
     rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
@@ -37,7 +37,7 @@ _AT_TIME: Final = re.compile(r",?\s(?:at|@)\s\d")
 _RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
 _ZULU: Final = re.compile(r"Z(?!\w)")
 _ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
-# What makes "90s" seconds and no decade, where no noun follows.
+# Words before "90s" that make it seconds and no decade, where no noun follows.
 _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
     r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout)(?:\s(?:of|about|only|just))?:?\s$"

@@ -1,4 +1,4 @@
-"""How English says money and measures."""
+"""Readings of money and measures."""
 
 from __future__ import annotations
 

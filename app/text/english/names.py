@@ -1,4 +1,4 @@
-"""How English says names of the net and of machines: addresses, files, hashtags, words with digits in them."""
+"""Readings of names of the net and of machines: addresses, files, hashtags, words with digits in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the English normaliser looks for: one regular expression with a named group for each kind of token.
+"""Kinds of token that the English normalizer finds: one regular expression with a named group for each kind of token.
 
 Kinds are tried in order. No quantifier stands over another that can match the same characters, so that time grows
 with the length of the text.

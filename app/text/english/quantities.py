@@ -1,4 +1,4 @@
-"""How English says plain numbers: cardinals, ordinals, fractions, powers, ranges."""
+"""Readings of plain numbers: cardinals, ordinals, fractions, powers, ranges."""
 
 from __future__ import annotations
 

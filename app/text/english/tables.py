@@ -141,7 +141,7 @@ DIRECTIONS: Final = {
 }  # fmt: skip
 COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
 
-# What has a number that is read in pairs, "room 404", digit by digit, and as a telephone's.
+# Words before a number that is read in pairs ("room 404"), digit by digit, and as a telephone's.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
     "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
