@@ -15,7 +15,7 @@ _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{M
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
-# Signs that "Sat" or "Mar" is a day or month: a number, a time or another such name beside it, or words of time before it.
+# Signs that "Sat" or "Mar" is a day or month: a number, a time or such a name beside it, or words of time before it.
 _DATED_AFTER: Final = re.compile(
     rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
