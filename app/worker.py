@@ -75,8 +75,8 @@ UNREAD = 2
 _END: Any = object()
 # An idle thread beats this often, in seconds.
 BEAT = 0.5
-# Seconds without work before free memory goes back to the system. The first sentence after that maps its pages again,
-# measured at 3 to 8 % of its processor time: a pause in a conversation must not cost that.
+# Seconds without work before all free memory goes back to the system, instead of what a long text left alone. The next
+# sentence maps its pages again, measured at 3 to 8 % of its processor time: no price for a pause in a conversation.
 REST = 10.0
 
 
@@ -321,10 +321,12 @@ class ModelWorker:
                 self._work(jobs)
             if jobs or load is not None:
                 worked = time.perf_counter()
-            elif idle and worked is not None and time.perf_counter() - worked > REST:
+            elif idle and worked is not None:
+                rested = time.perf_counter() - worked > REST
                 if "models.backend" in sys.modules:
-                    sys.modules["models.backend"].give_back()
-                worked = None
+                    sys.modules["models.backend"].give_back(rested=rested)
+                if rested:
+                    worked = None
         self._fail_waiting()
         if "models.backend" in sys.modules:
             sys.modules["models.backend"].release_thread()

@@ -39,6 +39,7 @@ _MAX_LANES = 8
 _CACHE_BYTES = 1 << 30
 # Sentences of a few seconds need less: the pages that the next one uses stay.
 FREE_BYTES = 64 << 20
+MANY_BYTES = 128 << 20
 
 
 def _mlx_version() -> str:
@@ -141,10 +142,14 @@ def limit_cache(limit_bytes: int | None) -> None:
     mx.set_cache_limit(limit_bytes)
 
 
-def give_back() -> None:
-    """Return freed pages to the system where FREE_BYTES were added to them. For a thread with nothing to compute."""
+def give_back(*, rested: bool) -> None:
+    """Return freed pages to the system where many were added to them. For a thread with nothing to compute.
+
+    Many are FREE_BYTES once the thread has `rested`; before, MANY_BYTES and as much as the models' arrays hold.
+    """
     if _pages_kept:
-        native.trim(FREE_BYTES, mx.get_active_memory() if on_cpu() else 0)
+        active = mx.get_active_memory() if on_cpu() else 0
+        native.trim(FREE_BYTES if rested else max(MANY_BYTES, active), active)
 
 
 if __name__ == "__main__":

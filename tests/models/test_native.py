@@ -163,19 +163,19 @@ def resident():
 def work(megabytes):
     mx.eval(mx.ones((megabytes << 18,)) + 1)
 mx.set_cache_limit(0)
-give_back()
+give_back(rested=True)
 found = [resident()]
 work(20)
-give_back()
+give_back(rested=True)
 found.append(resident())
 array = mx.ones((40 << 18,))
 mx.eval(array)
 work(200)
-give_back()
+give_back(rested=True)
 found.append(resident())
 del array
 work(200)
-give_back()
+give_back(rested=True)
 found.append(resident())
 print(*found)
 """
