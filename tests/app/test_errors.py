@@ -56,7 +56,7 @@ def test_a_missing_key_is_challenged() -> None:
     ("text", "told"),
     [
         ("/srv/a b/model.safetensors: array 'x' is missing", "model.safetensors: array 'x' is missing"),
-        ("[Errno 13] Permission denied: '/root/.cache/mlx/cpu'", "[Errno 13] Permission denied: 'cpu'"),
+        ("[Errno 13] Permission denied: '/home/ada/.cache/mlx/cpu'", "[Errno 13] Permission denied: 'cpu'"),
         ("cannot read /srv/one/a and /srv/two/b", "cannot read b"),
         ("file:/etc/passwd", "file:passwd"),
         ("shape (1, 2) is 1/2 of and/or", "shape (1, 2) is 1/2 of and/or"),
