@@ -317,14 +317,15 @@ class ModelWorker:
                     break
             if load is not None:
                 self._load_and_warm(load)
+                # Warming the longest shapes leaves more free than a sentence needs.
+                _give_back(rested=True)
             else:
                 self._work(jobs)
             if jobs or load is not None:
                 worked = time.perf_counter()
             elif idle and worked is not None:
                 rested = time.perf_counter() - worked > REST
-                if "models.backend" in sys.modules:
-                    sys.modules["models.backend"].give_back(rested=rested)
+                _give_back(rested=rested)
                 if rested:
                     worked = None
         self._fail_waiting()
@@ -514,6 +515,12 @@ class ModelWorker:
             except Exception:
                 log.exception("model %s failed while being closed", job.name)
         job.send(result)
+
+
+def _give_back(*, rested: bool) -> None:
+    """As `models.backend.give_back`, once a model has imported that."""
+    if "models.backend" in sys.modules:
+        sys.modules["models.backend"].give_back(rested=rested)
 
 
 def _mlx_memory() -> int | None:
