@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from app import __version__, extras, modelcommands, voicecommands
 from app.config import Settings, SettingsError, load_settings
 from app.errors import EmptyInputError, InvalidRequestError, NothingToSpeakError, ServiceError
+from app.interrupt import run_interruptible
 from models.contract import SAMPLING_RANGES, Sampling
 from models.native import cache_folder
 from models.private import FolderError
@@ -276,14 +277,14 @@ def _say(arguments: argparse.Namespace, settings: Settings) -> int:
         # Raw: a thread that waits in a buffered file holds its lock, and the process could not end.
         with _open_raw(arguments.text or "-") as file:
             _log(settings)
-            return asyncio.run(_narrate_to(arguments, settings, read_lines(file)))
+            return run_interruptible(_narrate_to(arguments, settings, read_lines(file)))
     if arguments.text is None:
         raise CommandError("the following arguments are required: TEXT (see nightingale say --help)", USAGE_ERROR)
     text = arguments.text if arguments.text != "-" else _read_stdin()
     if not text.strip():
         raise EmptyInputError("there is no text to say")
     _log(settings)
-    asyncio.run(_say_to(arguments, settings, text))
+    run_interruptible(_say_to(arguments, settings, text))
     return 0
 
 
@@ -412,7 +413,7 @@ def _translate(arguments: argparse.Namespace, settings: Settings) -> int:
         beams=arguments.beams,
         format=arguments.format,
     )
-    translated = asyncio.run(translate(settings, text, options)).text
+    translated = run_interruptible(translate(settings, text, options)).text
     sys.stdout.write(translated if translated.endswith("\n") else translated + "\n")
     return 0
 
@@ -421,7 +422,7 @@ def _bench(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.bench import run
 
     _log(settings)
-    report = asyncio.run(run(settings, model=arguments.model, voice=arguments.voice, repeat=arguments.repeat))
+    report = run_interruptible(run(settings, model=arguments.model, voice=arguments.voice, repeat=arguments.repeat))
     print(json.dumps(report.as_dict(), indent=2) if arguments.json else report.as_table())
     return 0
 

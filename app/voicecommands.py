@@ -8,7 +8,6 @@ Each function carries out one action and returns the exit status; what is wrong 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.config import Settings
 from app.errors import BodyTooLargeError, ConsentMissingError, UnknownVoiceError
+from app.interrupt import run_interruptible
 from app.voices import GENDERS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
     if len(data) > settings.max_upload_bytes:
         raise BodyTooLargeError(f"{arguments.file} is too large; at most {settings.max_upload_bytes} bytes are read")
     with Decoder(sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds) as decoder:
-        recording = asyncio.run(decoder.decode(data))
+        recording = run_interruptible(decoder.decode(data))
     stored = _store(settings).add(voice.name, recording.pcm, language=voice.language, gender=voice.gender)
     if recording.cut:
         print(f"nightingale: the first {recording.seconds:g} seconds of it are used", file=sys.stderr)
