@@ -50,7 +50,7 @@ import math
 import re
 from typing import ClassVar
 
-from app import logs
+from app import request_context
 
 # From the beginning of the first absolute path of a line to the last slash: folders may have spaces in their names.
 _FOLDERS = re.compile(r"(?<![\w.])/(?:.*/)?")
@@ -86,7 +86,7 @@ class ServiceError(Exception):
             "param": param and _encodable(param),
             "code": self.code,
         }
-        request_id = logs.request_id.get()
+        request_id = request_context.request_id.get()
         return body if request_id is None else body | {"request_id": request_id}
 
     def headers(self) -> dict[str, str]:

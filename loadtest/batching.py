@@ -27,7 +27,7 @@ from loadtest import fake_kokoro
 from models.backend import device_name, limit_cache
 from models.contract import ModelSpec
 from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.kokoro.stages import Row
+from models.kokoro.steps import Row
 from models.kokoro.text import tokenize
 from models.timeline import Timeline
 

@@ -42,7 +42,7 @@ def nightingale(folder: Path, options: argparse.Namespace) -> tuple[str, Figures
     from models.timeline import Stage, Timeline
 
     limit_cache(4 << 30)
-    catalog = Path(__file__).parents[1] / "app/catalog.toml"
+    catalog = Path(__file__).parents[1] / "app/engine/catalog.toml"
     roles = tomllib.loads(catalog.read_text(encoding="utf-8"))[options.model]["roles"]
     found = {
         role: next((folder / path for path in paths if (folder / path).exists()), None) for role, paths in roles.items()

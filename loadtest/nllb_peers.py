@@ -35,7 +35,7 @@ from models.nllb import search
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
 from models.nllb.search import Sentence
-from models.nllb.stages import Stages
+from models.nllb.steps import Stages
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights, shapes
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 from models.backend import device_name, mx, on_cpu, release_thread  # before torch: BLAS order
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decode import Decoder, Step, Utterance, Voice
-from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.decoder import Decoder, Step, Utterance, Voice
+from models.chatterbox.t3.kernels.cuda import FusedStep
 from models.chatterbox.t3.kernels.metal import PhasedStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes

@@ -32,9 +32,9 @@ import numpy.typing as npt
 from models.backend import device_name, memory, mx
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decode import Decoder, Utterance, Voice
+from models.chatterbox.t3.decoder import Decoder, Utterance, Voice
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
-from models.chatterbox.t3.kernels.fused import checked
+from models.chatterbox.t3.kernels.cuda import checked
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling

@@ -56,7 +56,7 @@ _MALLOC_MOST = 2**31 - 1
 def _shim_source() -> str:
     """C source of the forwarding object: CBLAS's gemm prototypes, and a count of calls for the tests.
 
-    A product with a matrix that `models.layers.octet` knows goes there. One of one or two rows goes to sgemv, as
+    A product with a matrix that `models.layers.int8` knows goes there. One of one or two rows goes to sgemv, as
     OpenBLAS's sgemm copies the whole matrix first and takes two to four times as long (1 x 1024 by 1024 x 4096: 2.1
     against 0.6 ms).
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.voicestore import VoiceStore
+from app.voices.store import VoiceStore
 from loadtest.fake_checkpoints import small, write
 from models.chatterbox.config import VARIANTS
 from tests.conftest import START_SECONDS, serve

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.catalog import Catalog
 from app.config import Settings
+from app.engine.catalog import Catalog
 from loadtest.fake_checkpoints import main
 from loadtest.official import KOKORO
 from models.contract import SpeechRequest, Translator

@@ -40,8 +40,8 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
     assert {f"models/house/{name}" for name in ("config.json", "model.safetensors", "voices.safetensors")} <= names
     phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
     assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
-    assert "app/catalog.toml" in names
-    assert {str(path.relative_to(ROOT)) for path in (ROOT / "app" / "web").iterdir()} <= names
+    assert "app/engine/catalog.toml" in names
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "app" / "server" / "static").iterdir()} <= names
 
 
 def test_wheel_carries_nothing_else(wheel):
@@ -52,7 +52,7 @@ def test_wheel_carries_nothing_else(wheel):
 
 def test_wheel_declares_command_and_is_not_for_upload(wheel):
     folder = f"nightingale-{app.__version__}.dist-info"
-    assert "nightingale = app.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "nightingale = app.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
     metadata = wheel.read(f"{folder}/METADATA").decode()
     assert "Private :: Do Not Upload" in metadata
     assert "Requires-Python: >=3.11" in metadata

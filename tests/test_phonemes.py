@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.text.plan import Utterance, get_phonemizer
+from app.text.phonemizer import Utterance, get_phonemizer
 
 TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyzzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
 

@@ -61,7 +61,9 @@ else: sys.stdout.write(reply.text)
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> dict[str, str]:
     tools = tmp_path_factory.mktemp("tools")
-    (tools / "nightingale").write_text(f"#!{sys.executable}\nimport sys\nfrom app.cli import main\nsys.exit(main())\n")
+    (tools / "nightingale").write_text(
+        f"#!{sys.executable}\nimport sys\nfrom app.cli.main import main\nsys.exit(main())\n"
+    )
     if shutil.which("curl") is None:
         (tools / "curl").write_text(CURL.format(python=sys.executable))
     for tool in tools.iterdir():

@@ -31,7 +31,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.api import auth
+from app.server.middleware import auth
 from models.contract import WeightsError
 from models.kokoro.voices import load_voices
 

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from app import cli
-from app.catalog import Catalog
+from app.cli import main
 from app.config import Settings
+from app.engine.catalog import Catalog
 from models.contract import TranslationRequest, Translator
 from models.timeline import Timeline
 from tests.conftest import serve
@@ -112,7 +112,7 @@ def test_the_command_line_says_the_same(
     data: Path, expected: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(data))
-    assert cli.main(["translate", SENTENCES[0], "--source", "en", "--target", "French"]) == 0
+    assert main.main(["translate", SENTENCES[0], "--source", "en", "--target", "French"]) == 0
     assert capsys.readouterr().out == expected[0] + "\n"
-    assert cli.main(["translate", "the cat\n", "--target", "klingon"]) == 2
+    assert main.main(["translate", "the cat\n", "--target", "klingon"]) == 2
     assert "'klingon'" in capsys.readouterr().err

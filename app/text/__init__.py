@@ -1,1 +1,1 @@
-"""Text to phonemes: normalisation, sentence splitting, markup, pronunciation. See `app.text.plan`."""
+"""Text to phonemes: normalisation, sentence splitting, markup, pronunciation. See `app.text.phonemizer`."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.pieces import Kind, Piece
-from app.text.spans import Utterance, WordSpan
 from app.text.symbols import restrict
+from app.text.types import Utterance, WordSpan
 from app.text.word_sets import word_set
 
 _STRENGTH: Final = {".": 3, "!": 3, "?": 3, "…": 3, ";": 3, ":": 3, "—": 2, ",": 2}

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Final
 
 from app.extras import needs
-from app.text.canonical import COMBINING, canonical
 from app.text.errors import MissingExtraError
 from app.text.pieces import Piece, append_mark, word
+from app.text.unicode import COMBINING, canonical
 
 _MARKS: Final = {
     "，": ",", "、": ",", "；": ";", "：": ":", "！": "!", "？": "?", "。": ".", "．": ".", "—": "—", "–": "—",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from app.text.pieces import Kind, Piece
-from app.text.spans import Token
 from app.text.symbols import restrict
+from app.text.types import Token
 
 # A word that differs from its text without a rule of its own, such as "love" for a heart.
 _REWRITTEN = "rewritten"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.text.llm.tags import ENTITY, TAG, decode
+from app.text.html_tags import ENTITY, TAG, decode
 
 
 def _words(text: str) -> frozenset[str]:

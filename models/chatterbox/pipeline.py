@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from models.backend import mx, on_cpu
-from models.chatterbox import warm
+from models.chatterbox import warmup
 from models.chatterbox.config import (
     SAMPLE_RATE,
     SILENCE_TOKEN,
@@ -29,10 +29,10 @@ from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3 import weights as t3_weights
-from models.chatterbox.t3.decode import MOST_TOKENS, Decoder, Utterance
-from models.chatterbox.t3.decode import Voice as TokenVoice
+from models.chatterbox.t3.decoder import MOST_TOKENS, Decoder, Utterance
+from models.chatterbox.t3.decoder import Voice as TokenVoice
 from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
-from models.chatterbox.t3.kernels.fused import checked
+from models.chatterbox.t3.kernels.cuda import checked
 from models.chatterbox.t3.network import T3
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalise
 from models.checkpoint import raise_problems, read_arrays
@@ -236,9 +236,9 @@ class ChatterboxSynthesizer:
 
     def _warm_steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
         if not on_cpu():
-            yield from warm.decoder_steps(self._decoder, self._voice)
-            yield from warm.flow_steps(self._flow)
-            yield from warm.vocoder_steps(self._streamers.values())
+            yield from warmup.decoder_steps(self._decoder, self._voice)
+            yield from warmup.flow_steps(self._flow)
+            yield from warmup.vocoder_steps(self._streamers.values())
         for first in (True,) if on_cpu() else (True, False):
             yield f"sentence first={first}", partial(self._warm_sentence, first)
 

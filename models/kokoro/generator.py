@@ -20,14 +20,15 @@ from mlx import nn
 from models.backend import lanes, mx, on_cpu
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import HarmonicSource
-from models.layers import fast_fir, kernels
+from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
+from models.layers.compiled import traced
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
+from models.layers.kernels import cuda
+from models.layers.mask import Valid
 from models.layers.norm import affine_of, moments
 from models.layers.stft import Stft
 from models.layers.style import StyleAffine, StyleBank
-from models.layers.valid import Valid
-from models.traces import traced
 
 _LEAST_ROWS = 128  # parts shorter than this cost more in overlap than they gain
 
@@ -92,9 +93,9 @@ class SnakeUnit(nn.Module):
     ) -> list[_Part]:
         """Apply to every part; `onto` are parts to add the result to (the residual). Bias is left out."""
         affine = self.norm(styled)
-        if kernels.available():
+        if cuda.available():
             part = parts[0]
-            rows = kernels.adain(part.rows, affine, self.alpha, valid.number(part.rows))
+            rows = cuda.adain(part.rows, affine, self.alpha, valid.number(part.rows))
             rows = self.conv.valid(rows, self.conv.padding, self.conv.padding, None if onto is None else onto[0].rows)
             return [replace(part, rows=rows)]
         gamma, beta = mx.split(affine[:, None], 2, axis=-1)

@@ -11,16 +11,16 @@ from mlx import nn
 from models.backend import mx
 from models.kokoro.config import AlbertConfig, KokoroConfig
 from models.kokoro.generator import Generator, SnakeUnit
-from models.layers import kernels
 from models.layers.activation import gelu_tanh, leaky_relu
 from models.layers.attention import SelfAttention
+from models.layers.compiled import traced
 from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.kernels import cuda
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
+from models.layers.mask import Valid
 from models.layers.norm import affine_of, layer_norm, moments
 from models.layers.style import StyleAffine, StyleBank
-from models.layers.valid import Valid
-from models.traces import traced
 
 
 class Albert(nn.Module):
@@ -143,8 +143,8 @@ def _affine_leaky():  # type: ignore[no-untyped-def]
 
 
 def _adain_leaky(x: mx.array, affine: mx.array, valid: Valid) -> mx.array:
-    if kernels.available():
-        return kernels.adain(x, affine, None, valid.number(x))
+    if cuda.available():
+        return cuda.adain(x, affine, None, valid.number(x))
     gamma, beta = mx.split(affine[:, None], 2, axis=-1)
     scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
     return valid.zero(_affine_leaky()(x, scale, shift))

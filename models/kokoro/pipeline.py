@@ -28,7 +28,7 @@ from models.contract import (
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import Kokoro
-from models.kokoro.stages import (
+from models.kokoro.steps import (
     BATCH_BUCKETS,
     BATCH_FRAMES,
     FRAME_BUCKETS,
@@ -44,8 +44,8 @@ from models.kokoro.stages import (
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
+from models.layers.compiled import seen
 from models.timeline import Stage, Timeline
-from models.traces import seen
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 

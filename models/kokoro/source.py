@@ -17,9 +17,9 @@ from mlx import nn
 
 from models.backend import mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
-from models.layers import kernels
 from models.layers.activation import sine
-from models.traces import traced
+from models.layers.compiled import traced
+from models.layers.kernels import cuda
 
 HARMONICS = 9
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
@@ -45,9 +45,9 @@ class HarmonicSource(nn.Module):
         """f0 [B, T] Hz and merged noise [B, T * samples_per_step] -> excitation [B, T * samples_per_step]."""
         batch, length = f0.shape
         size = self.samples_per_step
-        if kernels.available():
+        if cuda.available():
             valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
-            return kernels.harmonics(f0, noise, valid, self.merge.weight, self.merge.bias, size)
+            return cuda.harmonics(f0, noise, valid, self.merge.weight, self.merge.bias, size)
         turns = f0[:, :, None] * mx.arange(1, HARMONICS + 1) / SAMPLE_RATE
         phase = rounded_cumsum(turns - mx.floor(turns)) * 2 * math.pi * size
         # Linear interpolation between the steps' centres, held at both ends.

@@ -11,8 +11,8 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
+from models.layers.compiled import traced
 from models.layers.linear import column_chunks
-from models.traces import traced
 
 
 def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:

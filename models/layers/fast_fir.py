@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.backend import mx
+from models.layers.compiled import traced
 from models.layers.conv import shift_sum
-from models.traces import traced
 
 LEAST_KERNEL, LEAST_CHANNELS = 7, 128
 

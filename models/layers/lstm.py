@@ -9,9 +9,9 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
-from models.layers import kernels
-from models.layers.valid import Valid
-from models.traces import traced
+from models.layers.compiled import traced
+from models.layers.kernels import cuda
+from models.layers.mask import Valid
 
 
 @traced
@@ -63,8 +63,8 @@ class BiLSTM(nn.Module):
         batch, length, _ = x.shape
         hidden = self.hidden
         xp = mx.addmm(self.bias, x, self.wx)
-        if kernels.available() and hidden % kernels.UNITS == 0:
-            return kernels.lstm(xp, self.wh, valid.number(x))
+        if cuda.available() and hidden % cuda.UNITS == 0:
+            return cuda.lstm(xp, self.wh, valid.number(x))
         xp = xp.reshape(batch, length, 2, 4 * hidden)
         steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
         keep = None

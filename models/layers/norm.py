@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from models.backend import mx, on_cpu
-from models.traces import traced
+from models.layers.compiled import traced
 
 EPS = 1e-5
 

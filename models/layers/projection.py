@@ -12,8 +12,8 @@ from itertools import pairwise
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
-from models.layers import octet
-from models.layers.octet import Octets
+from models.layers import int8
+from models.layers.int8 import Octets
 
 GROUP = 64  # inputs that share a scale
 _LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
@@ -56,7 +56,7 @@ class Projection(nn.Module):
 
     def lower(self, bits: int = 0) -> None:
         """Cut the weight into one piece a lane (CPU) and quantise it to `bits` (4 or 8; 0 leaves it)."""
-        native = bits == 8 and octet.library() is not None
+        native = bits == 8 and int8.library() is not None
         self._bits = 0 if native else bits
         self._parts = row_parts(self.weight, self._bits)
         mx.eval(self._parts)

@@ -12,12 +12,12 @@ import math
 from mlx import nn
 
 from models.backend import mx
-from models.layers import octet
-from models.layers.kernels import available
+from models.layers import int8
+from models.layers.kernels.cuda import available
 from models.layers.position import sinusoids
 from models.layers.projection import Projection
-from models.nllb import kernels
 from models.nllb.config import NllbConfig
+from models.nllb.kernels import step
 from models.nllb.vocabulary import Vocabulary
 
 FIRST_POSITION = 2  # fairseq counts positions from the padding token's id on
@@ -62,9 +62,9 @@ class EncoderLayer(nn.Module):
 
     def fused(self, x: mx.array, normal: mx.array, bias: mx.array, after: nn.LayerNorm) -> tuple[mx.array, mx.array]:
         """The same with CUDA kernels between the products: x and its norm -> the layer's output and that in `after`."""
-        y = kernels.mix(self.qkv(normal), bias, self.heads)
-        x, normal = kernels.settle(x, self.out(y), self.ffn_norm)
-        return kernels.settle(x, self.ffn(normal), after)
+        y = step.mix(self.qkv(normal), bias, self.heads)
+        x, normal = step.settle(x, self.out(y), self.ffn_norm)
+        return step.settle(x, self.ffn(normal), after)
 
     def __call__(self, x: mx.array, bias: mx.array) -> mx.array:
         qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
@@ -91,13 +91,13 @@ class DecoderLayer(nn.Module):
         self, x: mx.array, at: mx.array, past: mx.array, memory: mx.array, memory_bias: mx.array
     ) -> tuple[mx.array, mx.array]:
         """The same by CUDA kernels alone, for few rows; `at` is what `kernels.embed` made of `place`."""
-        qkv = kernels.dense(x, self.qkv, norm=self.attention_norm)
-        y, past = kernels.attend(qkv, past, at, self.heads)
-        x = kernels.dense(y, self.out, add=x)
-        y = kernels.recall(x, memory, memory_bias, self.heads, self.cross_norm, self.cross_q)
-        x = kernels.dense(y, self.cross_out, add=x)
-        y = kernels.dense(x, self.ffn.fc1, norm=self.ffn_norm, relu=True)
-        return kernels.dense(y, self.ffn.fc2, add=x), past
+        qkv = step.dense(x, self.qkv, norm=self.attention_norm)
+        y, past = step.attend(qkv, past, at, self.heads)
+        x = step.dense(y, self.out, add=x)
+        y = step.recall(x, memory, memory_bias, self.heads, self.cross_norm, self.cross_q)
+        x = step.dense(y, self.cross_out, add=x)
+        y = step.dense(x, self.ffn.fc1, norm=self.ffn_norm, relu=True)
+        return step.dense(y, self.ffn.fc2, add=x), past
 
     def many(
         self,
@@ -110,11 +110,11 @@ class DecoderLayer(nn.Module):
         after: nn.LayerNorm,
     ) -> tuple[mx.array, mx.array, mx.array]:
         """The same with CUDA kernels between the products; `normal` and `after` as in `EncoderLayer.fused`."""
-        y, past = kernels.attend(self.qkv(normal), past, at, self.heads)
-        x, normal = kernels.settle(x, self.out(y), self.cross_norm)
-        y = kernels.recall(self.cross_q(normal), memory, memory_bias, self.heads, self.cross_norm)
-        x, normal = kernels.settle(x, self.cross_out(y), self.ffn_norm)
-        return *kernels.settle(x, self.ffn(normal), after), past
+        y, past = step.attend(self.qkv(normal), past, at, self.heads)
+        x, normal = step.settle(x, self.out(y), self.cross_norm)
+        y = step.recall(self.cross_q(normal), memory, memory_bias, self.heads, self.cross_norm)
+        x, normal = step.settle(x, self.cross_out(y), self.ffn_norm)
+        return *step.settle(x, self.ffn(normal), after), past
 
     def __call__(
         self, x: mx.array, place: mx.array, past: mx.array, bias: mx.array, memory: mx.array, memory_bias: mx.array
@@ -173,7 +173,7 @@ class Decoder(nn.Module):
     ) -> tuple[mx.array, list[mx.array]]:
         """The same by CUDA kernels; more than a few rows are multiplied by BLAS."""
         written = []
-        if kernels.rows(x) <= kernels.FEW:
+        if step.rows(x) <= step.FEW:
             for layer, before, read in zip(self.layers, past, memory, strict=True):
                 x, kept = layer.few(x, at, before, read, memory_bias)
                 written.append(kept)
@@ -210,7 +210,7 @@ class Nllb(nn.Module):
         self._positions = mx.array(positions)
         self.bits = 0
         sides = (config.decoder_attention_heads, config.decoder_ffn_dim), (config.encoder_attention_heads, 64)
-        self.fused = available() and all(kernels.fits(config.d_model, *side) for side in sides)
+        self.fused = available() and all(step.fits(config.d_model, *side) for side in sides)
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -220,7 +220,7 @@ class Nllb(nn.Module):
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantises the weights."""
         # With 8 bits on a CPU the embeddings stay whole: the likeliest token is found from a copy of 8 bits as it is.
-        whole = bits == 8 and octet.library() is not None
+        whole = bits == 8 and int8.library() is not None
         self.bits = 0 if whole else bits
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)
@@ -234,7 +234,7 @@ class Nllb(nn.Module):
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""
         bias = mx.where(mx.arange(ids.shape[1]) < counts[:, None], 0.0, float("-inf")).astype(self.dtype)[:, None, None]
         x = self.vocabulary.embed(ids) + self._positions[: ids.shape[1]]
-        fused = self.fused and kernels.mixes(ids.shape[1])
+        fused = self.fused and step.mixes(ids.shape[1])
         return self.encoder.fused(x, bias) if fused else self.encoder(x, bias), bias
 
     def allocate(self, batch: int, length: int) -> list[mx.array]:

@@ -25,13 +25,13 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
-from models.layers import octet
+from models.layers import int8
 from models.layers.projection import GROUP
-from models.nllb import guard, search, stages
+from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
 from models.nllb.search import Finished, Found, Sentence
-from models.nllb.stages import BATCH_BUCKETS, MAX_TOKENS, PROMPT_BUCKETS, SOURCE_BUCKETS, Group, Stages, length_cap
+from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, PROMPT_BUCKETS, SOURCE_BUCKETS, Group, Stages, length_cap
 from models.nllb.text import NllbTokenizer
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights
@@ -64,7 +64,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
     if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
         raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantised")
-    if on_cpu() and (spec.bits == 4 or (spec.bits and octet.library() is None)):
+    if on_cpu() and (spec.bits == 4 or (spec.bits and int8.library() is None)):
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
@@ -166,8 +166,8 @@ class NllbTranslator:
                 yield None
                 continue
             work, found = item
-            looped = found[0].halted or guard.loops(found[0].tokens)
-            if looped and not guard.has_loop(work.source):
+            looped = found[0].halted or repair.loops(found[0].tokens)
+            if looped and not repair.has_loop(work.source):
                 work.first = found
                 again.append(work)
             elif self._is_short(work, found[0]):
@@ -175,14 +175,14 @@ class NllbTranslator:
                 short.append(work)
             else:
                 yield self._translation(work, found)
-        for item in self._search(again, guard.NO_REPEAT, timeline, cancelled):
+        for item in self._search(again, repair.NO_REPEAT, timeline, cancelled):
             yield None if item is None else self._translation(item[0], self._unlooped(*item))
         yield from self._by_clauses(short, timeline, cancelled)
 
     def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _Work:
-        capitals = guarded and self._coverage is None and guard.is_capitals(text)
+        capitals = guarded and self._coverage is None and repair.is_capitals(text)
         if capitals:
-            text = guard.sentence_case(text, request.source)
+            text = repair.sentence_case(text, request.source)
         source = self.tokenizer.encode(text, request.source)
         if len(source) > self.config.max_position_embeddings:  # ordinary letters may be more tokens than capitals
             capitals, text = False, request.text
@@ -196,7 +196,7 @@ class NllbTranslator:
             if not 0 <= token < self.config.vocab_size:
                 break
             draft.append(token)
-        watch = guard.loops if not guard.has_loop(work.source) else (lambda _tokens: False)
+        watch = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
         return Sentence(work.source, self.tokenizer.language(work.request.target), limit, draft, watch)
 
     def _search(
@@ -236,7 +236,7 @@ class NllbTranslator:
             group = open_.get(key)
             size = len(work.source)
             if self._padded:
-                size = stages.bucket(size, SOURCE_BUCKETS)
+                size = steps.bucket(size, SOURCE_BUCKETS)
             if (
                 group is None
                 or alone
@@ -264,21 +264,21 @@ class NllbTranslator:
 
     def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:
         """The second try, unless that loops too: then the first, its repetition cut to once."""
-        if not guard.loops(found[0].tokens) and found[0].ended:
+        if not repair.loops(found[0].tokens) and found[0].ended:
             for kept, first in zip(found, work.first, strict=False):
                 kept.accepted = first.accepted
             return found
         best = work.first[0]
-        return [Found(guard.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
+        return [Found(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
 
     def _is_short(self, work: _Work, best: Found) -> bool:
-        return guard.too_short(len(best.tokens), len(work.source) - 2) and len(guard.clauses(work.text)) > 1
+        return repair.too_short(len(best.tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1
 
     def _by_clauses(
         self, works: Sequence[_Work], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
         """Translate each clause of `works` for itself; what came out at first stays where that gives no more."""
-        clauses = {work.index: guard.clauses(work.text) for work in works}
+        clauses = {work.index: repair.clauses(work.text) for work in works}
         parts = {work.index: [""] * len(clauses[work.index]) for work in works}
         tokens = dict.fromkeys(parts, 0)
         pieces = [(work, k) for work in works for k in range(len(clauses[work.index]))]
@@ -291,14 +291,14 @@ class NllbTranslator:
                 continue
             piece, found = item
             work, k = pieces[piece.index]
-            best = guard.cut_loop(found[0].tokens)
+            best = repair.cut_loop(found[0].tokens)
             parts[work.index][k] = self.tokenizer.decode(best)
             tokens[work.index] += len(best)
         for work in works:
             whole = self._translation(work, work.first)
             if tokens[work.index] > len(work.first[0].tokens):
-                text = guard.rejoin(parts[work.index], clauses[work.index], work.request.target)
-                text = guard.capitals(text, work.request.target) if work.capitals else text
+                text = repair.rejoin(parts[work.index], clauses[work.index], work.request.target)
+                text = repair.capitals(text, work.request.target) if work.capitals else text
                 whole = Translation(work.index, Hypothesis(text, float("nan")), (), len(work.source))
             yield whole
 
@@ -307,7 +307,7 @@ class NllbTranslator:
         shown: list[Hypothesis] = []
         for one in found:
             text = self.tokenizer.decode(one.tokens)
-            text = guard.capitals(text, work.request.target) if work.capitals else text
+            text = repair.capitals(text, work.request.target) if work.capitals else text
             if all(text != other.text for other in shown):
                 shown.append(Hypothesis(text, one.score, tuple(one.tokens)))
         others = tuple(shown[1 : 1 + work.request.alternatives])
@@ -332,9 +332,9 @@ class NllbTranslator:
         longest = length_cap(size, self.config.max_position_embeddings)
 
         def group() -> Group:
-            return self.stages.encode([[stages.PAD] * size] * batch, head, longest)
+            return self.stages.encode([[steps.PAD] * size] * batch, head, longest)
 
-        prompt, token = np.full((batch, 2), stages.END, np.int32), np.full((batch, 1), stages.END, np.int32)
+        prompt, token = np.full((batch, 2), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
         order = mx.arange(batch)
         run = group()
         following, place = self.stages.step(mx.array(prompt), mx.array([0]), run)
@@ -349,4 +349,4 @@ class NllbTranslator:
             run = group()
             room = run.past[0].shape[2]
             for length in [n for n in PROMPT_BUCKETS[1:] if n < room] + [room]:
-                mx.eval(self.stages.verify(mx.full((run.rows, length), stages.PAD, dtype=mx.int32), mx.array([0]), run))
+                mx.eval(self.stages.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run))

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import lanes, mx, on_cpu
-from models.layers import screen
+from models.layers import int8_argmax
+from models.layers.int8_argmax import Screen
 from models.layers.projection import GROUP, Part, multiply, row_parts, triple
-from models.layers.screen import Screen
-from models.nllb import kernels
 from models.nllb.config import NllbConfig
+from models.nllb.kernels import step
 
 _FRIENDLY = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
 SCREENED = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
@@ -51,7 +51,7 @@ class Vocabulary(nn.Module):
     def placed(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` for `kernels.attend`."""
         whole = triple(self._packed or (self.weight,))
-        return kernels.embed(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
+        return step.embed(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
         if self._bits:
@@ -108,7 +108,7 @@ class Head:
         mx.eval(self.tree)
         self.table = table
         self.screen: Screen | None = None
-        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and screen.library() is not None:
+        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and int8_argmax.library() is not None:
             self.screen = Screen(np.array(weight, copy=False), banned)
 
 
@@ -126,9 +126,9 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
 
     `fused`: by CUDA kernels where there are few rows.
     """
-    if fused and x.size // x.shape[-1] <= kernels.FEW:
+    if fused and x.size // x.shape[-1] <= step.FEW:
         (part,), (banned,), (table,) = tree["parts"], tree["banned"][0], tree["table"][0]
-        found = kernels.likeliest(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
+        found = step.likeliest(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
         return found.reshape(x.shape[:-1])
     values, places = [], []
     for part, (banned,), (start,), lane in zip(tree["parts"], tree["banned"], tree["starts"], lanes(), strict=False):

@@ -15,7 +15,7 @@ import uvicorn
 
 from app.config import Settings, load_settings
 from app.errors import UnknownModelError
-from app.main import configure, create_app, serve
+from app.server.app import configure, create_app, serve
 from models.contract import WeightsError, WeightsMissingError
 from tests.app.standins import Parrot, Shout, Tone
 

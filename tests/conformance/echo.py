@@ -14,10 +14,10 @@ import uvicorn
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app import logs
-from app.api.life import Inbox, SocketClosedError
 from app.config import load_settings
-from app.main import configure, create_app
+from app.observability import logs
+from app.server.app import configure, create_app
+from app.server.disconnect import Inbox, SocketClosedError
 
 
 async def echo(socket: WebSocket) -> None:

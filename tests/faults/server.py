@@ -17,9 +17,9 @@ from typing import Any
 
 from prometheus_client import Gauge
 
-from app.catalog import Catalog
 from app.config import load_settings
-from app.main import serve
+from app.engine.catalog import Catalog
+from app.server.app import serve
 from models.contract import AudioChunk, SpeechRequest
 from models.timeline import Timeline
 

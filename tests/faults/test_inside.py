@@ -46,7 +46,7 @@ def test_the_model_fails_in_the_middle_of_a_chunk(victim: Any, undisturbed: Any)
 def test_a_model_that_cannot_be_loaded(victim: Any, undisturbed: Any) -> None:
     listing = httpx.get(f"{victim.url}/v1/models").json()["data"]
     absent = next(entry["id"] for entry in listing if entry["id"].startswith("kokoro"))
-    from app.catalog import read_entries
+    from app.engine.catalog import read_entries
 
     folder = victim.data / "models" / absent
     for paths in read_entries()[absent].roles.values():

@@ -10,7 +10,7 @@ import pytest
 
 from models.timeline import Stage
 
-WEB = Path(__file__).parents[2] / "app" / "web"
+WEB = Path(__file__).parents[2] / "app" / "server" / "static"
 PAGES = {
     "/": "document.querySelectorAll('#voice input').length > 2",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables, units
-from app.text.english.speaker import Speaker
+from app.text.english.normalizer_base import Speaker
 from app.text.pieces import word
 from app.text.word_sets import word_set
 

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
+from app.text.english.normalizer_base import Speaker
 from app.text.english.patterns import PLURAL
-from app.text.english.speaker import Speaker
 
 
 def _one_of(words: frozenset[str]) -> str:

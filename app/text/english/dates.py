@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
+from app.text.english.normalizer_base import Speaker
 from app.text.english.patterns import CALENDAR, MERIDIEM
-from app.text.english.speaker import Speaker
 
 _CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
 _HOUR: Final = re.compile(r"(\d+)\s?(.*)")

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from app.text.canonical import canonical
 from app.text.english import tables
 from app.text.english.abbreviations import Abbreviations
 from app.text.english.measures import Measures
 from app.text.english.names import Names
 from app.text.english.patterns import FINDER, SIGN
 from app.text.pieces import Piece
+from app.text.unicode import canonical
 
 _SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from app.text.errors import TextError
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind
+from app.text.scripts import script_of
 from app.text.symbols import KOKORO_SYMBOLS, restrict
-from app.text.translate.scripts import script_of
 
 if TYPE_CHECKING:
-    from app.text.plan import Pronouncer
+    from app.text.phonemizer import Pronouncer
 
 _LOG = logging.getLogger(__name__)
 _TIE: Final = "\u0361"

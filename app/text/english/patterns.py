@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from app.text.canonical import COMBINING
 from app.text.english import tables, units
+from app.text.unicode import COMBINING
 
 
 def _one_of(words: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""English as `app.text.plan` uses it."""
+"""English as `app.text.phonemizer` uses it."""
 
 from __future__ import annotations
 

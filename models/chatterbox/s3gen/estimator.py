@@ -24,14 +24,14 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import FlowConfig
-from models.chatterbox.s3gen.kernels import stage as kernels
+from models.chatterbox.s3gen.kernels import cuda as kernels
 from models.layers.activation import gelu, mish, silu
 from models.layers.attention import attend
+from models.layers.compiled import traced
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
 from models.layers.position import sinusoids_at
-from models.traces import traced
 
 KERNEL = 3
 TIME_SCALE = 1000.0  # times in [0, 1] become positions

@@ -8,9 +8,9 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
+from models.layers.compiled import traced
 from models.layers.conv import Conv1d
-from models.layers.valid import Valid
-from models.traces import traced
+from models.layers.mask import Valid
 
 REACH = 5  # frames on either side that a frame's pitch depends on: one a convolution
 

@@ -24,8 +24,8 @@ from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, Chatterbox
 from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
+from models.layers.compiled import seen
 from models.layers.linear import Linear
-from models.traces import seen
 
 # Rows of tokens, prompt and speech together, to which a GPU pads; beyond the last, it doubles.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)

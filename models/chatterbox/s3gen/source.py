@@ -17,7 +17,7 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.traces import traced
+from models.layers.compiled import traced
 
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
 _TURN = 2.0**32

@@ -24,10 +24,10 @@ from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import HarmonicSource
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
+from models.layers.compiled import seen, traced
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
+from models.layers.mask import Valid
 from models.layers.stft import Stft
-from models.layers.valid import Valid
-from models.traces import seen, traced
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
 SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) before the last convolution

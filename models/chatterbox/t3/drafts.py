@@ -19,7 +19,7 @@ from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import PROPOSE, Kind
 
 if TYPE_CHECKING:
-    from models.chatterbox.t3.decode import State, Utterance
+    from models.chatterbox.t3.decoder import State, Utterance
 
 _LONGEST, _SHORTEST = 4, 2  # tokens that must have come before
 
@@ -90,7 +90,7 @@ class SmallT3:
 
     def __init__(self, network: T3, *, padded: bool | None = None, compiled: bool | None = None) -> None:
         # Imported here: decode knows drafts, and this draft decodes.
-        from models.chatterbox.t3.decode import Decoder
+        from models.chatterbox.t3.decoder import Decoder
 
         self.network = network
         self._decoder = Decoder(network, padded=padded, compiled=compiled)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from app.audio.watermark import RATE, MarkedStream, load_perth
+from app.cli.local import open_speech
 from app.config import load_settings
-from app.local import open_speech
-from app.speech import SpeechOptions
+from app.speech.service import SpeechOptions
 from models.timeline import Timeline
 
 pytestmark = pytest.mark.parity

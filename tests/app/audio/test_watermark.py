@@ -13,7 +13,7 @@ from app.audio import watermark
 from app.audio.watermark import FADE_SECONDS, RATE, MarkedStream, Watermark
 from app.config import Settings, SettingsError
 from app.errors import UnavailableError
-from app.main import create_app
+from app.server.app import create_app
 
 OURS = 24_000
 

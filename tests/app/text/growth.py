@@ -12,17 +12,17 @@ from contextlib import suppress
 from typing import Final
 
 from app.audio.subtitles import cues, render
-from app.pipeline import SpokenChunk
+from app.llm_text.live import LiveText
+from app.llm_text.policy import BoundaryPolicy
+from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
-from app.text.llm.live import LiveText
-from app.text.llm.policy import BoundaryPolicy
-from app.text.plan import get_phonemizer
-from app.text.reading import Reader
-from app.text.stream import SentenceBuffer
-from app.text.translate.document import Document, Format
-from app.text.translate.glossary import Glossary
-from app.text.translate.identify import identify
+from app.text.phonemizer import get_phonemizer
+from app.text.plain_text import Reader
+from app.text.sentence_buffer import SentenceBuffer
+from app.translation.text.document import Document, Format
+from app.translation.text.glossary import Glossary
+from app.translation.text.identify import identify
 
 TIMES: Final = 8
 LIMIT: Final = 2.5**3

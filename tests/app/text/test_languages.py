@@ -8,7 +8,7 @@ import pytest
 
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
 from app.text.languages import primary_language
-from app.text.plan import LANGUAGES, Utterance, get_phonemizer, made_phonemizer, normalize_language
+from app.text.phonemizer import LANGUAGES, Utterance, get_phonemizer, made_phonemizer, normalize_language
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_unknown_languages_are_refused_with_the_list(given: str) -> None:
 
 
 def test_a_phonemizer_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.text.plan._made", {})
+    monkeypatch.setattr("app.text.phonemizer._made", {})
     assert made_phonemizer("en-gb") is None
     made = get_phonemizer("en-gb")
     assert made_phonemizer("b") is made is get_phonemizer("en_GB")

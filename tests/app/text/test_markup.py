@@ -6,7 +6,7 @@ import pytest
 
 from app.text import markup
 from app.text.errors import MarkupError, NothingToSpeakError
-from app.text.plan import Pause, Utterance, get_phonemizer
+from app.text.phonemizer import Pause, Utterance, get_phonemizer
 
 
 def test_a_pronunciation_is_obeyed_and_its_word_found() -> None:

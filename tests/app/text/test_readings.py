@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.text.phonemizer import Phonemizer
 from app.text.pieces import Kind, Piece
-from app.text.plan import Phonemizer
-from app.text.split import sentences
+from app.text.sentence_splitter import sentences
 
 TABLE = Path(__file__).parent / "readings.tsv"
 

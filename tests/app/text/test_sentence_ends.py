@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.split import sentences
-from app.text.stream import SentenceBuffer
+from app.text.sentence_buffer import SentenceBuffer
+from app.text.sentence_splitter import sentences
 
 TEXTS = [
     ["He lives in apt. 5C.", "She does not."],

@@ -14,7 +14,7 @@ import pytest
 
 from loadtest.fake_checkpoints import small, write
 from models.backend import mx
-from models.chatterbox import warm
+from models.chatterbox import warmup
 from models.chatterbox.config import SAMPLES_PER_TOKEN, VARIANTS, Variant
 from models.chatterbox.pipeline import ChatterboxSynthesizer, load
 from models.contract import (
@@ -271,8 +271,8 @@ def test_every_shape_of_a_gpu_can_be_warmed(checkpoints: dict[Variant, Path]) ->
         model, plain = (load(ModelSpec(name, "chatterbox", files(path, name))) for _ in range(2))
         model._decoder._padded = model._flow.padded = model._streamers[True].vocoder._padded = True
         streamers = list(model._streamers.values())
-        steps = list(warm.flow_steps(model._flow))[:2] + list(warm.vocoder_steps(streamers))[:4]
-        steps += list(warm.decoder_steps(model._decoder, model._voice))[-2:]
+        steps = list(warmup.flow_steps(model._flow))[:2] + list(warmup.vocoder_steps(streamers))[:4]
+        steps += list(warmup.decoder_steps(model._decoder, model._voice))[-2:]
         for _, run in steps:
             run()
         sampling = Sampling(temperature=0.0)

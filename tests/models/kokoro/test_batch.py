@@ -12,8 +12,8 @@ from models.backend import mx
 from models.contract import Asked, AudioChunk, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
-from models.kokoro.stages import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, Row, bucket
-from models.layers.valid import Valid
+from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, Row, bucket
+from models.layers.mask import Valid
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens

@@ -11,7 +11,7 @@ import pytest
 
 from models.backend import mx
 from models.kokoro.network import Kokoro
-from models.layers.valid import Valid
+from models.layers.mask import Valid
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from models.kokoro.stages import Row, Timed
+from models.kokoro.steps import Row, Timed
 from models.timeline import Stage, Timeline
 
 

@@ -14,9 +14,9 @@ from models.layers.activation import snake
 from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d
 from models.layers.lstm import BiLSTM
+from models.layers.mask import Valid
 from models.layers.norm import affine_of, moments
 from models.layers.stft import Stft
-from models.layers.valid import Valid
 from tests.golden import layer_cases
 
 Arrays = Mapping[str, np.ndarray]

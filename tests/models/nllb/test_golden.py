@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.nllb import search
-from models.nllb import stages as stages_module
+from models.nllb import search, steps
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
 from models.nllb.search import Found, Sentence
-from models.nllb.stages import Stages
+from models.nllb.steps import Stages
 from models.nllb.vocabulary import Head, logits
 from tests.golden.nllb_cases import BEAMS, LIMIT, LOUDNESS, SEED, inputs
 from tests.models.nllb.builder import network, write_config
@@ -118,7 +117,7 @@ def test_as_on_a_gpu(
     net: Nllb, head: Head, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every part compiled, shapes padded, and steps sent before the last one's tokens have been looked at."""
-    monkeypatch.setattr(stages_module, "on_cpu", lambda: False)
+    monkeypatch.setattr(steps, "on_cpu", lambda: False)
     assert Stages(net, padded=True).ahead
     found = run(net, head, list(range(len(INPUTS))), beams, padded=True)
     for k, mine in enumerate(found):

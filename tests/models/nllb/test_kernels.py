@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.nllb import cuda, kernels
 from models.nllb.config import NllbConfig
+from models.nllb.kernels import source as cuda
+from models.nllb.kernels import step
 from models.nllb.network import Nllb
-from models.nllb.stages import Stages
+from models.nllb.steps import Stages
 from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import TINY, network
@@ -50,7 +51,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
         emulator = Emulator(backward=request.param)
         if model is not None:
             model.fused = True
-        monkeypatch.setattr(kernels, "_launch", emulator)
+        monkeypatch.setattr(step, "_launch", emulator)
         return emulator
 
     return start
@@ -192,8 +193,8 @@ def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> Non
 
 
 def test_what_does_not_fit_is_left_to_the_plain_network() -> None:
-    assert kernels.fits(1024, 16, 4096)
-    assert kernels.fits(192, 4, 768)
-    assert not kernels.fits(4096, 16, 4096)
-    assert not kernels.fits(1024, 16, 8192)
-    assert not kernels.fits(96, 4, 128)
+    assert step.fits(1024, 16, 4096)
+    assert step.fits(192, 4, 768)
+    assert not step.fits(4096, 16, 4096)
+    assert not step.fits(1024, 16, 8192)
+    assert not step.fits(96, 4, 128)

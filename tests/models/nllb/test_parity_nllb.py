@@ -22,7 +22,7 @@ from models.nllb import search
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
 from models.nllb.search import Found, Sentence
-from models.nllb.stages import Stages
+from models.nllb.steps import Stages
 from models.nllb.vocabulary import Head, logits
 from models.nllb.weights import load_weights
 

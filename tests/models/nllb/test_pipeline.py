@@ -21,7 +21,8 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
 )
-from models.nllb import guard, stages, vocabulary
+from models.nllb import repair, vocabulary
+from models.nllb import steps as stages
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.timeline import Stage, Timeline
 from tests.models.nllb.builder import WORDS, files, translator
@@ -258,7 +259,7 @@ class Scripted:
             for work in works:
                 self.asked.append((work.text, ngram))
                 tokens, ended = outcomes[work.text, ngram]
-                yield work, [Found(list(tokens), ended=ended, halted=guard.loops(tokens))]
+                yield work, [Found(list(tokens), ended=ended, halted=repair.loops(tokens))]
 
         from models.nllb.search import Found
 
@@ -290,7 +291,7 @@ def test_a_random_network_halts_where_it_loops(tmp_path: Path) -> None:
     endless = translator(tmp_path, seed=3, loudness=0.0)
     batch = [TranslationRequest("the cat sees a big dog and then she goes home now", *pair) for pair in PAIRS]
     found = run(endless, batch)
-    assert all(not guard.loops(one.best.tokens) for one in found)
+    assert all(not repair.loops(one.best.tokens) for one in found)
 
 
 def test_a_lost_clause_is_translated_for_itself(model: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from models.contract import TranslationRequest, WarmupStep
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator
-from models.nllb.stages import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Stages
+from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Stages
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.chatterbox.s3gen import estimator as module
+from models.chatterbox.s3gen import estimator
 from models.chatterbox.s3gen.estimator import Estimator
 from tests.models.chatterbox.s3gen.flow_builder import arrays, distance, flow, normal
 
@@ -108,8 +108,8 @@ def test_pieces_of_a_sequence_make_the_whole(pieces: int) -> None:
 
 def test_short_sequences_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    original = module.cut
-    monkeypatch.setattr(module, "cut", lambda x, count: counts.append(count) or original(x, count))
+    original = estimator.cut
+    monkeypatch.setattr(estimator, "cut", lambda x, count: counts.append(count) or original(x, count))
     own = flow().estimator
     x, given, shifts = _inputs(40)
     own(x, given, shifts, None, HERE * 4)

@@ -7,7 +7,7 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen import f0
-from models.layers.valid import Valid
+from models.layers.mask import Valid
 from tests.models.chatterbox.s3gen import naive
 
 

@@ -14,7 +14,7 @@ from mlx.utils import tree_map_with_path
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, FlowConfig
 from models.chatterbox.s3gen.estimator import Estimator, Stage
-from models.chatterbox.s3gen.kernels import stage as kernels
+from models.chatterbox.s3gen.kernels import cuda
 from tests.models.emulator import emulate
 
 CONFIG = replace(ENGLISH.flow, width=64, heads=2)
@@ -35,21 +35,21 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
             inputs: Mapping[str, mx.array],
             outputs: Mapping[str, tuple[int, ...]],
             blocks: int,
-            sizes: kernels.Sizes,
+            sizes: cuda.Sizes,
             tiles: int,
         ) -> list[mx.array]:
             launched.append(blocks)
             late = f"#define LATE {int(request.param)}\n"
-            source = late + Path(__file__).with_name("tensor_cores.h").read_text() + kernels.header(name, sizes)
-            room = f"alignas(16) static unsigned char room[{kernels.shared_bytes(name, tiles, sizes)}];\n"
-            body = kernels.body(name).replace(kernels.ROOM, "")
+            source = late + Path(__file__).with_name("tensor_cores.h").read_text() + cuda.header(name, sizes)
+            room = f"alignas(16) static unsigned char room[{cuda.shared_bytes(name, tiles, sizes)}];\n"
+            body = cuda.body(name).replace(cuda.ROOM, "")
             made = {key: (shape, mx.bfloat16) for key, shape in outputs.items()}
             return emulate(
                 source.replace(words or "\0", instead) + room, body, dict(inputs), made, (blocks, 1, 1),
                 {"TILES": tiles}, backward=request.param,
             )  # fmt: skip
 
-        monkeypatch.setattr(kernels, "_launch", launch)
+        monkeypatch.setattr(cuda, "_launch", launch)
         return launched
 
     return start
@@ -77,7 +77,7 @@ def stage(inputs: int = 128, count: int = 2, config: FlowConfig = CONFIG) -> Sta
     return made
 
 
-def plain(given: Stage, config: FlowConfig = CONFIG) -> kernels.Plain:
+def plain(given: Stage, config: FlowConfig = CONFIG) -> cuda.Plain:
     """The same in float32, in MLX's operations."""
     copy = Stage(given.resnet.res.shape[1], replace(config, blocks=len(given.blocks)))
     copy.update(given.parameters())
@@ -92,8 +92,8 @@ def plain(given: Stage, config: FlowConfig = CONFIG) -> kernels.Plain:
 
 
 def difference(given: Stage, frames: int, config: FlowConfig = CONFIG) -> float:
-    prepared = kernels.prepare(given.resnet, given.blocks)
-    return kernels.difference(prepared, plain(given, config), given.resnet.res.shape[1], frames)
+    prepared = cuda.prepare(given.resnet, given.blocks)
+    return cuda.difference(prepared, plain(given, config), given.resnet.res.shape[1], frames)
 
 
 # Tiles of 16 rows, of 32, keys in more than one run of 64, and an input as wide as the stream.
@@ -101,7 +101,7 @@ def difference(given: Stage, frames: int, config: FlowConfig = CONFIG) -> float:
 def test_a_stage_equals_the_plain_one(
     gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, frames: int, few: int, inputs: int
 ) -> None:
-    monkeypatch.setattr(kernels, "_FEW_ROWS", few)
+    monkeypatch.setattr(cuda, "_FEW_ROWS", few)
     launched = gpu()
     assert difference(stage(inputs), frames) < TOLERANCE
     assert launched == [2 * frames // (16 if few else 32)] * 4
@@ -113,7 +113,7 @@ def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
     given = stage()
     x = mx.random.normal((1, 64, 64), key=mx.random.key(0)).astype(mx.bfloat16)
     mask = mx.zeros((1, 1, 1, 64), dtype=mx.bfloat16)
-    found = kernels.attend(kernels.prepare(None, given.blocks), x, mask)
+    found = cuda.attend(cuda.prepare(None, given.blocks), x, mask)
     xs = [x.astype(mx.float32)]
     for block in given.blocks:
         block.set_dtype(mx.float32)
@@ -142,7 +142,7 @@ def test_a_stage_at_full_size(gpu: Callable[..., list[int]]) -> None:
     ],
 )
 def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str) -> None:
-    assert any(words in kernels.header(name, (64, 2, 256)) for name in ("block", "resnet"))
+    assert any(words in cuda.header(name, (64, 2, 256)) for name in ("block", "resnet"))
     gpu(words, instead)
     assert not difference(stage(), 64) < 2 * TOLERANCE
 
@@ -158,19 +158,19 @@ def test_a_kernel_that_differs_is_not_used(
     gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = stage(count=1)
-    monkeypatch.setattr(kernels, "_CHECKED", (64,))
+    monkeypatch.setattr(cuda, "_CHECKED", (64,))
     gpu()
-    prepared = kernels.prepare(given.resnet, given.blocks)
-    assert kernels.checked(prepared, plain(given), 128)
+    prepared = cuda.prepare(given.resnet, given.blocks)
+    assert cuda.checked(prepared, plain(given), 128)
     gpu("here[1] += b + high(both);", "")
-    assert not kernels.checked(prepared, plain(given), 128)
+    assert not cuda.checked(prepared, plain(given), 128)
     assert "differ from plain operations" in caplog.text
 
 
 def test_the_estimator_uses_them(gpu: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole estimator, three stages of two blocks: eleven launches, and the same result."""
-    monkeypatch.setattr(kernels, "available", lambda *_: True)
-    monkeypatch.setattr(kernels, "_CHECKED", (64,))
+    monkeypatch.setattr(cuda, "available", lambda *_: True)
+    monkeypatch.setattr(cuda, "_CHECKED", (64,))
     mx.random.seed(3)
     estimator = Estimator(replace(CONFIG, blocks=2, middle=1), 80)
     estimator.apply(lambda array: mx.random.normal(array.shape) * (1 / max(1, array.shape[-1]) ** 0.5))
@@ -191,14 +191,14 @@ def test_the_estimator_uses_them(gpu: Callable[..., list[int]], monkeypatch: pyt
 def test_what_fits() -> None:
     flow = ENGLISH.flow
     sizes = (flow.width, flow.heads, 4 * flow.width)
-    assert kernels.fits(sizes, flow.head_size, mx.bfloat16)
+    assert cuda.fits(sizes, flow.head_size, mx.bfloat16)
     for other, size, dtype in (
         (sizes, 64, mx.float32),
         (sizes, 32, mx.bfloat16),
         ((96, 8, 384), 64, mx.bfloat16),
         ((1024, 16, 4096), 64, mx.bfloat16),
     ):
-        assert not kernels.fits(other, size, dtype)
-    assert not kernels.available(sizes, flow.head_size, mx.bfloat16)
-    assert kernels.fits_rows(128)
-    assert not kernels.fits_rows(96)
+        assert not cuda.fits(other, size, dtype)
+    assert not cuda.available(sizes, flow.head_size, mx.bfloat16)
+    assert cuda.fits_rows(128)
+    assert not cuda.fits_rows(96)

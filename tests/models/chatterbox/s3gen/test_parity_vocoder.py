@@ -108,7 +108,7 @@ def test_full_size(reference: Any, ours: HiFT, frames: int) -> None:
 
 
 def _everything() -> Any:
-    from models.layers.valid import Valid
+    from models.layers.mask import Valid
 
     return Valid()
 

@@ -15,7 +15,7 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import sampling, speculation
-from models.chatterbox.t3.decode import Decoder, Utterance, Voice
+from models.chatterbox.t3.decoder import Decoder, Utterance, Voice
 from models.chatterbox.t3.drafts import Draft, Guess, Guesser, Lookup, SmallT3
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import PROPOSE, Rules
@@ -243,7 +243,7 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
             key = sampling.key(words, sampling.DRAW, rest[1][1:] + accepted)
             return accepted, sampling.draw(mx.take(scores, accepted, axis=0), key, kind)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("models.chatterbox.t3.decode.accept", accept)
+        monkeypatch.setattr("models.chatterbox.t3.decoder.accept", accept)
     counts, expected, _ = sample(Same(), network(SMALL, seed=4))
     found, limit = statistic(counts, expected)
     assert found > limit

@@ -10,8 +10,8 @@ import pytest
 from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
-from models.chatterbox.t3.kernels import fused, metal, source
-from models.chatterbox.t3.kernels.fused import FusedStep
+from models.chatterbox.t3.kernels import cuda, metal, source
+from models.chatterbox.t3.kernels.cuda import FusedStep
 from models.chatterbox.t3.kernels.metal import PhasedStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
@@ -192,7 +192,7 @@ def test_only_a_gpu_has_these() -> None:
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
 def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of bfloat16 whose weights have 16 bits or 8, where MLX launches directly."""
-    monkeypatch.setattr(fused, "processors", lambda: 132)
+    monkeypatch.setattr(cuda, "processors", lambda: 132)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
     model = T3(config)
     assert not FusedStep.available(model)
@@ -248,14 +248,14 @@ def test_step_refuses_other_caches() -> None:
 
 def test_difference_tells_a_wrong_step() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    assert fused.difference(model.advance, model, 2) < 1e-6
+    assert cuda.difference(model.advance, model, 2) < 1e-6
     later = lambda tokens, place, cache: model.advance(tokens, place + mx.array([0, 1]), cache)  # noqa: E731
-    assert fused.difference(later, model, 2) > 0.1
+    assert cuda.difference(later, model, 2) > 0.1
     nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
-    assert not fused.difference(nothing, model, 2) <= 0.1
-    assert fused.checked(model) is None or not on_cpu()
+    assert not cuda.difference(nothing, model, 2) <= 0.1
+    assert cuda.checked(model) is None or not on_cpu()
 
 
 def test_body_names_every_cache() -> None:
-    text = fused.body(3)
+    text = cuda.body(3)
     assert [f"caches[{i}] = (ushort*)cache{i};" in text for i in range(4)] == [True, True, True, False]

@@ -9,7 +9,7 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH
 from models.chatterbox.t3 import backbone, cache
 from models.chatterbox.t3.network import T3
-from models.layers import octet, projection
+from models.layers import int8, projection
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
 
 TEXT = [5, 9, 3, 17, 2]
@@ -98,7 +98,7 @@ def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, 
 
 def test_octets_in_use() -> None:
     """8 bits on a CPU with a compiler: the products come from `octet`."""
-    if octet.library() is None:
+    if int8.library() is None:
         assert mx.default_device() != mx.Device(mx.cpu)
         return
     model = network(LLAMA, bits=8)

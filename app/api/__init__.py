@@ -1,1 +1,0 @@
-"""One file per protocol surface; `wire` holds their types, `respond` how errors are rendered."""

@@ -1,0 +1,1 @@
+"""The command `nightingale`, one file per command."""

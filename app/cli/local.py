@@ -1,0 +1,114 @@
+"""Speech and translation in this process, without a server: what `nightingale say`, `translate` and `bench` run.
+
+The parts are the server's own, so that what is heard and measured here is what the server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from app.config import Settings
+from app.engine.catalog import Catalog
+from app.engine.loading import require
+from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.worker import ModelWorker
+from app.observability import metrics
+from app.speech.service import SpeechOptions, SpeechService
+from app.speech.stream import SpeechStream
+from app.translation.plan import TranslatedText, TranslationOptions
+from app.translation.service import TranslationService
+from models.contract import Pcm, Synthesizer
+from models.timeline import Timeline
+
+
+class LocalSpeech:
+    """A loaded model and the text front end."""
+
+    def __init__(self, service: SpeechService, name: str, synthesizer: Synthesizer) -> None:
+        self._service = service
+        self.name = name
+        self.synthesizer = synthesizer
+
+    async def speak(self, text: str, options: SpeechOptions, timeline: Timeline) -> AsyncIterator[Pcm]:
+        """The audio of `text`, float32 [samples] a piece, at the model's sample rate. Raises ServiceError."""
+        stream = await self.open(options, timeline)
+        stream.feed(text)
+        stream.finish()
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            async for chunk in stream:
+                stream.delivered(chunk)
+                yield chunk.pcm
+            outcome = "ok"
+        finally:
+            stream.close(outcome)
+
+    async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
+        """A stream that text is fed to as it comes; it must be closed in the end. Raises ServiceError."""
+        speaker = await self._service.prepare(options)
+        # A process of its own with nobody to scrape it: the label's value does not matter.
+        return self._service.stream(speaker, timeline, metrics.Labels(speaker.model, "openai", True))
+
+
+@asynccontextmanager
+async def open_speech(
+    settings: Settings, model: str | None, *, translate: bool = False, translate_model: str | None = None
+) -> AsyncIterator[LocalSpeech]:
+    """Load a model on a thread of its own, and with `translate` a translation model beside it.
+
+    Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelFailedError.
+    """
+    catalog = Catalog(settings)
+    # Only the shapes of this text are needed, and the first call of each compiles them.
+    worker = ModelWorker(catalog.load, warmup=False)
+    translation = TranslationService(settings, catalog, worker)
+    service = SpeechService(settings, catalog, worker, translation)
+    name = service.model_name(model)
+    worker.start()
+    try:
+        require(catalog, worker, name, "text-to-speech")
+        if translate:
+            translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
+            require(catalog, worker, translator, "translation")
+            await asyncio.to_thread(_wait_until_loaded, worker.state(translator))
+        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
+        _, synthesizer = service.model(name)
+        yield LocalSpeech(service, name, synthesizer)
+    finally:
+        service.close()
+        translation.close()
+        await asyncio.to_thread(worker.stop)
+
+
+async def translate(settings: Settings, text: str, options: TranslationOptions) -> TranslatedText:
+    """Load the model of `options` on a thread of its own and translate `text`. Raises ServiceError."""
+    catalog = Catalog(settings)
+    worker = ModelWorker(catalog.load, warmup=False)
+    service = TranslationService(settings, catalog, worker)
+    name = service.default_model if options.model is None else catalog.resolve(options.model)
+    worker.start()
+    try:
+        require(catalog, worker, name, "translation")
+        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
+        timeline = Timeline()
+        plan = await service.prepare([text], options, timeline)
+        stream = service.stream(plan, timeline, metrics.Labels(name, "translate", False))
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            (translated,) = await stream.texts()
+            outcome = "ok"
+        finally:
+            stream.close(outcome)
+        return translated
+    finally:
+        service.close()
+        await asyncio.to_thread(worker.stop)
+
+
+def _wait_until_loaded(state: ModelState) -> None:
+    # Bounded by the load itself, which ends in READY, ABSENT or FAILED.
+    while state.status in (ModelStatus.LOADING, ModelStatus.WARMING):
+        time.sleep(0.005)

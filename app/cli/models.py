@@ -1,0 +1,111 @@
+"""`nightingale models`: list, pull and verify.
+
+Each function carries out one action and returns the exit status; what is wrong is raised as a ServiceError.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from app.config import Settings
+from app.errors import ServiceError
+
+INTERRUPTED = 130
+
+
+def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the actions to argparse."""
+    listed = actions.add_parser("list", parents=[common], help="every model and whether it is installed")
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=list_models)
+    pull = actions.add_parser("pull", parents=[common], help="download a model's weights")
+    pull.add_argument("name", metavar="MODEL")
+    pull.add_argument("--endpoint", metavar="URL", help="hub to pull from (default: HF_ENDPOINT, or the public one)")
+    pull.add_argument("--quiet", action="store_true", help="no progress bar")
+    pull.set_defaults(run=pull_model)
+    verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
+    verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
+    verify.set_defaults(run=verify_models)
+
+
+def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print every model, and how those that are absent are installed."""
+    from app.engine.catalog import Catalog
+
+    catalog = Catalog(settings)
+    defaults = (catalog.default(), catalog.default_translator())
+    rows = [
+        {
+            "name": model.name,
+            "kind": model.kind,
+            "status": model.status,
+            "default": model.name in defaults,
+            "description": model.description,
+            "license": model.license,
+            "aliases": list(model.aliases),
+            "directory": str(catalog.directory(model.name)),
+            "install": model.install_command,
+            "hint": model.install_hint,
+        }
+        for model in catalog.models()
+    ]
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    width = max(len(model.name) for model in catalog.models())
+    for row in rows:
+        mark = "*" if row["default"] else " "
+        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']}; {row['license']}")
+        if row["status"] == "ready":
+            print(f"  {row['directory']}")
+        else:
+            print(f"  install with: {row['install']}" if row["install"] else f"  {row['hint']}")
+    print("* answers requests that name no model")
+    return 0
+
+
+def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Download a model's weights. Raises ServiceError."""
+    from app.engine.catalog import Catalog
+    from app.engine.download import HubError, pull
+
+    catalog = Catalog(settings)
+    entry = catalog.entry(arguments.name)
+    directory = catalog.directory(entry.name)
+    if entry.noncommercial:
+        # Before gigabytes are fetched, not after.
+        print(f"{entry.name}: licence {entry.license}", flush=True)
+    try:
+        done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
+    except HubError as error:
+        raise ServiceError(str(error)) from None
+    except KeyboardInterrupt:
+        print("nightingale: interrupted; run the command again to go on from here", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{entry.name}: {len(done.fetched)} files installed, {len(done.intact)} already in place, in {directory}")
+    return 0
+
+
+def verify_models(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Compare the files of models with their checksums."""
+    from app.engine.catalog import Catalog
+
+    catalog = Catalog(settings)
+    names = arguments.names or [model.name for model in catalog.models() if model.status == "ready"]
+    failed = 0
+    for name in dict.fromkeys(catalog.resolve(name) for name in names):
+        found = catalog.verify(name)
+        wrong = [check for check in found.files if check.state not in ("ok", "not pinned")]
+        failed += bool(wrong)
+        for check in wrong:
+            print(f"{name}: {check.path}: {check.state}")
+        if not wrong:
+            unpinned = sum(check.state == "not pinned" for check in found.files)
+            note = f", {unpinned} of them whole but without a pinned checksum" if unpinned else ""
+            print(f"{name}: {len(found.files)} files intact{note}")
+        elif (command := catalog.entry(name).install_command) is not None:
+            print(f"{name}: repair with: {command}")
+    return 1 if failed else 0

@@ -1,0 +1,90 @@
+"""`nightingale voices`: add, list and remove cloned voices, beside a running server or without one.
+
+Whoever runs it owns the machine: voices of all keys are listed and removed, and those that are added are no key's.
+
+Each function carries out one action and returns the exit status; what is wrong is raised as a ServiceError.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.cli.interrupt import run_interruptible
+from app.config import Settings
+from app.errors import BodyTooLargeError, ConsentMissingError, UnknownVoiceError
+from app.voices.aliases import GENDERS
+
+if TYPE_CHECKING:
+    from app.voices.store import VoiceStore
+
+
+def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the actions to argparse."""
+    add = actions.add_parser("add", parents=[common], help="make a voice from a recording; prints its id")
+    add.add_argument("name", metavar="NAME", help="a label; several voices may bear it")
+    add.add_argument("file", metavar="FILE", type=Path, help="the recording: WAV, FLAC, MP3, Ogg, MP4, ...")
+    add.add_argument("--consent", action="store_true", help="the speaker agrees to being cloned (required)")
+    add.add_argument("--lang", help="language of the speaker")
+    add.add_argument("--gender", choices=GENDERS)
+    add.set_defaults(run=add_voice)
+    listed = actions.add_parser("list", parents=[common], help="every voice made from a recording")
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=list_voices)
+    remove = actions.add_parser("remove", parents=[common], help="delete voices and their recordings")
+    remove.add_argument("ids", metavar="ID", nargs="+")
+    remove.set_defaults(run=remove_voices)
+
+
+def add_voice(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Make a voice from a file and print its id."""
+    from app.audio.decode import Decoder
+    from app.voices.service import MIN_SECONDS, new_voice
+    from app.voices.store import SAMPLE_RATE
+
+    if not arguments.consent:
+        raise ConsentMissingError("a voice is cloned only with its speaker's consent: say --consent once you have it")
+    voice = new_voice(arguments.name, consent=True, language=arguments.lang, gender=arguments.gender)
+    with arguments.file.open("rb") as file:
+        data = file.read(settings.max_upload_bytes + 1)
+    if len(data) > settings.max_upload_bytes:
+        raise BodyTooLargeError(f"{arguments.file} is too large; at most {settings.max_upload_bytes} bytes are read")
+    with Decoder(sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds) as decoder:
+        recording = run_interruptible(decoder.decode(data))
+    stored = _store(settings).add(voice.name, recording.pcm, language=voice.language, gender=voice.gender)
+    if recording.cut:
+        print(f"nightingale: the first {recording.seconds:g} seconds of it are used", file=sys.stderr)
+    print(stored.id)
+    return 0
+
+
+def list_voices(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print every cloned voice, the oldest first."""
+    found = _store(settings).voices()
+    if arguments.json:
+        print(json.dumps([asdict(voice) for voice in found], indent=2))
+        return 0
+    for voice in found:
+        owner = None if voice.owner is None else f"of key '{voice.owner}'"
+        said = ", ".join(part for part in (f"{voice.seconds:g} s", voice.language, voice.gender, owner) if part)
+        print(f"{voice.id} {voice.name} ({said})")
+    return 0
+
+
+def remove_voices(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Delete voices; those that do not exist are named once the others are gone."""
+    store = _store(settings)
+    missing = [voice for voice in arguments.ids if not store.remove(voice)]
+    if missing:
+        raise UnknownVoiceError(f"no such voice: {', '.join(missing)}")
+    return 0
+
+
+def _store(settings: Settings) -> VoiceStore:
+    from app.voices.store import VoiceStore
+
+    return VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)

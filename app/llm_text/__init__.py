@@ -1,0 +1,1 @@
+"""Text of a language model to text that can be spoken."""

@@ -1,0 +1,1 @@
+"""Metrics, the log, the record of requests, and traces."""

@@ -1,0 +1,303 @@
+"""Every Prometheus object of the service, and `record`, which feeds them from one Timeline.
+
+Labels are model, surface and streaming; never a voice, never text. Buckets come from each quantity's own budget.
+The default registry is used: there is one process per device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+from app import __version__, request_context
+from app.observability import request_log
+from models.timeline import Stage, Timeline
+
+# A `_created` series beside every other one tells nothing that is not in the server's log.
+disable_created_metrics()
+
+Surface = Literal["openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate"]
+Outcome = Literal["ok", "cancelled", "rejected", "failed"]
+
+_LABELS = ("model", "surface", "streaming")
+
+# Each stage has a budget in seconds; its buckets lie around it. One Prometheus family has one set of buckets, so the
+# family carries the union: fine where the short stages are, coarse where only the decoder goes.
+STAGE_BUDGETS: dict[Stage, float] = {
+    Stage.QUEUE: 0.002,
+    Stage.BOUNDARY: 0.1,
+    Stage.DETECT: 0.002,
+    Stage.TRANSLATE_ENCODE: 0.01,
+    Stage.TRANSLATE_DECODE: 0.1,
+    Stage.G2P: 0.002,
+    Stage.VOICE: 0.001,
+    Stage.BERT: 0.02,
+    Stage.TEXT_ENCODER: 0.02,
+    Stage.PREDICTOR: 0.03,
+    Stage.DECODER: 0.1,
+    Stage.CONDITION: 0.5,
+    Stage.T3_PREFILL: 0.05,
+    Stage.T3_DECODE: 0.5,
+    Stage.S3GEN_ENCODE: 0.05,
+    Stage.S3GEN_FLOW: 0.25,
+    Stage.VOCODER: 0.05,
+    Stage.WATERMARK: 0.05,
+    Stage.AUDIO_ENCODE: 0.005,
+}
+
+
+def _around(budget: float) -> list[float]:
+    """Bucket edges from a quarter of a budget to ten times it."""
+    return [float(f"{budget * factor:.3g}") for factor in (0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 10)]
+
+
+_STAGE_EDGES = sorted({edge for budget in STAGE_BUDGETS.values() for edge in _around(budget)} | {2.5, 5.0, 10.0})
+_TTFA_EDGES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10)
+
+stage_duration = Histogram(
+    "tts_stage_duration_seconds",
+    "Seconds a request spent in each stage, summed over its sentences",
+    (*_LABELS, "stage"),
+    buckets=_STAGE_EDGES,
+)
+ttfa = Histogram("tts_ttfa_seconds", "Arrival to first byte of audio", _LABELS, buckets=_TTFA_EDGES)
+ttfa_audible = Histogram(
+    "tts_ttfa_audible_seconds",
+    "Arrival to the moment a player that starts at the first byte reaches a sample above the silence threshold",
+    _LABELS,
+    buckets=_TTFA_EDGES,
+)
+chunk_gap = Histogram(
+    "tts_chunk_gap_seconds",
+    "Time between two pieces of audio handed to the transport",
+    _LABELS,
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+underrun = Histogram(
+    "tts_underrun_seconds",
+    "Silence a player that starts at the first byte had to insert, per request",
+    _LABELS,
+    buckets=(0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+rtf = Histogram(
+    "tts_rtf",
+    "Seconds of processing per second of audio",
+    _LABELS,
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5),
+)
+request_duration = Histogram(
+    "tts_request_duration_seconds",
+    "Arrival to last byte",
+    _LABELS,
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+errors = Counter("tts_errors", "Errors that clients were told of, by code", ("code",))
+requests = Counter("tts_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome"))
+audio_seconds = Counter("tts_audio_seconds", "Seconds of audio delivered", _LABELS)
+wasted_audio = Counter("tts_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
+translation_first = Histogram(
+    "tts_translation_first_sentence_seconds",
+    "Arrival to the first translated sentence",
+    _LABELS,
+    buckets=_TTFA_EDGES,
+)
+translation_sentences = Counter("tts_translation_sentences", "Sentences translated and delivered", _LABELS)
+translation_tokens = Counter(
+    "tts_translation_tokens", "Tokens read (source) and written (target)", (*_LABELS, "direction")
+)
+translation_characters = Counter("tts_translation_characters", "Characters of the texts that were translated", _LABELS)
+translation_batch = Histogram(
+    "tts_translation_batch_size",
+    "Sentences computed together",
+    ("model",),
+    buckets=(1, 2, 4, 8, 16, 32, 64),
+)
+speech_batch = Histogram(
+    "tts_batch_size",
+    "Utterances spoken together in one turn of the model thread",
+    ("model",),
+    buckets=(1, 2, 4, 8),
+)
+cancel_latency = Histogram(
+    "tts_cancel_latency_seconds",
+    "A client's going to the model thread's being free of its work",
+    ("model",),
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+)
+
+longest_turn = Gauge(
+    "tts_longest_turn_seconds",
+    "Longest that one turn on the model thread took: what a newcomer waits at most",
+    ("model",),
+)
+queue_depth = Gauge("tts_queue_depth", "Utterances waiting for the model thread", ("priority",))
+active_streams = Gauge("tts_active_streams", "Requests and sockets being served")
+predicted_load = Gauge("tts_predicted_load", "Share of the model thread's time that the live streams will need")
+heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
+ready = Gauge("tts_ready", "1 when every model to be served is warm and the server is not draining")
+warmup_seconds = Gauge("tts_warmup_seconds", "Seconds the warm-up of a model took", ("model",))
+model_memory = Gauge("tts_model_memory_bytes", "Bytes that MLX's arrays grew by while a model was loaded", ("model",))
+speech_tokens = Counter("tts_t3_tokens", "Speech tokens that were drawn", _LABELS)
+draft_tokens = Counter(
+    "tts_t3_draft_tokens", "Speech tokens guessed ahead: accepted or rejected once verified", (*_LABELS, "outcome")
+)
+voices_stored = Gauge("tts_voices_stored", "Cloned voices kept")
+voice_cache = Gauge("tts_voice_cache_bytes", "Bytes of cloned voices that are ready in memory")
+voice_conditionings = Counter(
+    "tts_voice_conditionings",
+    "Cloned voices made ready for a stream, by where from: memory, disk, computed",
+    ("source",),
+)
+voice_conditioning_seconds = Histogram(
+    "tts_voice_conditioning_seconds",
+    "Time the model took to make a voice from a recording, its turns in the queue included",
+    ("model",),
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+mlx_active = Gauge("tts_mlx_active_memory_bytes", "Bytes MLX arrays occupy")
+mlx_cache = Gauge("tts_mlx_cache_memory_bytes", "Bytes MLX keeps for reuse")
+mlx_peak = Gauge("tts_mlx_peak_memory_bytes", "Most bytes MLX arrays ever occupied")
+event_loop_lag = Histogram(
+    "tts_event_loop_lag_seconds",
+    "How late the event loop ran a timer",
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
+)
+build_info = Gauge("tts_build_info", "Always 1; the labels say what is running", ("version", "python", "platform"))
+build_info.labels(__version__, platform.python_version(), platform.system().lower()).set(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Which series a request belongs to."""
+
+    model: str
+    surface: Surface
+    streaming: bool
+
+    def values(self) -> tuple[str, str, str]:
+        """In the order of the metrics' label names."""
+        return (self.model, self.surface, "true" if self.streaming else "false")
+
+
+@dataclass(slots=True)
+class Playback:
+    """How a player that starts at the first byte fares: gaps between pieces, and silence it had to insert."""
+
+    gaps: list[float] = field(default_factory=list)
+    underrun: float = 0.0
+    _last: float | None = None
+    _until: float = 0.0
+
+    def delivered(self, seconds: float, now: float | None = None) -> None:
+        """Note that `seconds` of audio were handed to the transport at `now` (perf_counter)."""
+        now = time.perf_counter() if now is None else now
+        if self._last is None:
+            self._until = now
+        else:
+            self.gaps.append(now - self._last)
+            self.underrun += max(0.0, now - self._until)
+        self._last = now
+        self._until = max(self._until, now) + seconds
+
+
+@dataclass(slots=True)
+class Volume:
+    """What a translation amounted to so far. `first` is when its first sentence was there (perf_counter)."""
+
+    characters: int = 0
+    sentences: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+    first: float | None = None
+
+
+# An exemplar's name and value may have 128 characters together (OpenMetrics 1.0).
+_EXEMPLAR = "request_id"
+
+
+def _exemplar() -> dict[str, str] | None:
+    """What leads from a bucket to a request that fell into it."""
+    found = request_context.request_id.get()
+    return None if found is None or len(found) + len(_EXEMPLAR) > 128 else {_EXEMPLAR: found}
+
+
+def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> bool:
+    """Feed what every request has; whether there is more to say of it."""
+    values = labels.values()
+    timeline.finish()
+    requests.labels(*values, outcome).inc()
+    request_log.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
+    if outcome == "rejected":
+        return False
+    exemplar = _exemplar()
+    for stage, seconds in timeline.stages.items():
+        stage_duration.labels(*values, stage.value).observe(seconds, exemplar)
+    if outcome == "ok":
+        request_duration.labels(*values).observe(timeline.total_seconds, exemplar)
+    return True
+
+
+def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
+    """Feed one finished translation request into the histograms. Call once per request."""
+    if _record_request(timeline, labels, outcome):
+        record_volume(timeline, labels, volume)
+
+
+def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
+    """Feed what was translated for a request, or for a part of one."""
+    values = labels.values()
+    if volume.first is not None:
+        translation_first.labels(*values).observe(volume.first - timeline.started)
+    translation_sentences.labels(*values).inc(volume.sentences)
+    translation_characters.labels(*values).inc(volume.characters)
+    translation_tokens.labels(*values, "source").inc(volume.source_tokens)
+    translation_tokens.labels(*values, "target").inc(volume.target_tokens)
+
+
+def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
+    """Feed one finished speech request into the histograms. Call once per request."""
+    values = labels.values()
+    if not _record_request(timeline, labels, outcome):
+        return
+    exemplar = _exemplar()
+    if timeline.ttfa_seconds is not None:
+        ttfa.labels(*values).observe(timeline.ttfa_seconds, exemplar)
+    if timeline.first_audible is not None:
+        ttfa_audible.labels(*values).observe(timeline.first_audible - timeline.started, exemplar)
+    for gap in playback.gaps:
+        chunk_gap.labels(*values).observe(gap)
+    audio_seconds.labels(*values).inc(timeline.audio_seconds)
+    if timeline.tokens:
+        speech_tokens.labels(*values).inc(timeline.tokens)
+    if timeline.drafted:
+        draft_tokens.labels(*values, "accepted").inc(timeline.accepted)
+        draft_tokens.labels(*values, "rejected").inc(max(0, timeline.drafted - timeline.accepted))
+    # A counter that begins with its first increase hides that increase from rate().
+    wasted_audio.labels(labels.model)
+    if outcome == "ok":
+        underrun.labels(*values).observe(playback.underrun)
+        if timeline.rtf is not None:
+            rtf.labels(*values).observe(timeline.rtf)
+
+
+async def watch_event_loop(interval: float = 0.25) -> None:
+    """Observe, until cancelled, how late timers fire."""
+    while True:
+        due = time.perf_counter() + interval
+        await asyncio.sleep(interval)
+        event_loop_lag.observe(max(0.0, time.perf_counter() - due))
+
+
+def read_memory() -> None:
+    """Set the memory gauges from MLX's own counters."""
+    from models.backend import memory as measure
+
+    use = measure()
+    mlx_active.set(use.active)
+    mlx_cache.set(use.cache)
+    mlx_peak.set(use.peak)

@@ -1,0 +1,8 @@
+"""Identity of the request that is served: set once, where it enters, and seen by everything that is done for it."""
+
+from contextvars import ContextVar
+
+# None outside of a request.
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+# The W3C trace context that the client sent, as received.
+traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)

@@ -1,0 +1,1 @@
+"""The HTTP and WebSocket server. `app.server.app` builds it."""

@@ -1,0 +1,1 @@
+"""ElevenLabs' interfaces: REST and WebSocket."""

@@ -1,0 +1,249 @@
+"""ElevenLabs' REST surface: speech, with and without times of its characters, and voices (elevenlabs.io, "API").
+
+A request is one of `/v1/audio/speech` under other names, and lives and fails as those do; see `elevenlabs_wire` for
+what is accepted and not used, `alignment` for how characters get their times. Errors have ElevenLabs' form,
+`{"detail": {"status", "message"}}`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Send
+
+from app.errors import NotFoundError, ServiceError, UnknownVoiceError
+from app.server.audio_response import Reply, Shape
+from app.server.compat.elevenlabs.alignment import Aligner, Alignment
+from app.server.compat.elevenlabs.schemas import (
+    DEFAULT_OUTPUT,
+    CharacterAlignment,
+    ElevenVoice,
+    ElevenVoicePage,
+    ElevenVoices,
+    Output,
+    OutputName,
+    TextToSpeechBody,
+    TimedAudio,
+    model_name,
+    parse_output,
+)
+from app.server.error_responses import error_response
+from app.server.routes import voices
+from app.server.routes.speech import SpeechResponse
+from app.server.schemas import SpeechBody, VoiceEntry
+from app.server.state import Services, services
+from app.speech.stream import SpeechStream, SpokenChunk
+from app.voices.aliases import describe
+
+router = APIRouter()
+
+PATH = "/v1/text-to-speech/{voice_id}"
+OutputFormat = Annotated[
+    OutputName,
+    Query(description="mp3_44100_128, pcm_24000, opus_48000_64, wav_16000, ulaw_8000, alaw_8000 and the like"),
+]
+
+
+class VoiceNotFoundError(UnknownVoiceError):
+    """The voice named in the path does not exist."""
+
+    status = 404
+    code = "voice_not_found"
+    param = "voice_id"
+
+
+@router.post(PATH, response_class=Response, responses={200: {"content": {"audio/mpeg": {}}}})
+@router.post(PATH + "/stream", response_class=Response, responses={200: {"content": {"audio/mpeg": {}}}})
+async def speak(
+    request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
+) -> Response:
+    """Speak `text`. Both paths send audio as soon as there is some."""
+    output = parse_output(output_format)
+    return _SpeechResponse(services(request), _translated(voice_id, body, output), output, request.url.path)
+
+
+@router.post(PATH + "/with-timestamps", response_model=TimedAudio)
+async def speak_timed(
+    request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
+) -> Response:
+    """Speak `text` and say when each of its characters is spoken."""
+    output = parse_output(output_format)
+    return _TimedResponse(
+        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=False
+    )
+
+
+@router.post(PATH + "/stream/with-timestamps", response_model=TimedAudio)
+async def stream_timed(
+    request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
+) -> Response:
+    """The same as it is spoken: a JSON object a line. Times are seconds from the start of the whole."""
+    output = parse_output(output_format)
+    return _TimedResponse(
+        services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=True
+    )
+
+
+@router.get("/v1/voices")
+async def voice_list(request: Request) -> ElevenVoices:
+    """The voices of the default model, and those cloned from recordings if it speaks in them."""
+    return ElevenVoices(voices=await _voices(request))
+
+
+@router.get("/v2/voices")
+async def voice_page(request: Request) -> ElevenVoicePage:
+    """The same, as the SDK's `voices.search` reads it."""
+    found = await _voices(request)
+    return ElevenVoicePage(voices=found, total_count=len(found))
+
+
+@router.get("/v1/voices/{voice_id}")
+async def voice(request: Request, voice_id: str) -> ElevenVoice:
+    """One voice."""
+    try:
+        return _entry(await voices.voice(request, voice_id))
+    except NotFoundError as error:
+        raise VoiceNotFoundError(error.message) from None
+
+
+async def _voices(request: Request) -> list[ElevenVoice]:
+    return [_entry(known) for known in (await voices.listing(request)).voices]
+
+
+def _entry(known: VoiceEntry) -> ElevenVoice:
+    labels = {"language": known.language, "gender": known.gender}
+    return ElevenVoice(
+        voice_id=known.id,
+        name=known.name,
+        description=describe(known.gender, known.language) or None,
+        category="cloned" if known.kind == "cloned" else "premade",
+        labels={key: value for key, value in labels.items() if value is not None},
+        high_quality_base_model_ids=[] if known.model is None else [known.model],
+        created_at_unix=known.created_at,
+    )
+
+
+def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> SpeechBody:
+    """The request as this server's own surface knows it, which has no bit rate."""
+    return SpeechBody(
+        input=body.text,
+        model=model_name(body.model_id),
+        voice=voice_id,
+        response_format=output.format,
+        sample_rate=output.rate,
+        speed=body.speed,
+        lang=body.language_code,
+        seed=body.seed or 0,
+    )
+
+
+class _SpeechResponse(SpeechResponse):
+    """OpenAI's, with ElevenLabs' errors."""
+
+    text_field = "text"
+
+    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str) -> None:
+        super().__init__(app, body, "elevenlabs")
+        self._output = output
+        self._path = path
+
+    def _refusal(self, error: ServiceError) -> Response:
+        return refusal(error, self._path)
+
+    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+        return Reply(stream, send, replace(shape, bit_rate=self._output.bit_rate))
+
+
+class _TimedResponse(_SpeechResponse):
+    def __init__(self, app: Services, body: SpeechBody, output: Output, path: str, *, in_lines: bool) -> None:
+        super().__init__(app, body, output, path)
+        self._in_lines = in_lines
+
+    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+        known = replace(shape, bit_rate=self._output.bit_rate)
+        return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
+
+
+class _TimedReply(Reply):
+    """JSON with audio and alignment: one object, or one a line."""
+
+    media_type = "application/json"
+
+    def __init__(self, stream: SpeechStream, send: Send, shape: Shape, text: str, *, in_lines: bool) -> None:
+        super().__init__(stream, send, shape)
+        self._aligner = Aligner(text, timed=stream.speaker.synthesizer.reads == "phonemes")
+        self._in_lines = in_lines
+
+    async def whole(self, only: SpokenChunk) -> None:
+        encoder = self._encoder(whole=True)
+        data = await self._encode(encoder, only, last=True)
+        self._stream.delivered(only)
+        body = _json(data, self._aligner.push(only) + self._aligner.finish(), self._in_lines)
+        await self._start(len(body))
+        await self._body(body, more=False)
+
+    async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
+        if self._in_lines:
+            await super().streamed(first, rest)
+            return
+        chunks = [first, *[chunk async for chunk in rest]]
+        encoder = self._encoder(whole=True)
+        data = bytearray()
+        for chunk in chunks:
+            data += await self._encode(encoder, chunk, last=chunk is chunks[-1])
+        alignment = Alignment("", (), 0.0)
+        for sentence in _sentences(chunks):
+            alignment += self._aligner.push(sentence)
+        body = _json(bytes(data), alignment + self._aligner.finish(), in_lines=False)
+        for chunk in chunks:
+            self._stream.delivered(chunk)
+        await self._start(len(body))
+        await self._body(body, more=False)
+
+    def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
+        alignment = self._aligner.finish() if chunk is None else self._aligner.push(chunk)
+        return _json(data, alignment, in_lines=True) if data or alignment.text else b""
+
+
+def _sentences(chunks: list[SpokenChunk]) -> list[SpokenChunk]:
+    """The pieces of each sentence as one, of which only text and times count."""
+    found: list[SpokenChunk] = []
+    under_way = False
+    for chunk in chunks:
+        if under_way:
+            begun = found[-1]
+            duration, words = begun.duration + chunk.duration, begun.words + chunk.words
+            found[-1] = replace(begun, duration=duration, words=words, last=chunk.last)
+        else:
+            found.append(chunk)
+        under_way = not chunk.last
+    return found
+
+
+def _json(data: bytes, alignment: Alignment, in_lines: bool) -> bytes:
+    times = None
+    if alignment.text:
+        times = CharacterAlignment(
+            characters=list(alignment.text),
+            character_start_times_seconds=[round(second, 4) for second in alignment.starts],
+            character_end_times_seconds=[round(second, 4) for second in alignment.ends],
+        )
+    audio = base64.b64encode(data).decode("ascii")
+    line = TimedAudio(audio_base64=audio, alignment=times, normalized_alignment=times).model_dump_json()
+    return line.encode() + (b"\n" if in_lines else b"")
+
+
+def as_eleven(error: ServiceError) -> ServiceError:
+    """`error` under the name and status that ElevenLabs' clients know."""
+    known = isinstance(error, UnknownVoiceError) and not isinstance(error, VoiceNotFoundError)
+    return VoiceNotFoundError(error.message) if known else error
+
+
+def refusal(error: ServiceError, path: str) -> JSONResponse:
+    """The answer to a request that fails."""
+    return error_response(as_eleven(error), path=path)

@@ -1,0 +1,228 @@
+"""ElevenLabs' JSON types and names, as its SDK (elevenlabs 2.78) writes and reads them.
+
+Unlike on this server's own surfaces unknown fields are ignored, as ElevenLabs does: its SDKs send ever new ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+
+from app.audio.encoders import Format, check_bit_rate, check_rate
+from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
+from app.server.streaming.events import Seed, Speed, UnicodeText, read_json
+
+DEFAULT_OUTPUT = "mp3_44100_128"
+# ElevenLabs' models are named so; a client that knows no other name gets the default model.
+MODEL_PREFIX = "eleven_"
+# ElevenLabs' name of a codec, and ours.
+_CODECS: dict[str, Format] = {
+    "mp3": "mp3",
+    "pcm": "pcm",
+    "wav": "wav",
+    "opus": "opus",
+    "ulaw": "mulaw",
+    "alaw": "alaw",
+}
+_SHAPES = "mp3_RATE_KBPS, opus_RATE_KBPS, pcm_RATE, wav_RATE, ulaw_8000 or alaw_8000"
+
+OutputName = Annotated[str, Field(max_length=40)]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An `output_format`: encoding, sample rate in Hz, and bit rate in bit/s; None: the encoder's usual one."""
+
+    format: Format
+    rate: int
+    bit_rate: int | None = None
+
+
+def parse_output(name: str) -> Output:
+    """Read `mp3_44100_128` and its like: codec, Hz, and of the two codecs that have one the bit rate in kbit/s.
+
+    Raises UnsupportedFormatError, which says what is accepted.
+    """
+    codec, *numbers = name.split("_")
+    known = _CODECS.get(codec)
+    most = 2 if known in ("mp3", "opus") else 1
+    plain = all(number.isascii() and number.isdecimal() and len(number) <= 6 for number in numbers)
+    if known is None or not plain or not 1 <= len(numbers) <= most:
+        raise UnsupportedFormatError(f"Unknown output_format '{name[:40]}'; it is {_SHAPES}.", param="output_format")
+    try:
+        rate = check_rate(known, int(numbers[0]))
+        return Output(known, rate, check_bit_rate(known, rate, int(numbers[1])) if len(numbers) > 1 else None)
+    except UnsupportedFormatError as error:
+        raise UnsupportedFormatError(error.message, param="output_format") from None
+
+
+def model_name(model_id: str | None) -> str | None:
+    """A name for the catalogue; None, the default model, for ElevenLabs' own names."""
+    return None if model_id is None or model_id.startswith(MODEL_PREFIX) else model_id
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class VoiceSettings(_Lenient):
+    """How to speak. `stability`, `similarity_boost`, `style` and `use_speaker_boost` have no counterpart in these
+    models: they are accepted and not used."""
+
+    speed: Annotated[Speed | None, Field(description="0.25 to 4; 1 is normal")] = None
+
+
+class TextToSpeechBody(_Lenient):
+    """`POST /v1/text-to-speech/{voice_id}` and the three like it. What is not listed here is accepted and not used:
+    `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`, `audio_effects`.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello, how are you today?"}]})
+
+    text: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    model_id: Annotated[
+        UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
+    ] = None
+    language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    voice_settings: VoiceSettings | None = None
+    seed: Seed | None = None
+
+    @property
+    def speed(self) -> float:
+        """The speed asked for, or the normal one."""
+        return speed_of(self.voice_settings)
+
+
+def speed_of(settings: VoiceSettings | None) -> float:
+    """The speed of `settings`; 1 where there is none."""
+    return 1.0 if settings is None or settings.speed is None else settings.speed
+
+
+class CharacterAlignment(BaseModel):
+    """When each character is spoken, in seconds from the start of the audio."""
+
+    characters: list[str]
+    character_start_times_seconds: list[float]
+    character_end_times_seconds: list[float]
+
+
+class TimedAudio(BaseModel):
+    """Audio, base64, and the characters spoken in it; `normalized_alignment` is the same: none is of another text."""
+
+    audio_base64: str
+    alignment: CharacterAlignment | None
+    normalized_alignment: CharacterAlignment | None
+
+
+class ElevenVoice(BaseModel):
+    """One voice as ElevenLabs lists it."""
+
+    voice_id: str
+    name: str
+    category: Literal["premade", "cloned"]
+    labels: dict[str, str]
+    description: str | None = None
+    preview_url: str | None = None
+    settings: dict[str, Any] | None = None
+    high_quality_base_model_ids: list[str] = Field(default_factory=list)
+    available_for_tiers: list[str] = Field(default_factory=list)
+    created_at_unix: int | None = None
+
+
+class ElevenVoices(BaseModel):
+    """`GET /v1/voices`."""
+
+    voices: list[ElevenVoice]
+
+
+class ElevenVoicePage(ElevenVoices):
+    """`GET /v2/voices`: always one page."""
+
+    has_more: Literal[False] = False
+    total_count: int
+    next_page_token: None = None
+
+
+class GenerationConfig(_Lenient):
+    """When to speak a sentence that is not whole: see `elevenlabs_text`."""
+
+    chunk_length_schedule: Annotated[
+        list[Annotated[float, Field(ge=1, le=10_000, allow_inf_nan=False)]] | None, Field(max_length=100)
+    ] = None
+
+
+class SocketInput(_Lenient):
+    """Every message of a client, on both sockets: each field is an order of its own."""
+
+    text: UnicodeText | None = None
+    flush: StrictBool | None = None
+    try_trigger_generation: StrictBool | None = None
+    voice_settings: VoiceSettings | None = None
+    generation_config: GenerationConfig | None = None
+    context_id: Annotated[
+        UnicodeText | None, Field(max_length=200, validation_alias=AliasChoices("context_id", "contextId"))
+    ] = None
+    close_context: StrictBool | None = None
+    close_socket: StrictBool | None = None
+
+
+def parse_input(frame: str | bytes, most: int) -> SocketInput:
+    """Read a message of at most `most` bytes. Raises BodyTooLargeError, ProtocolError."""
+    data = read_json(frame, most)
+    if not isinstance(data, dict):
+        raise ProtocolError("The message must be a JSON object.")
+    try:
+        return SocketInput.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ProtocolError(f"'{'.'.join(map(str, first['loc']))}': {first['msg']}.") from None
+
+
+class SocketOptions(_Lenient):
+    """The query of both sockets."""
+
+    model_id: UnicodeText | None = None
+    language_code: UnicodeText | None = None
+    output_format: OutputName = DEFAULT_OUTPUT
+    auto_mode: bool = False
+    inactivity_timeout: Annotated[float, Field(gt=0, le=180, allow_inf_nan=False)] = 20.0
+    seed: Annotated[int | None, Field(ge=0, lt=1 << 32)] = None
+
+
+def parse_options(query: dict[str, str]) -> SocketOptions:
+    """Read the query of a socket's address. Raises InvalidRequestError."""
+    try:
+        return SocketOptions.model_validate(query)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name) from None
+
+
+class SocketAlignment(BaseModel):
+    """When each character is spoken, in milliseconds from the start of the message's audio."""
+
+    chars: list[str]
+    charStartTimesMs: list[int]  # noqa: N815  (as it stands on the wire)
+    charDurationsMs: list[int]  # noqa: N815
+
+
+class SocketOutput(BaseModel):
+    """Audio, or with `isFinal` its end. `contextId` is left out on the socket that has no contexts."""
+
+    audio: str | None = None
+    isFinal: bool = False  # noqa: N815
+    alignment: SocketAlignment | None = None
+    normalizedAlignment: SocketAlignment | None = None  # noqa: N815
+    contextId: str | None = None  # noqa: N815
+
+
+class SocketError(BaseModel):
+    """What went wrong; `code` is the one the socket is closed with, if it is closed."""
+
+    message: str
+    error: str
+    code: int
+    contextId: str | None = None  # noqa: N815

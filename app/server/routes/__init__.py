@@ -1,0 +1,1 @@
+"""Nightingale's own routes and OpenAI's, one subject per file."""

@@ -1,0 +1,108 @@
+"""The pages: a playground at `/`, a dashboard, the API's description, and what they read besides the API.
+
+They are static files without a build step, and load nothing from anywhere else; the policy they are sent with keeps
+that so.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from dataclasses import asdict
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, Request
+from pydantic import TypeAdapter
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from app.observability import request_log
+from app.server.state import services
+from app.server.streaming.events import INCOMING, Outgoing
+from app.text.languages import LANGUAGES
+from models.contract import SAMPLING_RANGES
+
+STATIC = Path(__file__).parents[1] / "static"
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'; "
+        # Attributes of elements only: no sheet and no script comes from a page's text.
+        "style-src 'self'; style-src-attr 'unsafe-inline'; media-src 'self' blob:"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    # Checked each time by its tag: pages and server are of one version.
+    "cache-control": "no-cache",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def playground() -> Response:
+    """Type, and hear it."""
+    return _page("index.html")
+
+
+@router.get("/dashboard")
+async def dashboard() -> Response:
+    """What `/metrics` says, for eyes."""
+    return _page("dashboard.html")
+
+
+@router.get("/docs")
+async def docs() -> Response:
+    """The OpenAPI description, for eyes."""
+    return _page("docs.html")
+
+
+@router.get("/dashboard/requests")
+async def requests() -> JSONResponse:
+    """The last requests, newest first, each with its stages in their places in time. No text, no voice."""
+    entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(request_log.recent)]
+    for entry in entries:
+        del entry["traceparent"]
+    return JSONResponse({"requests": entries}, headers={"cache-control": "no-store"})
+
+
+@router.get("/playground/settings")
+async def settings(request: Request) -> JSONResponse:
+    """What the playground has to know of this server."""
+    return JSONResponse(
+        {
+            "languages": [{"tag": language.tag, "name": language.name} for language in LANGUAGES],
+            "sampling": SAMPLING_RANGES,
+            "max_input_characters": services(request).settings.max_input_characters,
+        }
+    )
+
+
+@router.get("/docs/messages")
+async def docs_messages() -> JSONResponse:
+    """Describe the messages of `WS /v1/audio/stream` as JSON schemas: OpenAPI has no WebSockets."""
+    return JSONResponse({"client": INCOMING.json_schema(), "server": TypeAdapter(Outgoing).json_schema()})
+
+
+class _Files(StaticFiles):
+    def file_response(self, *arguments: object, **named: object) -> Response:
+        response = super().file_response(*arguments, **named)  # type: ignore[arg-type]
+        response.headers.update(HEADERS)
+        return response
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        # Pages have addresses of their own.
+        return await super().get_response("nothing" if path.endswith(".html") else path, scope)
+
+
+def install(app: FastAPI) -> None:
+    """Give `app` the pages."""
+    # Some systems' tables call modules plain text, which browsers do not run.
+    mimetypes.add_type("text/javascript", ".js")
+    app.include_router(router)
+    app.mount("/web", _Files(directory=STATIC), name="web")
+
+
+def _page(name: str) -> Response:
+    return FileResponse(STATIC / name, media_type="text/html", headers=HEADERS)

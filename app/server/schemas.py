@@ -1,0 +1,300 @@
+"""The JSON types of the HTTP surfaces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+from app.audio.encoders import FORMATS
+from app.audio.subtitles import SUBTITLE_FORMATS
+from app.server.streaming.events import SamplingFields, Seed, Speed, UnicodeText
+from models.contract import SAMPLING_RANGES, Kind
+
+# One that no encoder has is refused later, with the list of them: the schema lists them for readers.
+ResponseFormat = Annotated[
+    UnicodeText | None,
+    Field(
+        description="encoding of the audio; `srt` and `vtt` are subtitles in its place; default: what `Accept` names, "
+        "else the setting `default_format`",
+        json_schema_extra={"enum": [*FORMATS, *SUBTITLE_FORMATS, None]},
+    ),
+]
+
+
+def _sampling_last(schema: dict[str, Any]) -> None:
+    """Put the inherited fields after the own ones: pydantic describes a base class first."""
+    properties = schema["properties"]
+    for name in SAMPLING_RANGES:
+        properties[name] = properties.pop(name)
+    schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
+
+
+class VoiceReference(BaseModel):
+    """OpenAI's object form of a voice."""
+
+    model_config = ConfigDict(extra="forbid")
+    id: UnicodeText
+
+
+class SpeechBody(SamplingFields):
+    """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
+
+    Unknown parameters are refused: a misspelt one would otherwise be ignored in silence.
+    """
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
+
+    input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    model: Annotated[
+        UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
+    ] = None
+    voice: Annotated[
+        UnicodeText | VoiceReference | None,
+        Field(description="an id of GET /v1/audio/voices, or one of OpenAI's names; default: the model's"),
+    ] = None
+    instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
+        None
+    )
+    response_format: ResponseFormat = None
+    speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
+    stream_format: Annotated[
+        Literal["audio", "sse"], Field(description="`sse`: server-sent events with the audio in base64")
+    ] = "audio"
+    lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    any_language: Annotated[
+        StrictBool, Field(description="speak `lang`, or `translate_to`, though the model was not made for it")
+    ] = False
+    seed: Seed = 0
+    sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
+    translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
+    source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
+    translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
+
+    @property
+    def voice_name(self) -> str | None:
+        """The voice, whichever way it was given."""
+        return self.voice.id if isinstance(self.voice, VoiceReference) else self.voice
+
+
+class PhonemesBody(BaseModel):
+    """`POST /v1/phonemes`. Unknown parameters are refused."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"input": "Dr. Lee paid $5 on Dec 3."}]})
+
+    input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
+    model: Annotated[UnicodeText | None, Field(description="a model of GET /v1/models that reads phonemes")] = None
+    voice: Annotated[UnicodeText | None, Field(description="its language is used where `lang` is absent")] = None
+    any_language: Annotated[StrictBool, Field(description="read `lang` though the model was not made for it")] = False
+
+
+class TokenEntry(BaseModel):
+    """Characters of the text, the words that speak them, and their phonemes.
+
+    `source` names the origin of the reading: a rule that rewrites text (`money`, `abbreviation`, `rewritten`, ...),
+    `lexicon`, `dictionary`, `espeak`, `letters` (spelled), `markup` (given in the text), or `punctuation`.
+    """
+
+    text: Annotated[str, Field(description="characters of `input`")]
+    spoken: Annotated[str, Field(description="the words that speak them")]
+    phonemes: Annotated[str, Field(description="their phonemes, as the model reads them")]
+    source: Annotated[str, Field(description="origin of the reading: a rule such as `money`, `lexicon`, `espeak`, ...")]
+
+
+class PhonemesReply(BaseModel):
+    """Answer to `POST /v1/phonemes`: all words, all phonemes, and both token by token."""
+
+    spoken: Annotated[str, Field(description="all words")]
+    phonemes: Annotated[str, Field(description="all phonemes")]
+    tokens: list[TokenEntry]
+
+
+class VoiceEntry(BaseModel):
+    """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
+
+    `language` of a cloned voice is null where nobody said it; `model` is one that speaks in it, null where none was
+    named, and `languages` are all that this model was made for, the usual one first. `created_at`, in seconds since
+    1970, and `duration`, in seconds of the recording, are those of cloned ones.
+    """
+
+    id: str
+    name: str
+    language: str | None
+    gender: str | None
+    model: str | None
+    languages: list[str] | None = None
+    object: Literal["voice", "audio.voice"] = "voice"
+    kind: Literal["builtin", "cloned"] = "builtin"
+    created_at: int | None = None
+    duration: float | None = None
+    type: Literal["audio_sample"] | None = None
+
+
+class VoiceUpload(BaseModel):
+    """`POST /v1/audio/voices`, as multipart/form-data."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100, description="a label; several voices may bear it")]
+    audio_sample: Annotated[
+        bytes,
+        Field(
+            description="the recording; also accepted as `audio` or `file`",
+            json_schema_extra={"type": "string", "format": "binary"},
+        ),
+    ]
+    consent: Annotated[Literal["true"], Field(description="the speaker agrees to being cloned")]
+    language: Annotated[str | None, Field(description="BCP-47 tag of what the speaker speaks")] = None
+    gender: Literal["female", "male"] | None = None
+
+
+class VoiceDeleted(BaseModel):
+    """Answer to `DELETE /v1/audio/voices/{voice_id}`."""
+
+    id: str
+    object: Literal["audio.voice"] = "audio.voice"
+    deleted: Literal[True] = True
+
+
+class VoiceList(BaseModel):
+    """The same list twice: Open WebUI reads `voices`, OpenAI's clients `data`."""
+
+    object: Literal["list"] = "list"
+    voices: list[VoiceEntry]
+    data: list[VoiceEntry]
+
+
+class ModelEntry(BaseModel):
+    """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
+
+    `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
+    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a
+    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are loaded at start. `default`
+    models answer requests that name none: one speaks, one translates. `install_hint` of an absent one says how to
+    install it; `install_command` is the command, null where there is none.
+    """
+
+    id: str
+    name: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "nightingale"
+    kind: Kind
+    status: str
+    default: bool
+    description: str
+    license: str
+    aliases: list[str]
+    cloning: bool = False
+    preloaded: bool = False
+    memory_bytes: int | None = None
+    parameters: list[str] | None = None
+    install_command: str | None = None
+    install_hint: str | None = None
+    languages: list[str] | None = None
+
+
+class ModelList(BaseModel):
+    """The same list twice, as in VoiceList."""
+
+    object: Literal["list"] = "list"
+    models: list[ModelEntry]
+    data: list[ModelEntry]
+
+
+class TranslateBody(BaseModel):
+    """`POST /v1/translate`. Unknown parameters are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"text": "Where is the train station?", "target": "fr"}]}
+    )
+
+    text: Annotated[UnicodeText | list[UnicodeText], Field(description="one text, or several")]
+    target: Annotated[UnicodeText, Field(description="FLORES-200 code, ISO 639 code, BCP-47 tag or English name")]
+    source: Annotated[UnicodeText | None, Field(description="likewise; absent or 'auto': detected")] = None
+    model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
+    num_beams: Annotated[StrictInt, Field(ge=1, le=8, description="hypotheses that the search keeps")] = 1
+    alternatives: Annotated[StrictInt, Field(ge=0, le=7, description="further translations to return")] = 0
+    glossary: Annotated[dict[UnicodeText, UnicodeText], Field(description="source term to what must stand for it")] = (
+        Field(default_factory=dict)
+    )
+    format: Annotated[Literal["text", "markdown", "html"], Field(description="markup to keep as it is")] = "text"
+    stream: Annotated[StrictBool, Field(description="server-sent events, sentence by sentence")] = False
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, whether one or several."""
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class AlternativeEntry(BaseModel):
+    """Another translation; `score` is its mean log-probability per token, null where it was not computed."""
+
+    text: str
+    score: float | None
+
+
+class Detected(BaseModel):
+    """The language a text was found to be in; `confidence` in [0, 1]."""
+
+    language: str
+    code: str
+    confidence: float
+
+
+class TranslationEntry(BaseModel):
+    """One text, translated. `source` and `target` are BCP-47 tags; `source` is null where no language was needed."""
+
+    text: str
+    source: str | None
+    target: str
+    detected: Detected | None = None
+    alternatives: list[AlternativeEntry] = Field(default_factory=list)
+
+
+class TranslationUsage(BaseModel):
+    """Tokens read and written, and characters of the texts sent."""
+
+    source_tokens: int
+    target_tokens: int
+    total_tokens: int
+    characters: int
+
+
+class TranslationReply(BaseModel):
+    """Answer to `POST /v1/translate`: the texts in the order in which they were sent."""
+
+    object: Literal["translation"] = "translation"
+    model: str
+    translations: list[TranslationEntry]
+    usage: TranslationUsage
+
+
+class SentenceEvent(BaseModel):
+    """Sentence `sentence` of text `text`. `seconds` after the request arrived it was translated."""
+
+    type: Literal["translation.sentence"] = "translation.sentence"
+    text: int
+    sentence: int
+    source_text: str
+    translated_text: str
+    alternatives: list[AlternativeEntry]
+    seconds: float
+
+
+class DoneEvent(BaseModel):
+    """The end of a stream: what TranslationReply has, and the seconds of each stage."""
+
+    type: Literal["translation.done"] = "translation.done"
+    model: str
+    translations: list[TranslationEntry]
+    usage: TranslationUsage
+    stages: dict[str, float]
+    total: float
+
+
+class Readiness(BaseModel):
+    """`GET /readyz`: progress of each model to be served, and of the lexicons."""
+
+    status: Literal["ready", "starting", "draining", "failed"]
+    models: list[dict[str, Any]]
+    text: Literal["loading", "ready", "failed"]

@@ -1,0 +1,1 @@
+"""The WebSocket protocol of `/v1/audio/stream`: events, and the session as a state machine."""

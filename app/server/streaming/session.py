@@ -1,0 +1,415 @@
+"""StreamSession: the protocol of `WS /v1/audio/stream` as a value.
+
+Frames, audio and times go in, effects come out; there is no I/O and no clock, so every rule of the protocol is tested
+without a socket. Text between two flushes is a *set*: it has one stream of audio, one `Timeline`, and is answered by
+exactly one `done` or one `error`.
+
+    NEW --start--> OPEN --end--> ENDING --last set answered--> CLOSED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from pydantic import BaseModel, ValidationError
+
+from app.errors import (
+    DrainingError,
+    EmptyInputError,
+    ProtocolError,
+    QuotaExceededError,
+    ServiceError,
+    TextTooLongError,
+)
+from app.llm_text.live import LiveText, Speakable
+from app.llm_text.plain import PlainText, TextSource
+from app.llm_text.policy import BoundaryPolicy
+from app.server.streaming import events
+from app.speech.stream import SpokenChunk, as_service_errors
+from models.timeline import Timeline
+
+# Characters that are looked at in one turn of the event loop.
+SLICE = 1_000
+# Sets that may wait to be spoken; a client that flushes more often than that is not listening.
+MAX_SETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a JSON message."""
+
+    message: events.Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Check the options, then call `ready` or `failed`."""
+
+    start: events.Start
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    """Speak `text`, which begins at character `offset` of the set's text.
+
+    `source` is what the client sent for it, where that is something else; `waited` the seconds that its beginning had
+    to wait for its end to come.
+    """
+
+    set_id: int
+    text: str
+    offset: int
+    source: str | None = None
+    waited: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anticipate:
+    """The next text of the set will begin with `text`."""
+
+    set_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The set is not spoken any further, for this reason."""
+
+    set_id: int
+    error: ServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The set has no more text."""
+
+    set_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Stop speaking every set, before carrying out what follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the socket."""
+
+    code: int
+    reason: str
+
+
+Effect = Send | Prepare | Speak | Anticipate | Refuse | Finish | Drop | Close
+
+
+class State(Enum):
+    """Where a session is."""
+
+    NEW = "new"
+    OPEN = "open"
+    ENDING = "ending"
+    CLOSED = "closed"
+
+
+class StreamSession:
+    """One client's session. Every method returns the effects to carry out, in order.
+
+    `charge` is told of the characters that are received, and raises QuotaExceededError. While there is `more` of a
+    text than was looked at, `hear_on` is called before anything else is received.
+    """
+
+    def __init__(
+        self, *, max_characters: int, max_frame_bytes: int, charge: Callable[[int], None] = lambda characters: None
+    ) -> None:
+        self.state = State.NEW
+        self._max_characters = max_characters
+        self._max_frame_bytes = max_frame_bytes
+        self._charge = charge
+        self._refused: QuotaExceededError | None = None
+        self._rest, self._taken = "", 0
+        self._timestamps = False
+        self._llm = False
+        self._anticipate = True
+        self._languages: tuple[str, str | None] = ("en-us", None)
+        self._source: TextSource = PlainText("en-us")
+        self._set_id = 0
+        self._characters = 0
+        self._pending = False
+        self._cursor = 0
+        self._committed = False
+        self._unanswered: list[int] = []
+        self._sequence = 0
+        self._set_chunks = 0
+        self._heard_text = False
+        self._farewell: list[Effect] = [Close(1000, "")]
+
+    @property
+    def more(self) -> bool:
+        """Whether there is text that was received and not looked at."""
+        return self.state is not State.CLOSED and self._taken < len(self._rest)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a set waits for its answer."""
+        return bool(self._unanswered)
+
+    def receive(self, frame: str | bytes, now: float = 0.0) -> list[Effect]:
+        """A frame from the client, at `now` seconds."""
+        if self.state is State.CLOSED:
+            return []
+        try:
+            message = self._parse(frame)
+        except ServiceError as error:
+            return self.fail(error)
+        return self.accept(message, now)
+
+    def accept(self, message: BaseModel, now: float = 0.0) -> list[Effect]:
+        """The same for a message that the adapter of another protocol made of what it read."""
+        if self.state is State.CLOSED:
+            return []
+        try:
+            return self._handle(message, now)
+        except ServiceError as error:
+            return self.fail(error)
+
+    def ready(self, ready: events.Ready, source: str | None = None) -> list[Effect]:
+        """The options of `start` were found good. `source`: the language of the text, if it is to be translated."""
+        self.state = State.OPEN
+        self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
+        self._source = self._new_source()
+        return [Send(ready)]
+
+    def next_deadline(self) -> float | None:
+        """When `tick` is to be called unless something is received before; None: not at all."""
+        return self._source.next_deadline() if self.state is State.OPEN else None
+
+    def tick(self, now: float) -> list[Effect]:
+        """Time passed: text that looked unfinished may be finished after all."""
+        return self._speak(self._source.tick(now)) if self.state is State.OPEN else []
+
+    def queued(self, seconds: float, now: float) -> None:
+        """The client has `seconds` of audio that it has not played yet, at `now`."""
+        self._source.queued(seconds, now)
+
+    def chunk(self, chunk: SpokenChunk) -> list[Effect]:
+        """A piece of audio is about to be sent."""
+        words = None
+        if self._timestamps:
+            words = tuple(
+                events.WordTiming(
+                    text=word.text,
+                    start=round(word.start, 4),
+                    end=round(word.end, 4),
+                    char_start=word.char_start,
+                    char_end=word.char_end,
+                )
+                for word in chunk.words
+            )
+        message = events.Chunk(
+            sequence=self._sequence,
+            text=chunk.text,
+            start=round(chunk.start, 6),
+            duration=round(chunk.duration, 6),
+            source_text=chunk.source,
+            words=words,
+        )
+        self._sequence += 1
+        self._set_chunks += 1
+        return [Send(message)]
+
+    def finished(self, timeline: Timeline) -> list[Effect]:
+        """The oldest set was sent to its last byte."""
+        return self._answer(Send(self._done(timeline)))
+
+    def set_failed(self, error: ServiceError) -> list[Effect]:
+        """The oldest set could not be spoken; the session goes on."""
+        return self._answer(Send(_error(error, fatal=False)))
+
+    def fail(self, error: ServiceError) -> list[Effect]:
+        """The session cannot go on."""
+        if self.state is State.CLOSED:
+            return []
+        self.state = State.CLOSED
+        self._unanswered.clear()
+        # RFC 6455 allows a close reason 123 bytes.
+        reason = error.message.encode()[:120].decode(errors="ignore")
+        return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, reason)]
+
+    def drain(self, now: float = 0.0) -> list[Effect]:
+        """The server is going down: speak what was sent, then close."""
+        if self.state is State.CLOSED:
+            return []
+        error = DrainingError("The server is shutting down.")
+        self._farewell = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
+        return self._end(now) if self.state is not State.ENDING else []
+
+    def _parse(self, frame: str | bytes) -> BaseModel:
+        data = events.read_json(frame, self._max_frame_bytes)
+        try:
+            return events.INCOMING.validate_python(data)
+        except ValidationError as error:
+            raise ProtocolError(*_explain(error)) from None
+
+    def _handle(self, message: BaseModel, now: float) -> list[Effect]:
+        if isinstance(message, events.Start):
+            if self.state is not State.NEW:
+                raise ProtocolError("The session has started already; 'start' comes once, first.")
+            self._timestamps = message.timestamps
+            self._llm = message.input == "llm"
+            self._anticipate = message.anticipate
+            return [Prepare(message)]
+        if self.state is State.NEW:
+            raise ProtocolError("The first message must be 'start'.")
+        if isinstance(message, events.Cancel):
+            return self._cancel()
+        if self.state is State.ENDING:
+            raise ProtocolError("After 'end' only 'cancel' is accepted.")
+        if isinstance(message, events.Text):
+            return self._hear(message.text, now)
+        if isinstance(message, events.Flush):
+            return self._flush(now)
+        return self._end(now)
+
+    def _hear(self, text: str, now: float) -> list[Effect]:
+        if self._characters + len(text) > self._max_characters:
+            raise TextTooLongError(
+                f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
+                param="text",
+            )
+        self._heard_text = True
+        self._characters += len(text)
+        self._pending = self._pending or bool(text.strip())
+        if self._refused is None:
+            try:
+                self._charge(len(text))
+            except QuotaExceededError as error:
+                self._refused = error
+        if self._refused is not None:
+            return []  # said when the set is flushed
+        self._rest, self._taken = text, 0
+        return self._take(now)
+
+    def hear_on(self, now: float) -> list[Effect]:
+        """Look at the next part of a text that was too long for one turn."""
+        try:
+            return self._take(now) if self.more else []
+        except ServiceError as error:
+            return self.fail(error)
+
+    def _take(self, now: float) -> list[Effect]:
+        text = self._rest[self._taken : self._taken + SLICE]
+        self._taken += len(text)
+        with as_service_errors():
+            effects = self._speak(self._source.feed(text, now))
+        if self.more:
+            return effects
+        self._rest, self._taken = "", 0
+        pending = self._source.pending
+        if self._anticipate and pending.strip() and self._languages[1] is not None:
+            effects.append(Anticipate(self._set_id, pending))
+        return effects
+
+    def _speak(self, pieces: list[Speakable]) -> list[Effect]:
+        effects: list[Effect] = []
+        for piece in pieces:
+            # The pieces joined are the fragments joined, so offsets add up.
+            offset, self._cursor = self._cursor, self._cursor + len(piece.text)
+            if piece.text.strip():
+                self._committed = True
+                source = piece.original if self._llm else None
+                effects.append(Speak(self._set_id, piece.text, offset, source, piece.waited))
+        return effects
+
+    def _flush(self, now: float) -> list[Effect]:
+        if self._refused is not None:
+            self._source = self._new_source()
+            self._committed = True
+            effects: list[Effect] = [Refuse(self._set_id, self._refused)]
+        else:
+            with as_service_errors():
+                effects = self._speak(self._source.flush(now))
+        if not self._committed:
+            self._next_set()
+            error = EmptyInputError("There is no text to speak since the last flush.", param="text")
+            return [Send(_error(error, fatal=False))]
+        if len(self._unanswered) >= MAX_SETS:
+            raise ProtocolError(f"{MAX_SETS} flushes wait for their audio already; wait for 'done'.")
+        effects.append(Finish(self._set_id))
+        self._unanswered.append(self._set_id)
+        self._next_set()
+        return effects
+
+    def _next_set(self) -> None:
+        self._set_id += 1
+        self._characters = 0
+        self._pending = False
+        self._cursor = 0
+        self._committed = False
+        self._refused = None
+        self._rest, self._taken = "", 0
+
+    def _cancel(self) -> list[Effect]:
+        self._source = self._new_source()
+        self._next_set()
+        self._unanswered.clear()
+        effects: list[Effect] = [Drop(), Send(events.Done(cancelled=True, chunks=self._set_chunks))]
+        self._set_chunks = 0
+        return effects + self._leave()
+
+    def _new_source(self) -> TextSource:
+        language, target = self._languages
+        return LiveText(BoundaryPolicy(language, target)) if self._llm else PlainText(language)
+
+    def _end(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._pending or (self.state is State.OPEN and not self._heard_text and self._says_goodbye):
+            effects = self._flush(now)
+        self.state = State.ENDING
+        return effects + self._leave()
+
+    @property
+    def _says_goodbye(self) -> bool:
+        """Whether the client, not the server, ends the session: only a client can have forgotten its text."""
+        return self._farewell == [Close(1000, "")]
+
+    def _answer(self, answer: Send) -> list[Effect]:
+        if self._unanswered:
+            self._unanswered.pop(0)
+        self._set_chunks = 0
+        return [answer, *self._leave()]
+
+    def _leave(self) -> list[Effect]:
+        if self.state is not State.ENDING or self._unanswered:
+            return []
+        self.state = State.CLOSED
+        return list(self._farewell)
+
+    def _done(self, timeline: Timeline) -> events.Done:
+        return events.Done(
+            chunks=self._set_chunks,
+            audio_duration=round(timeline.audio_seconds, 6),
+            first_audio=_round(timeline.ttfa_seconds),
+            total=round(timeline.total_seconds, 6),
+            real_time_factor=_round(timeline.rtf),
+            stages={stage.value: round(seconds, 6) for stage, seconds in timeline.stages.items()},
+        )
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _error(error: ServiceError, *, fatal: bool) -> events.Error:
+    return events.Error(error=events.ErrorDetail.model_validate(error.body()), fatal=fatal)
+
+
+def _explain(error: ValidationError) -> tuple[str]:
+    first = error.errors(include_url=False)[0]
+    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        return ("The message needs a 'type': one of start, text, flush, cancel, end.",)
+    if first["type"] in {"model_attributes_type", "dict_type"}:
+        return ("The message must be a JSON object.",)
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return (f"'{where}' of '{first['loc'][0]}': {first['msg']}.",)

@@ -1,0 +1,226 @@
+"""uvicorn's WebSockets where it, or the library below it, falls short of RFC 6455 or of the applications above.
+
+Every frame counts, whatever its kind: control frames, fragments and empty messages cost as much as others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+from typing import Any
+
+from starlette.types import Message
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import HeaderLineTooLong, RequestLineTooLong, TooManyHeaders
+from websockets.frames import Frame, Opcode
+from websockets.server import ServerProtocol
+
+from app.engine.admission import TokenBucket
+from app.errors import HeadTooLargeError, InvalidRequestError
+from app.server.connections import Connections, Unread, answer_bytes, forget, is_closed
+from app.server.error_responses import note_error
+from app.server.middleware.websocket_limits import BURST_SECONDS, POLICY_VIOLATION
+
+# Seconds for which what a failed client still sends is read, at most and after its last byte.
+LINGER = 2.0
+QUIET = 0.2
+# Bytes of a reason (section 5.5: a control frame has 125, of which the code takes two).
+MAX_REASON = 123
+# Bytes that are parsed at once, and how many such pieces before others have their turn.
+PIECE = 4_096
+PIECES = 16
+
+_UTF8 = codecs.getincrementaldecoder("utf-8")
+
+# uvicorn's lines of each handshake have the query, and so perhaps a key; `app.requests` has a line without it.
+_log = logging.getLogger(__name__)
+_log.setLevel(logging.WARNING)
+
+
+class _Connection(ServerProtocol):
+    _text: codecs.IncrementalDecoder | None = None
+    # Of every kind, since somebody looked.
+    frames = 0
+
+    def recv_frame(self, frame: Frame) -> None:
+        self.frames += 1
+        if frame.opcode is Opcode.CLOSE:
+            # Section 5.4 allows control frames between the fragments of a message. websockets would answer a client
+            # that closes there with 1002, as if it had done wrong.
+            self.current_size = None
+        elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._text = _UTF8() if frame.opcode is Opcode.TEXT else None
+        super().recv_frame(frame)
+        if self._text is not None and frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            # Its error closes with 1007, at the first fragment that is wrong. Later, uvicorn would log a traceback.
+            self._text.decode(bytes(frame.data), frame.fin)
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """For `uvicorn.Config(ws=functools.partial(WebSocketProtocol, connections))`. Extensions, such as compression,
+    are not offered."""
+
+    def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.logger = _log
+        self._frames = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self.conn = self._frames
+        self._failed_at: float | None = None
+        # It would log headers, keys among them, and what people say.
+        self.conn.debug = False
+        self._connections = connections
+        self._rate = connections.limits.frames_per_second
+        self._bucket = TokenBucket.full(self._rate, self._rate * BURST_SECONDS, self.loop.time())
+        self._unparsed = bytearray()
+        self._turn: asyncio.Handle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._unread = Unread(self.transport, self._connections.limits.stall_seconds, self.loop.time())
+        self._connections.add(self, self.loop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.close(self)
+        self._unparsed.clear()
+        super().connection_lost(exc)
+
+    def check(self, now: float, elapsed: float) -> None:
+        """Drop a client that reads nothing."""
+        if not is_closed(self.transport) and self._unread.check(now):
+            forget(self.transport)
+            self.drop()
+
+    def drop(self) -> None:
+        """Close at once, without a word."""
+        # From now on nothing can be written.
+        self.disconnected = True
+        self.transport.abort()
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last frame is still on its way."""
+        return self.transport.get_write_buffer_size() > 0
+
+    def data_received(self, data: bytes) -> None:
+        """What the socket brings; from a client that failed it is dropped."""
+        if self._failed_at is not None:
+            self._close_when_quiet(self._failed_at)
+        elif not self.handshake_initiated:
+            super().data_received(data)
+            if not self.handshake_initiated:
+                self._refuse_handshake(self.conn.handshake_exc)
+        else:
+            self._unparsed += data
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse some of what came; none before the handshake is through, or while the application has a message."""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        for _ in range(PIECES):
+            if not self._unparsed or self._must_wait or self._is_over:
+                break
+            piece = bytes(self._unparsed[:PIECE])
+            del self._unparsed[:PIECE]
+            super().data_received(piece)
+            self._count()
+        if self.transport.is_closing():
+            return
+        if self._failed_at is not None:
+            self._unparsed.clear()
+        elif self._must_wait or self._unparsed:
+            self.transport.pause_reading()
+            if not self._must_wait:
+                self._turn = self.loop.call_soon(self._parse)
+            return
+        self.transport.resume_reading()
+
+    @property
+    def _must_wait(self) -> bool:
+        return self.read_paused or not self.handshake_complete
+
+    @property
+    def _is_over(self) -> bool:
+        return self._failed_at is not None or self.transport.is_closing()
+
+    def _count(self) -> None:
+        """Close with 1008 where frames come faster than they may."""
+        count, self._frames.frames = self._frames.frames, 0
+        now = self.loop.time()
+        if not count or self._is_over:
+            return
+        if self._bucket.wait(count, now) <= 0:
+            self._bucket = self._bucket.take(count, now)
+            return
+        note_error("too_many_messages", 429)
+        if self.close_sent:
+            self.transport.close()
+            return
+        reason = f"At most {self._rate} messages a second are accepted; fragments and control frames count."
+        self.conn.fail(POLICY_VIOLATION, reason)
+        self.handle_parser_exception()
+
+    async def receive(self) -> Message:  # type: ignore[override]
+        """The next message; reading goes on when there is none left."""
+        message: Any = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            self._go_on()
+        return message  # type: ignore[no-any-return]
+
+    def _go_on(self) -> None:
+        if self._turn is None and not self._is_over:
+            self._turn = self.loop.call_soon(self._parse)
+
+    async def send(self, message: Any) -> None:
+        """As uvicorn does, and with it two things that it leaves out: a reason that fits, and the end of a refusal."""
+        if message["type"] == "websocket.close" and message.get("reason"):
+            reason = message["reason"].encode("utf-8", "replace")[:MAX_REASON].decode("utf-8", "ignore")
+            message = {**message, "reason": reason}
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            # Otherwise it takes the handshake for one that nobody answered, and logs an error.
+            self.handshake_complete = True
+        elif message["type"] == "websocket.accept":
+            self._go_on()
+        elif message["type"] == "websocket.close":
+            # Its client owes the answer to that; who needs the place need not wait for it.
+            self._connections.answered(self)
+            self._go_on()
+
+    def _refuse_handshake(self, error: Exception | None) -> None:
+        """Answer a handshake that the library does not read: it would leave its client without any answer."""
+        long = isinstance(error, RequestLineTooLong | HeaderLineTooLong | TooManyHeaders)
+        refusal = HeadTooLargeError if long else InvalidRequestError
+        answer = answer_bytes(refusal(f"The handshake of a WebSocket is not valid: {error}."), None, [])
+        self.handshake_complete = self.close_sent = True
+        self.transport.write(answer)
+        self.transport.close()
+
+    def handle_parser_exception(self) -> None:
+        """The client broke the protocol, or sent more than is read: tell it, and drop what it is still sending.
+
+        Closed with data unread, TCP resets the connection, and the client may never see why (RFC 6455, section 7.1.1).
+        What is sent from now on raises ClientDisconnected, an OSError; in uvicorn it raises RuntimeError until the last
+        bytes are through, as if the application had closed.
+        """
+        close = self.conn.close_sent
+        code, reason = (1006, "") if close is None else (close.code, close.reason)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.stop_keepalive()
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = self.disconnected = True
+        self._failed_at = self.loop.time()
+        self._close_when_quiet(self._failed_at)
+
+    def _close_when_quiet(self, failed_at: float) -> None:
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        self.close_timer = self.loop.call_at(min(self.loop.time() + QUIET, failed_at + LINGER), self.transport.close)
+
+    def keepalive_timeout(self) -> None:
+        """The client does not answer pings; likewise."""
+        super().keepalive_timeout()
+        self.disconnected = self.disconnected or self.close_sent

@@ -1,0 +1,1 @@
+"""Speech synthesis: options, service, and the stream of one request."""

@@ -1,0 +1,400 @@
+"""Speech as the surfaces see it: check a request, admit it, open its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from app import errors
+from app.audio.watermark import Watermark
+from app.config import Settings, SettingsError
+from app.engine.admission import Admission, client
+from app.engine.catalog import OPENAI_NAMES
+from app.engine.loading import Catalogue, Progress, require
+from app.engine.worker import ModelWorker
+from app.observability import metrics
+from app.speech.stream import Speaker, SpeechStream, as_service_errors
+from app.text.executor import FrontEnd
+from app.text.languages import is_spoken, language_name, normalize_language, primary_language
+from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
+from app.text.plain_text import Reader
+from app.text.types import Token
+from app.translation.live import Interpreter
+from app.translation.plan import TranslationOptions
+from app.translation.service import AUTO, TranslationService
+from app.translation.text import codes
+from app.voices.aliases import language_of, resolve_alias
+from app.voices.service import VoiceService
+from app.voices.store import StoredVoice, is_voice_id
+from models.contract import (
+    SAMPLING_RANGES,
+    Model,
+    ModelRequestError,
+    Sampling,
+    Synthesizer,
+    Translator,
+    VoiceCloner,
+)
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOptions:
+    """Options of one request. None means the default. `speed` in [0.25, 4]. `any_language`: also one the model was not
+    made for.
+
+    With `translate_to` the text is translated from `source` (None or "auto": detected) by `translate_model` first, and
+    `lang` and the voice default to those of that language.
+    """
+
+    model: str | None = None
+    voice: str | None = None
+    lang: str | None = None
+    any_language: bool = False
+    speed: float = 1.0
+    seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
+    translate_to: str | None = None
+    source: str | None = None
+    translate_model: str | None = None
+
+
+class SpeechService:
+    """Checks requests, opens streams and counts them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalogue,
+        worker: ModelWorker,
+        translation: TranslationService,
+    ) -> None:
+        self.settings = settings
+        self.catalog = catalog
+        self.worker = worker
+        self.voices = VoiceService(settings, catalog, worker)
+        self.watermark = Watermark(settings.watermark)
+        self.admission = Admission(settings.max_load)
+        worker.on_loaded = self._model_loaded
+        self._translation = translation
+        # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
+        self.default_model = catalog.default()
+        self.front_end: Literal["loading", "ready", "failed"] = "loading"
+        self._g2p = FrontEnd()
+        self._slots = 0
+        self._draining = asyncio.Event()
+        self._aborted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def warm(self, language: str = "en-us") -> None:
+        """Load the lexicons of `language`; `front_end` says how that went."""
+        try:
+            phonemizer = await self._phonemizer(language)
+            await self._g2p.run(phonemizer.warm)
+        except Exception:  # whatever it is, /readyz must say so rather than wait for ever
+            log.exception("text in %s cannot be phonemized", language)
+            self.front_end = "failed"
+        else:
+            self.front_end = "ready"
+
+    def close(self) -> None:
+        """End the threads besides the model's."""
+        self._g2p.close()
+        self.voices.close()
+        self.watermark.close()
+
+    def _model_loaded(self, name: str, model: Model) -> None:
+        # On the model thread: while the model is warmed, what marks its speech is loaded beside it.
+        if isinstance(model, Translator):
+            return
+        if name == self.default_model and self.settings.default_voice is not None:
+            self._check_default_voice(self.settings.default_voice, model)
+        if model.watermarked:
+            self.watermark.begin()
+
+    def _check_default_voice(self, voice: str, synthesizer: Synthesizer) -> None:
+        """Raise SettingsError unless everybody's requests can be spoken in `voice`."""
+        name = resolve_alias(voice, synthesizer)
+        try:
+            if _may_be_cloned(name, synthesizer):
+                if not isinstance(synthesizer, VoiceCloner):
+                    raise errors.UnknownVoiceError("the model cannot speak in a cloned voice")
+                self.voices.check_common(name)
+            else:
+                synthesizer.check_voice(name)
+        except (ModelRequestError, errors.ServiceError) as error:
+            raise SettingsError(f"setting 'default_voice' is {voice!r}: {error}") from None
+
+    @property
+    def draining(self) -> bool:
+        """Whether new work is refused because the server is going down."""
+        return self._draining.is_set()
+
+    @property
+    def active(self) -> int:
+        """Slots in use."""
+        return self._slots
+
+    def drain(self) -> None:
+        """Refuse new work from now on, and what waits for a model to be loaded."""
+        self._draining.set()
+        self._translation.loads.drain()
+
+    async def drained(self) -> None:
+        """Wait until new work is refused."""
+        await self._draining.wait()
+
+    def abort(self) -> None:
+        """Have every stream broken off: draining took too long."""
+        self._aborted.set()
+
+    async def aborted(self) -> None:
+        """Wait until streams are to be broken off."""
+        await self._aborted.wait()
+
+    async def idle(self) -> None:
+        """Wait until no slot is in use."""
+        await self._idle.wait()
+
+    def admit(self, characters: int = 0) -> None:
+        """Take a slot; `release`, called by the same task, gives it back. `characters` are those of a translation: what
+        a stream speaks is counted as it is fed.
+
+        Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
+        """
+        if self.draining:
+            raise errors.DrainingError("The server is shutting down; try again shortly.")
+        if self._slots >= self.settings.max_streams:
+            raise errors.OverloadedError(f"{self._slots} streams are being served already; try again shortly.")
+        who = client.get()
+        self.admission.enter(who)
+        try:
+            self.admission.charge(who, characters)
+        except errors.QuotaExceededError:
+            self.admission.leave(who)
+            raise
+        self._slots += 1
+        self._idle.clear()
+        metrics.active_streams.set(self._slots)
+
+    def charge(self, characters: int) -> None:
+        """Take `characters` that were received from the quota of whoever sent them. Raises QuotaExceededError."""
+        self.admission.charge(client.get(), characters)
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self.admission.leave(client.get())
+        self._slots -= 1
+        metrics.active_streams.set(self._slots)
+        if self._slots == 0:
+            self._idle.set()
+
+    def model_name(self, name: str | None) -> str:
+        """The catalogue's name for what a client calls a model. Raises UnknownModelError."""
+        if name is None or name.strip().lower() in OPENAI_NAMES:
+            return self.default_model
+        return self.catalog.resolve(name)
+
+    def model(self, name: str | None) -> tuple[str, Synthesizer]:
+        """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
+        being loaded.
+
+        A model that is present and not loaded begins to load.
+        """
+        canonical = self._require(name)
+        return canonical, self.worker.ready_synthesizer(canonical)
+
+    def _require(self, name: str | None) -> str:
+        canonical = self.model_name(name)
+        require(self.catalog, self.worker, canonical, "text-to-speech")
+        return canonical
+
+    async def prepare(
+        self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
+    ) -> Speaker:
+        """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
+
+        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is told how far it is.
+        Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
+        parameter that the model does not take; model absent or loading; no room for one more stream. A text's own
+        language is not looked at: what a model makes of another one is its affair.
+        """
+        model = self._require(options.model)
+        await self._translation.loads.wait(model, progress)
+        synthesizer = self.worker.ready_synthesizer(model)
+        self.admission.check(model)
+        _check_sampling(options.sampling, model, synthesizer)
+        route = await self._route(options, progress)
+        lang = options.lang
+        if lang is None and route is not None:
+            lang = codes.tag(route.target)
+        default = self.settings.default_voice if model == self.default_model else None
+        voice = options.voice or self._voice_for(lang, synthesizer) or default or synthesizer.default_voice
+        voice = resolve_alias(voice, synthesizer, lang)
+        cloned = await self._cloned(voice, model, synthesizer)
+        with as_service_errors():
+            if cloned is None:
+                synthesizer.check_voice(voice)
+            own = _own_language(voice, cloned, synthesizer)
+            if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
+                lang = own  # the voice's variety of it
+            if options.any_language and lang:
+                language = normalize_language(lang)
+            else:
+                param = "lang" if options.lang is not None else "translate_to"
+                language = _spoken_language(lang or own, model, synthesizer, param)
+            if synthesizer.reads == "text":
+                planner: Reader | Phonemizer = Reader(language, name_emoji=self.settings.emoji == "named")
+            else:
+                language = normalize_language(language)
+                planner = await self._phonemizer(language)
+        conditioning = None
+        if cloned is not None:
+            conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
+        return Speaker(
+            model,
+            synthesizer,
+            planner,
+            voice,
+            language,
+            options.speed,
+            options.seed,
+            route,
+            options.sampling,
+            conditioning,
+            await self.watermark.marker() if synthesizer.watermarked else None,
+        )
+
+    async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
+        """Yield the tokens of each sentence of `text`, as `options` have it spoken.
+
+        Raises ServiceError as `prepare` does, and for a model that has no phonemes.
+        """
+        speaker = await self.prepare(options)
+        if not isinstance(speaker.planner, Phonemizer):
+            raise errors.InvalidRequestError(
+                f"Model '{speaker.model}' reads text and uses no phonemes; name a model that does.", param="model"
+            )
+        planner = speaker.planner
+        sentences: Iterator[list[Token]] | None = None
+
+        def step() -> list[Token] | None:
+            nonlocal sentences
+            with as_service_errors():
+                if sentences is None:
+                    sentences = planner.tokens(text, symbols=speaker.synthesizer.symbols)
+                return next(sentences, None)
+
+        while (found := await self._g2p.run(step)) is not None:
+            yield found
+
+    async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
+        """The cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
+
+        Raises UnknownVoiceError: there is none, or the model cannot speak in it.
+        """
+        if not _may_be_cloned(voice, synthesizer):
+            return None
+        stored = await self.voices.get(voice)
+        if not isinstance(synthesizer, VoiceCloner):
+            able = ", ".join(self.voices.cloners())
+            raise errors.UnknownVoiceError(
+                f"Voice '{voice}' was cloned from a recording, which model '{model}' cannot speak in; models that can: "
+                f"{able or 'none'}."
+            )
+        return stored
+
+    async def _route(self, options: SpeechOptions, progress: Progress | None) -> TranslationOptions | None:
+        """How to translate, checked; None: not at all."""
+        if options.translate_to is None:
+            for param in ("source", "translate_model"):
+                if getattr(options, param) is not None:
+                    raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
+            return None
+        service = self._translation
+        route = await service.route(options.translate_model, options.translate_to, "translate_to", progress)
+        source = options.source
+        if source is not None and source.strip().lower() != AUTO:
+            source = service.language(source, route.translator, "source")
+        else:
+            source = None
+        return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
+
+    @staticmethod
+    def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
+        """The first voice of a language that the default voice does not speak; None: the default will do."""
+        if lang is None:
+            return None
+        wanted = primary_language(lang)
+        spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
+        if wanted == spoken:
+            return None
+        return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
+
+    async def _phonemizer(self, language: str) -> Phonemizer:
+        with as_service_errors():
+            named = self.settings.emoji == "named"
+            made = made_phonemizer(language, name_emoji=named)
+            if made is not None:
+                return made
+            return await self._g2p.run(lambda: get_phonemizer(language, name_emoji=named))
+
+    def stream(
+        self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels, *, charged: bool = False
+    ) -> SpeechStream:
+        """Open a stream; call on the event loop. It takes no slot: requests and sockets do.
+
+        `charged`: its text is charged as it is received (`charge`), not as it is spoken.
+        """
+        interpreter = None
+        if speaker.route is not None:
+            translating = replace(labels, model=speaker.route.model or "none")
+            interpreter = Interpreter(self._translation, speaker.route, timeline, translating)
+        marking = None
+        if speaker.marker is not None:
+            marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
+        ticket = self.admission.open(speaker.model, None if charged else client.get())
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, ticket)
+
+
+def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
+    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
+    return is_voice_id(voice) and all(known.id != voice for known in synthesizer.voices)
+
+
+def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
+    """Refuse what would be ignored in silence."""
+    for name in sampling.given():
+        if name not in synthesizer.parameters:
+            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
+            raise errors.InvalidRequestError(
+                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
+            )
+
+
+def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
+    """The language a voice is spoken in unless another is asked for: a cloned one's, if the model speaks it."""
+    if cloned is None:
+        return language_of(voice, synthesizer.voices)
+    wanted = primary_language(cloned.language or "")
+    spoken = {primary_language(known.language): known.language for known in reversed(synthesizer.voices)}
+    return spoken.get(wanted) or language_of(synthesizer.default_voice, synthesizer.voices)
+
+
+def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
+    """The tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
+    near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
+    if not near:
+        accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
+        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
+        raise errors.UnsupportedLanguageError(
+            f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
+        )
+    exact = normalize_language(lang) if is_spoken(lang) else lang
+    return exact if exact in near else near[0]

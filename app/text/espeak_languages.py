@@ -1,0 +1,144 @@
+"""Languages that espeak-ng pronounces: Spanish, French, Hindi, Italian, Brazilian Portuguese.
+
+A clause is phonemized as a whole, so that liaison and vowels across words come out right. Where espeak-ng returns
+another number of words than it was given, the clause is halved until the two agree, down to single words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from app.text.errors import PhonemizerUnavailableError
+from app.text.espeak import get_espeak
+from app.text.pieces import Kind, Piece, Source, append_mark, word
+from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
+from app.text.unicode import COMBINING, canonical
+
+_TIE: Final = "\u0361"
+# espeak-ng's IPA to the single characters of Kokoro's alphabet, as in misaki's table.
+_IPA: Final = tuple(
+    (f"{first}{_TIE}{second}", symbol)
+    for first, second, symbol in (
+        ("a", "ɪ", "I"), ("a", "ʊ", "W"), ("d", "z", "ʣ"), ("d", "ʒ", "ʤ"), ("e", "ɪ", "A"), ("o", "ʊ", "O"),
+        ("ə", "ʊ", "Q"), ("s", "s", "S"), ("t", "s", "ʦ"), ("t", "ʃ", "ʧ"), ("ɔ", "ɪ", "Y"),
+    )
+)  # fmt: skip
+_FINDER: Final = re.compile(
+    r"(?P<money>[$€£¥]\s?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*\s?[$€£¥])"
+    r"|(?P<percent>\d+(?:[.,]\d+)*\s?%)"
+    r"|(?P<clock>\b\d{1,2}:\d{2}\b)"
+    r"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"|(?P<word>[^\W\d_][{COMBINING}]*(?:[^\W\d_]|[{COMBINING}]|['-](?=[^\W\d_]))*'?)"
+    r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
+    r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°])"
+)
+# What is said for signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
+_SAID: Final[dict[str, dict[str, str]]] = {
+    "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "%": "por ciento", "&": "y", "@": "arroba",
+           "+": "más", "=": "igual a", "°": "grados"},
+    "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "%": "pour cent", "&": "et", "@": "arobase",
+              "+": "plus", "=": "égale", "°": "degrés"},
+    "hi": {"$": "डॉलर", "€": "यूरो", "£": "पाउंड", "¥": "येन", "%": "प्रतिशत", "&": "और", "@": "ऐट", "+": "धन",
+           "=": "बराबर", "°": "डिग्री"},
+    "it": {"$": "dollari", "€": "euro", "£": "sterline", "¥": "yen", "%": "per cento", "&": "e", "@": "chiocciola",
+           "+": "più", "=": "uguale a", "°": "gradi"},
+    "pt-br": {"$": "dólares", "€": "euros", "£": "libras", "¥": "ienes", "%": "por cento", "&": "e", "@": "arroba",
+              "+": "mais", "=": "igual a", "°": "graus"},
+}  # fmt: skip
+
+
+class EspeakLanguage:
+    """One language through espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made."""
+
+    def __init__(self, tag: str) -> None:
+        espeak = get_espeak(tag)
+        if espeak is None:
+            raise PhonemizerUnavailableError(
+                f"language {tag!r} needs espeak-ng, which cannot be used on this machine; reinstall espeakng-loader"
+            )
+        self._espeak = espeak
+        self._said = _SAID[tag]
+        self._cached = lru_cache(maxsize=2048)(self._convert)
+
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks of `text`; numbers stay digits, which espeak-ng reads."""
+        pieces: list[Piece] = []
+        for match in _FINDER.finditer(canonical(text)):
+            kind, found = match.lastgroup, match.group()
+            start, end = offset + match.start(), offset + match.end()
+            if kind in ("ellipsis", "dash", "mark", "bracket"):
+                _add_mark(pieces, kind, found, start, end)
+            elif kind in ("money", "percent"):
+                sign = next(character for character in found if character in self._said)
+                pieces.append(word(f"{found.replace(sign, '').strip()} {self._said[sign]}", start, end))
+            elif kind == "clock":
+                pieces.append(word(found.replace(":", " "), start, end))
+            elif kind == "symbol":
+                pieces.append(word(self._said[found], start, end))
+            elif kind == "number" and len(found) > 15:
+                pieces += [word(digit, start + i, start + i + 1) for i, digit in enumerate(found) if digit.isdecimal()]
+            else:
+                pieces.append(word(found, start, end))
+        return pieces
+
+    def pronounce(self, pieces: Sequence[Piece]) -> None:
+        """Fill in the phonemes of one sentence, clause by clause."""
+        clause: list[Piece] = []
+        for piece in pieces:
+            simple = piece.kind is Kind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
+            if simple:
+                clause.append(piece)
+                continue
+            self._pronounce_together(clause)
+            clause = []
+            if piece.kind is Kind.WORD:
+                self._pronounce_together([piece])
+        self._pronounce_together(clause)
+
+    def _pronounce_together(self, pieces: list[Piece]) -> None:
+        if not pieces:
+            return
+        spoken = self._cached(" ".join(piece.text for piece in pieces))
+        if len(pieces) == 1:
+            pieces[0].phonemes, pieces[0].source = (
+                (spoken, "espeak") if _has_sound(spoken) else _fallback(pieces[0].text)
+            )
+            return
+        words = spoken.split(" ")
+        if len(words) == len(pieces) and all(map(_has_sound, words)):
+            for piece, phonemes in zip(pieces, words, strict=True):
+                piece.phonemes, piece.source = phonemes, "espeak"
+            return
+        middle = len(pieces) // 2
+        self._pronounce_together(pieces[:middle])
+        self._pronounce_together(pieces[middle:])
+
+    def _convert(self, text: str) -> str:
+        ipa = self._espeak.phonemes(text)
+        for old, new in _IPA:
+            ipa = ipa.replace(old, new)
+        return " ".join(restrict(ipa.replace(_TIE, "").replace("-", ""), KOKORO_SYMBOLS).split())
+
+
+def _has_sound(phonemes: str) -> bool:
+    return any(character.isalpha() and character not in STRESS for character in phonemes)
+
+
+def _fallback(text: str) -> tuple[str, Source]:
+    """What espeak-ng has no sound for in this language is said as English would say it."""
+    from app.text.english.pronouncer import English
+
+    pieces = [word(text, 0, len(text))]
+    English(british=False).pronounce(pieces)
+    return pieces[0].phonemes, pieces[0].source
+
+
+def _add_mark(pieces: list[Piece], kind: str, found: str, start: int, end: int) -> None:
+    if kind == "mark":
+        mark = "?" if "?" in found else "!" if "!" in found else found[0]
+    else:
+        mark = {"ellipsis": "…", "dash": "—"}.get(kind, ",")
+    append_mark(pieces, mark, start, end)

@@ -1,1 +1,0 @@
-"""What a language model writes, made speakable while it is being written."""

@@ -1,0 +1,137 @@
+"""Sentences out of text that arrives in fragments, as from a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from app.text import markup
+from app.text.errors import MarkupError
+from app.text.joins import ABBREVIATIONS
+from app.text.languages import primary_language
+from app.text.sentence_splitter import LONGEST_SENTENCE, best_cut, sentences
+
+# A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop. Of the text
+# written backwards: what is found at the end of a text takes no time that depends on the rest.
+_CERTAIN_END: Final = re.compile(
+    r"\s*+[\"'”’)\]»」』]*+(?:[!?。！？।…፧።។៕؟۔]|\.(?=[^\W\d_]{3}[^\W\d_]*?[^\W\d_A-Z])[^\W\d_]++(?![.\w]))"
+)
+_LAST_WORD: Final = re.compile(r"\W*+([^\W\d_]++)")
+# A word that is no abbreviation's companion less than a sentence's beginning.
+_NEXT: Final = " Xavier went."
+_PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n\s*+")
+_VISIBLE: Final = re.compile(r"\S")
+_WHOLE_WORD: Final = re.compile(r"\W*+\w++\W")
+
+
+class SentenceBuffer:
+    """Holds text until a sentence is complete.
+
+    Everything fed comes out exactly once and unchanged: the pieces joined equal the fragments joined. At most
+    `limit` characters are held back. `language` is any BCP-47 tag or FLORES-200 code; unknown ones are cut as English.
+    """
+
+    def __init__(self, language: str = "en-us", *, limit: int = LONGEST_SENTENCE) -> None:
+        self._language = primary_language(language)
+        self._limit = limit
+        self._held = ""
+
+    def feed(self, fragment: str) -> list[str]:
+        """Add a fragment; return the sentences that it completes, with the white space after them."""
+        self._held += fragment
+        done: list[str] = []
+        while len(self._held) > 2 * self._limit:  # a long fragment is worked off in windows
+            taken = self._take(self._held[: 2 * self._limit])
+            done += taken or [self._held[: best_cut(self._held, 0, self._limit, self._limit)]]
+            self._held = self._held[sum(map(len, taken)) or len(done[-1]) :]
+        taken = self._take(self._held)
+        done += taken
+        self._held = self._held[sum(map(len, taken)) :]
+        while len(self._held) > self._limit:
+            cut = best_cut(self._held, 0, self._limit, self._limit)
+            done.append(self._held[:cut])
+            self._held = self._held[cut:]
+        return done
+
+    def flush(self) -> list[str]:
+        """Return what is held, complete or not, as at most a few pieces; the buffer is empty afterwards."""
+        held, self._held = self._held, ""
+        if not held:
+            return []
+        if not held.strip():
+            return [held]
+        view = _view(held)
+        return [held[start:end] for start, end in sentences(view, 0, len(view), self._language)]
+
+    def take(self, count: int) -> str:
+        """Remove and return the first `count` characters of what is held."""
+        taken, self._held = self._held[:count], self._held[count:]
+        return taken
+
+    def ends_sentence(self) -> bool:
+        """Whether what is held would be a whole sentence, or several, if a new one began now."""
+        text = self._held.rstrip()
+        if _is_certain(text):
+            return True
+        return bool(text) and sum(map(len, self._take(text + _NEXT))) >= len(text)
+
+    @property
+    def held(self) -> str:
+        """The text that is waiting for its sentence to end."""
+        return self._held
+
+    def _take(self, text: str) -> list[str]:
+        """The complete sentences at the start of `text`."""
+        view = _view(text)
+        opened = view.rfind("[")
+        if opened >= 0 and "]" not in view[opened:]:
+            view = view[:opened]  # markup may be under way
+        # Not the white space at the end: it may go on.
+        paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view, 0, len(view.rstrip()))]
+        done: list[str] = []
+        position = 0
+        bounds = [0, *paragraph_ends, len(view)]
+        between = frozenset(paragraph_ends)
+        for start, end in pairwise(bounds):
+            for _, cut in sentences(view, start, end, self._language):
+                if cut == len(view) or not view[position:cut].strip():
+                    continue
+                if cut - position >= self._limit - 1 or cut in between or _is_settled(view, position, cut):
+                    done.append(text[position:cut])
+                    position = cut
+        return done
+
+
+def _is_settled(view: str, start: int, cut: int) -> bool:
+    """Whether what follows the cut is enough to know that a sentence ended there."""
+    if _VISIBLE.search(view, cut) is None:
+        return False
+    if _is_certain(view[start:cut]):
+        return True
+    # "the U.S. A" may go on as "Army": wait for the whole word.
+    return _WHOLE_WORD.match(view, cut) is not None
+
+
+def _is_certain(sentence: str) -> bool:
+    backwards = sentence[::-1]
+    if _CERTAIN_END.match(backwards) is None:
+        return False
+    last = _LAST_WORD.match(backwards)
+    return last is None or last.group(1)[::-1].lower() not in ABBREVIATIONS
+
+
+def _view(text: str) -> str:
+    try:
+        return markup.hide(text, markup.parse(text))
+    except MarkupError:
+        return text  # reported when the text is spoken
+
+
+def split_stream(fragments: Iterable[str], language: str = "en-us") -> Iterator[str]:
+    """Yield sentences as soon as the fragments complete them."""
+    buffer = SentenceBuffer(language)
+    for fragment in fragments:
+        yield from buffer.feed(fragment)
+    yield from buffer.flush()

@@ -1,0 +1,179 @@
+"""Text in one language, sentences in another as they are translated: what stands before a stream that speaks.
+
+While an unfinished sentence of a text that is still being written waits for its end, it is translated already
+(`speculate`). The tokens of that serve as a draft of the whole sentence: the model verifies them in one pass and goes
+on where they stop being right, so that what is said does not depend on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+
+from app import errors
+from app.engine.scheduler import CancelToken, Priority
+from app.engine.worker import ModelWorker
+from app.observability import metrics
+from app.text import markup
+from app.text.errors import MarkupError
+from app.text.phonemizer import PARAGRAPH_PAUSE, Pause
+from app.translation.plan import Plan, TranslationOptions, request_for
+from app.translation.service import AUTO, TranslationService
+from models.contract import ModelRequestError
+from models.timeline import Timeline
+
+# Words that a partial sentence must have, and must have gained, before it is translated ahead of time.
+LEAST_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """A sentence and its translation: both as the client is to see them."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    source: str
+    tokens: tuple[int, ...]
+
+
+class Interpreter:
+    """Translates the passages of one stream in turn. `close` it in the end.
+
+    The language of the text, where it is not given, is that of the first passage.
+    """
+
+    def __init__(
+        self, service: TranslationService, options: TranslationOptions, timeline: Timeline, labels: metrics.Labels
+    ) -> None:
+        self.cancelled = CancelToken()
+        self.timeline = timeline
+        self._service = service
+        self._worker: ModelWorker = service.worker
+        self._options = options
+        self._labels = labels
+        self._draft: _Draft | None = None
+        self._speculated = ""
+        self._speculating: asyncio.Task[None] | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The language of the text, FLORES-200 or as the client named it; None until it is known."""
+        named = self._options.source
+        return None if named is None or named.strip().lower() == AUTO else named
+
+    async def interpret(self, passage: str) -> AsyncGenerator[Interpreted | Pause, None]:
+        """The sentences of `passage`, translated, each as soon as it is. Explicit pauses stay in their places.
+
+        Raises ServiceError: what TranslationService.prepare raises, and what the model refuses.
+        """
+        await self._stop_speculating()
+        for text, seconds in _stretches(passage):
+            async for interpreted in self._translate(text):
+                yield interpreted
+            if seconds:
+                yield Pause(seconds)
+
+    async def _translate(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
+        if not any(map(str.isalnum, text)):
+            return
+        plan = await self._service.prepare([text], self._options, self.timeline)
+        planned = plan.texts[0]
+        if self.source is None and planned.language is not None:
+            self._options = replace(self._options, source=planned.language)
+        if planned.document is None:
+            yield Interpreted(text, text)  # in the right language already
+            return
+        if self._draft is not None and text.lstrip().startswith(self._draft.source):
+            plan = replace(plan, draft=self._draft.tokens)
+        self._draft = None
+        stream = self._service.stream(plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled)
+        outcome: metrics.Outcome = "cancelled"
+        position = 0
+        try:
+            async for sentence in stream:
+                start = text.find(sentence.source, position)
+                if start >= 0:
+                    if position and "\n\n" in text[position:start].replace(" ", ""):
+                        yield Pause(PARAGRAPH_PAUSE)
+                    position = start + len(sentence.source)
+                yield Interpreted(sentence.source, sentence.translation.text)
+            outcome = "ok"
+        finally:
+            stream.close(outcome, whole=False)
+
+    # Ahead of time.
+
+    def speculate(self, partial: str) -> None:
+        """Translate the beginning of a sentence, unless that is being done or would not help. Returns at once."""
+        partial = partial.strip()
+        gained = len(partial.split()) - len(self._speculated.split())
+        if self.source is None or self._options.beams > 1 or self._options.glossary or gained < LEAST_WORDS:
+            return
+        if self._speculating is not None or self._worker.depth()[Priority.FIRST]:
+            return
+        self._speculated = partial
+        self._speculating = asyncio.create_task(self._translate_ahead(partial))
+
+    async def _translate_ahead(self, partial: str) -> None:
+        try:
+            plan = await self._service.prepare([partial], self._options, self.timeline)
+            await self._fetch_draft(plan, partial)
+        except (errors.ServiceError, ModelRequestError):
+            pass  # what is wrong with the text is said when it is whole
+        finally:
+            self._speculating = None
+
+    async def _fetch_draft(self, plan: Plan, partial: str) -> None:
+        planned = plan.texts[0]
+        if planned.document is None or planned.language is None or len(planned.document.segments) != 1:
+            return
+        request = request_for(plan, planned.document.segments[0].text, planned.language)
+        if self._draft is not None and partial.startswith(self._draft.source):
+            request = replace(request, draft=self._draft.tokens)
+        # Its own record of time: these seconds are not waited for.
+        running = self._worker.submit_batch(plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER)
+        try:
+            async for translation in running:
+                self._draft = _Draft(partial, translation.best.tokens)
+        finally:
+            running.close()
+
+    async def _stop_speculating(self) -> None:
+        """A whole sentence is there: the model thread must be free for it."""
+        task, self._speculated = self._speculating, ""
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    def close(self) -> None:
+        """Stop everything."""
+        self.cancelled.cancel()
+        if self._speculating is not None:
+            self._speculating.cancel()
+
+
+def _stretches(text: str) -> list[tuple[str, float]]:
+    """What stands between explicit pauses, each with the seconds of the pause after it (0: none).
+
+    Pronunciations give way to their words: they are of another language. Raises MarkupError.
+    """
+    try:
+        marks = markup.parse(text, english=False)
+    except MarkupError as error:
+        raise errors.MarkupError(str(error)) from error
+    stretches: list[tuple[str, float]] = []
+    stretch, position = "", 0
+    for mark in marks:
+        stretch += text[position : mark.start]
+        position = mark.end
+        if isinstance(mark, markup.PauseMark):
+            stretches.append((stretch, mark.seconds))
+            stretch = ""
+        else:
+            stretch += text[mark.word_start : mark.word_end]
+    return [*stretches, (stretch + text[position:], 0.0)]

@@ -1,0 +1,1 @@
+"""Text around translation: languages, documents, markup, glossaries."""

@@ -1,0 +1,147 @@
+"""Names of languages for translation: what users call them, and the FLORES-200 codes that models know.
+
+A FLORES-200 code is an ISO 639-3 language and an ISO 15924 script, `fra_Latn`. For most languages it is what the ISO
+639-1 code says; where ISO 639-1 names a macrolanguage, FLORES names the member meant (`sq` is als_Latn, `az` azj_Latn).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection
+from typing import Final
+
+from app.text.errors import UnknownTranslationLanguage
+from app.translation.text.flores import ROWS, Row
+
+FLORES: Final[tuple[str, ...]] = tuple(row.code for row in ROWS)
+"""The 202 codes in the order of NLLB's language ids: the first is id 256001, the last 256202."""
+
+_LONGEST_NAME: Final = 60
+_COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
+_BY_CODE: Final[dict[str, Row]] = {row.code: row for row in ROWS}
+_RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
+_WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
+_WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
+_SUBTAG: Final = re.compile(r"[a-z0-9]{1,8}", re.ASCII)
+
+
+def script(flores: str) -> str:
+    """Return the ISO 15924 script of a code: `Latn`."""
+    return flores.partition("_")[2]
+
+
+def _key(name: str) -> str:
+    return " ".join(name.strip().lower().replace("_", "-").replace("’", "'").split())
+
+
+def _accepted() -> dict[str, tuple[str, ...]]:
+    """Every accepted name, as `_key` writes it, and the codes it may mean, the likeliest first."""
+    accepted: dict[str, list[str]] = {}
+    for row in ROWS:
+        for name in (row.code, row.tag, row.name, *row.others):
+            accepted.setdefault(_key(name), []).append(row.code)
+    # A bare language means the member whose tag it is, else (zho, kas) the first; then the others.
+    for row in ROWS:
+        language = row.code.partition("_")[0]
+        for name in (language, row.tag.partition("-")[0]):
+            codes = accepted.setdefault(_key(name), [])
+            if row.code not in codes:
+                codes.append(row.code)
+        for name in (language, row.tag.partition("-")[0], *filter(_SUBTAG.fullmatch, row.others)):
+            accepted.setdefault(f"{name}-{script(row.code).lower()}", [row.code])
+    return {name: tuple(codes) for name, codes in accepted.items()}
+
+
+_ACCEPTED: Final = _accepted()
+
+
+def tag(flores: str) -> str:
+    """Return the preferred BCP-47 tag: `fr` for fra_Latn, `zh-Hant` for zho_Hant."""
+    row = _BY_CODE.get(flores)
+    return row.tag if row else flores.replace("_", "-")
+
+
+def name(flores: str) -> str:
+    """Return the English name; a code that is not of FLORES-200 is returned as it is."""
+    row = _BY_CODE.get(flores)
+    return row.name if row else flores
+
+
+def right_to_left(flores: str) -> bool:
+    """Whether the language is written from right to left."""
+    return script(flores) in _RIGHT_TO_LEFT
+
+
+def spaces_words(flores: str) -> bool:
+    """Whether the script sets spaces between words."""
+    return script(flores) not in _WITHOUT_WORD_SPACES
+
+
+def spaces_sentences(flores: str) -> bool:
+    """Whether a space stands between sentences. Thai has one there, though none between words; Chinese has not."""
+    return script(flores) not in _WITHOUT_SENTENCE_SPACES
+
+
+def resolve(name: str, available: Collection[str]) -> str:
+    """Return the code among `available` that `name` means, in any case and with `-` or `_`.
+
+    `name` is a FLORES-200 code (fra_Latn), an ISO 639-1 or 639-3 code (fr, fra), a BCP-47 tag (pt-BR, zh-Hant-TW) or
+    an English name (French). Regions that make no difference to the model are dropped; a script that the language is
+    not written in here is refused, save for Serbian, which is accepted in Latin and written in Cyrillic. Raises
+    UnknownTranslationLanguage with the nearest suggestions.
+    """
+    key = _key(name[: 4 * _LONGEST_NAME])
+    for code in available:
+        if _key(code) == key:
+            return code
+    codes = _lookup(key)
+    for code in codes:
+        if code in available:
+            return code
+    raise UnknownTranslationLanguage(_complaint(name, key, codes, available))
+
+
+def _lookup(key: str) -> tuple[str, ...]:
+    if key in _ACCEPTED:
+        return _ACCEPTED[key]
+    subtags = key.split("-")
+    if len(key) > _LONGEST_NAME or not all(map(_SUBTAG.fullmatch, subtags)):
+        return ()
+    language, *rest = subtags
+    script = next((subtag for subtag in rest if len(subtag) == 4 and subtag.isalpha()), "")
+    region = next((subtag for subtag in rest if _is_region(subtag)), "")
+    if not (script or region):
+        return ()
+    if script:  # a script decides more than a region: zh-Hans-TW is simplified
+        return _ACCEPTED.get(f"{language}-{script}", ())
+    return _ACCEPTED.get(f"{language}-{region}") or _ACCEPTED.get(language, ())
+
+
+def _is_region(subtag: str) -> bool:
+    return (len(subtag) == 2 and subtag.isalpha()) or (len(subtag) == 3 and subtag.isdecimal())
+
+
+def _complaint(asked: str, key: str, codes: tuple[str, ...], available: Collection[str]) -> str:
+    quoted = repr(asked if len(asked) <= _LONGEST_NAME else asked[:_LONGEST_NAME] + "…")
+    near = [] if codes else _nearest(key, available)
+    reason = (
+        f"this model does not translate {name(codes[0])} ({quoted})" if codes else f"no language is called {quoted}"
+    )
+    suggestion = f"; did you mean {' or '.join(map(_describe, near))}?" if near else "."
+    known = sorted(available, key=lambda code: (code not in _COMMON, name(code)))
+    more = f" and {len(known) - 6} more" if len(known) > 6 else ""
+    return (
+        f"{reason}{suggestion} Accepted are FLORES-200 codes, ISO 639 codes, BCP-47 tags and English names of "
+        f"{', '.join(map(_describe, known[:6]))}{more}."
+    )
+
+
+def _nearest(key: str, available: Collection[str]) -> list[str]:
+    names = {name: code for name, codes in _ACCEPTED.items() for code in codes if code in available}
+    close = difflib.get_close_matches(key[:_LONGEST_NAME], names, n=6, cutoff=0.6)
+    return list(dict.fromkeys(names[name] for name in close))[:3]
+
+
+def _describe(code: str) -> str:
+    return f"{name(code)} ({code}, {tag(code)})" if code in _BY_CODE else code

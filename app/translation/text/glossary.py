@@ -1,0 +1,164 @@
+"""Terms that must appear as given, and addresses that must not be translated."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from app.text.errors import GlossaryError
+from app.text.scripts import script_of
+from app.translation.text.placeholders import ADDRESS, Placeholders
+
+LONGEST_TERM: Final = 200
+"""Most characters of a term, on either side."""
+
+MOST_TERMS: Final = 10_000
+
+# No spaces between words, so that a term may begin and end anywhere.
+_UNSPACED: Final = frozenset(("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
+# Particles are written onto the noun: a term may end inside a word.
+_SUFFIXED: Final = frozenset(("Hang",))
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A text whose terms and addresses are placeholders; `targets` is what they stand for, in order."""
+
+    text: str
+    targets: tuple[str, ...]
+    _placeholders: Placeholders | None = None
+
+    def restore(self, translation: str) -> str | None:
+        """Return the translation with the target terms in it; None when a placeholder was lost or doubled."""
+        if self._placeholders is None:
+            return translation
+        places = self._placeholders.find(translation, len(self.targets))
+        if places is None:
+            return None
+        pieces: list[str] = []
+        position = 0
+        for place in places:
+            pieces += (translation[position : place.start], self.targets[place.index])
+            position = place.end
+        return "".join((*pieces, translation[position:]))
+
+    def runs(self) -> tuple[str, ...]:
+        """Return the text before, between and after the placeholders: one run more than there are `targets`.
+
+        To be translated one by one, and joined around the targets, when a placeholder was lost.
+        """
+        runs: list[str] = []
+        position = 0
+        for place in (self._placeholders.find(self.text, len(self.targets)) or []) if self._placeholders else []:
+            runs.append(self.text[position : place.start])
+            position = place.end
+        return (*runs, self.text[position:])
+
+
+class Glossary:
+    """Source terms and the target terms that they must become.
+
+    A term matches whole words, the longest first, in any case, the exact case preferred; in scripts without spaces it
+    matches anywhere, and in Korean a particle may follow. Raises GlossaryError for an empty or overlong term, or too
+    many. Matching takes time linear in the text.
+    """
+
+    def __init__(self, terms: Mapping[str, str] | None = None) -> None:
+        self._exact: dict[str, str] = {}
+        self._folded: dict[str, str] = {}
+        lengths: defaultdict[str, set[int]] = defaultdict(set)
+        if terms and len(terms) > MOST_TERMS:
+            raise GlossaryError(f"a glossary of {len(terms)} terms is too long; at most {MOST_TERMS} are accepted")
+        for source, target in (terms or {}).items():
+            term = source.strip()
+            if not term or not target.strip():
+                raise GlossaryError(f"glossary term {source[:40]!r}: {target[:40]!r} is empty on one side")
+            if len(term) > LONGEST_TERM or len(target) > LONGEST_TERM:
+                raise GlossaryError(f"glossary term {term[:40]!r}… is longer than {LONGEST_TERM} characters")
+            self._exact[term] = target
+            self._folded.setdefault(_fold(term), target)
+            lengths[_fold(term)[:2]].add(len(term))
+        self._lengths = {start: tuple(sorted(found, reverse=True)) for start, found in lengths.items()}
+
+    def protect(self, text: str) -> Protected:
+        """Replace the terms, and web and e-mail addresses, by placeholders."""
+        found = self._find(text)
+        if not found:
+            return Protected(text, ())
+        placeholders = Placeholders(text)
+        pieces: list[str] = []
+        position = 0
+        for index, (start, end, _) in enumerate(found):
+            between = text[position:start] or ("Z" if index else "")  # two placeholders do not touch either
+            pieces += (text[position:start], placeholders.insert(index, between, text[end : end + 1]))
+            position = end
+        protected = "".join((*pieces, text[position:]))
+        return Protected(protected, tuple(target for _, _, target in found), placeholders)
+
+    def _find(self, text: str) -> list[tuple[int, int, str]]:
+        """What to protect: start, end, and what shall stand there afterwards."""
+        addresses = [(match.start(), match.end(), match.group()) for match in ADDRESS.finditer(text)]
+        if not self._exact:
+            return addresses
+        folded = _fold(text)
+        found: list[tuple[int, int, str]] = []
+        position = 0
+        for start, end, address in [*addresses, (len(text), len(text), "")]:
+            while position < start:
+                term = self._at(text, folded, position, start)
+                if term is None:
+                    position += 1
+                else:
+                    found.append((position, *term))
+                    position = term[0]
+            if end > start:
+                found.append((start, end, address))
+            position = max(position, end)
+        return found
+
+    def _at(self, text: str, folded: str, position: int, stop: int) -> tuple[int, str] | None:
+        """The end and the target of the longest term at `position`."""
+        lengths = (*self._lengths.get(folded[position : position + 2], ()), *self._lengths.get(folded[position], ()))
+        if not lengths or not _may_begin(text, position):
+            return None
+        for length in lengths:
+            end = position + length
+            target = self._exact.get(text[position:end]) or self._folded.get(folded[position:end])
+            if target is not None and end <= stop and _may_end(text, end):
+                return end, target
+        return None
+
+
+def _fold(text: str) -> str:
+    """Lower case, character by character, so that offsets stay."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(folded if len(folded := character.lower()) == 1 else character for character in text)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+
+
+def _may_begin(text: str, position: int) -> bool:
+    if position == 0:
+        return True
+    before, first = text[position - 1], text[position]
+    if unicodedata.category(first)[0] == "M":
+        return False  # a vowel sign belongs to the letter before it
+    return not (_is_word(before) and _is_word(first)) or bool({script_of(before), script_of(first)} & _UNSPACED)
+
+
+def _may_end(text: str, end: int) -> bool:
+    if end == len(text):
+        return True
+    last, after = text[end - 1], text[end]
+    if unicodedata.category(after)[0] == "M":
+        return False
+    if not (_is_word(last) and _is_word(after)):
+        return True
+    return bool({script_of(last), script_of(after)} & _UNSPACED) or script_of(last) in _SUFFIXED

@@ -1,0 +1,188 @@
+"""A sentence of a document: what is sent to be translated, and how the translation takes its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final
+
+from app.translation.text.inline import Block, Kind, Token
+from app.translation.text.placeholders import Placeholders
+
+Escape = Callable[[str, str], str]
+
+_NO_SPACE_BEFORE: Final = frozenset(".,;:!?…)]}»”’%。，、；：！？）」』】》؟،؛।")
+_NO_SPACE_AFTER: Final = frozenset("([{«“‘¿¡（「『【《")
+
+
+def _is_text(token: Token) -> bool:
+    return token.kind is Kind.TEXT
+
+
+def has_letters(text: str) -> bool:
+    """Whether there is anything to translate: digits, symbols and emoji are the same in every language."""
+    return any(map(str.isalpha, text))
+
+
+class Segment:
+    """One sentence.
+
+    `text` is what to translate: one line, entities decoded, and a placeholder (`ZX1`) for every piece of markup, code
+    and address in it. `parts` is the way out when a translation has lost a placeholder: the runs of text between
+    them, to be translated one by one; it is empty when there are no placeholders.
+    """
+
+    def __init__(self, source: str, tokens: Block, escape: Escape, *, begins: bool) -> None:
+        self.start, self.end = tokens[0].start, tokens[-1].end
+        self.begins_block = begins
+        self._raw = source[self.start : self.end]
+        self._escape = escape
+        self._groups = _group(tokens)
+        self._plain = "".join(source[token.start : token.end] for token in tokens if _is_text(token))
+        self._outs = [
+            "".join(source[token.start : token.end] if token.out is None else token.out for token in group)
+            for group in self._groups
+        ]
+        view = "".join(token.view for token in tokens)
+        self._placeholders = Placeholders(view) if len(self._groups) > 1 else None
+
+    def __repr__(self) -> str:
+        return f"Segment({self.text!r})"
+
+    @cached_property
+    def _marked(self) -> list[int]:
+        """The groups that are markup: placeholder n stands for the n-th of them."""
+        return [index for index, group in enumerate(self._groups) if not _is_text(group[0])]
+
+    @cached_property
+    def text(self) -> str:
+        """The sentence as it is sent to be translated."""
+        if self._placeholders is None:
+            return _one_line(self._groups[0])
+        # A space apart from letters, so that they stay the words they are; none before a full stop.
+        pieces: list[str] = []
+        number = 0
+        for group in self._groups:
+            if _is_text(group[0]):
+                text = _one_line(group)
+                before = " " * (bool(pieces) and (not text or text[0].isalnum()))
+                pieces.append(before + text + " " * text[-1:].isalnum())
+            else:
+                pieces.append(self._placeholders[number])
+                number += 1
+        return " ".join("".join(pieces).split())
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The runs of text between placeholders that hold a letter; empty without placeholders."""
+        if self._placeholders is None:
+            return ()
+        return tuple(text for group in self._groups if has_letters(text := _text_of(group)))
+
+    def keeps(self, translation: str) -> bool:
+        """Whether every placeholder is in the translation, once, and what begins ends after it."""
+        return self._restore(translation, spaced=True) is not None
+
+    def render(self, translation: str | Sequence[str], *, spaced: bool) -> str:
+        """Return what stands in the document for the sentence: the source itself where nothing has changed.
+
+        `translation` is of `text`, or, as a sequence, of `parts`. `spaced` says whether the language of the
+        translation sets spaces between words. A translation that has lost a placeholder is followed by all the
+        markup of the sentence, so that no element stays open. Raises ValueError when parts are missing.
+        """
+        if isinstance(translation, str):
+            if translation == self.text:
+                return self._raw
+            restored = self._restore(translation, spaced=spaced)
+            if restored is not None:
+                return restored
+            rest = "".join(self._outs[index] for index in self._marked)
+            return self._escaped(self._without_placeholders(translation)) + rest
+        if len(translation) != len(self.parts):
+            raise ValueError(
+                f"{len(self.parts)} parts were to be translated; {len(translation)} translations were given"
+            )
+        return self._raw if tuple(translation) == self.parts else self._render_parts(translation)
+
+    def _render_parts(self, translations: Sequence[str]) -> str:
+        pieces: list[str] = []
+        rest = iter(translations)
+        for group, out in zip(self._groups, self._outs, strict=True):
+            text = _text_of(group)
+            if not has_letters(text):
+                pieces.append(out)
+                continue
+            view = _one_line(group)
+            before = view[: len(view) - len(view.lstrip())]
+            after = view[len(view.rstrip()) :]
+            pieces.append(before + self._escaped(next(rest).strip()) + after)
+        return "".join(pieces)
+
+    def _restore(self, translation: str, *, spaced: bool) -> str | None:
+        if self._placeholders is None:
+            return self._escaped(translation.strip())
+        translation = translation.strip()
+        places = self._placeholders.find(translation, len(self._marked))
+        if places is None or not self._is_nested([self._marked[place.index] for place in places]):
+            return None
+        pieces: list[str] = []
+        position = 0
+        after: Block = []
+        for place in places:
+            group = self._groups[self._marked[place.index]]
+            text = _between(after, translation[position : place.start], group, spaced=spaced)
+            pieces += (self._escaped(text), self._outs[self._marked[place.index]])
+            position, after = place.end, group
+        return "".join((*pieces, self._escaped(_between(after, translation[position:], [], spaced=spaced))))
+
+    def _is_nested(self, order: Sequence[int]) -> bool:
+        inside = {id(token) for index in self._marked for token in self._groups[index]}
+        opened: list[Token] = []
+        for index in order:
+            for token in self._groups[index]:
+                if token.partner is None or id(token.partner) not in inside:
+                    continue
+                if token.kind is Kind.OPEN:
+                    opened.append(token)
+                elif not opened or opened.pop() is not token.partner:
+                    return False
+        return True
+
+    def _without_placeholders(self, translation: str) -> str:
+        return " ".join(self._placeholders.remove(translation).split()) if self._placeholders else translation
+
+    def _escaped(self, text: str) -> str:
+        return self._escape(text, self._plain)
+
+
+def _group(tokens: Block) -> list[Block]:
+    """Join neighbours of a kind: what stands together needs one placeholder."""
+    groups: list[Block] = []
+    for token in tokens:
+        if groups and _is_text(groups[-1][0]) == _is_text(token):
+            groups[-1].append(token)
+        else:
+            groups.append([token])
+    return groups
+
+
+def _one_line(group: Block) -> str:
+    return re.sub(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+", " ", "".join(token.view for token in group))
+
+
+def _text_of(group: Block) -> str:
+    return _one_line(group).strip() if _is_text(group[0]) else ""
+
+
+def _between(before: Block, text: str, after: Block, *, spaced: bool) -> str:
+    """Take off the spaces that were set around placeholders: within a pair, before a full stop, between Chinese."""
+    stripped = text.strip()
+    left, right = text[:1].isspace(), text[-1:].isspace()
+    if before and (all(token.kind is Kind.OPEN for token in before) or stripped[:1] in _NO_SPACE_BEFORE or not spaced):
+        left = False
+    if after and (all(token.kind is Kind.CLOSE for token in after) or stripped[-1:] in _NO_SPACE_AFTER or not spaced):
+        right = False
+    if not stripped:
+        return " " if text and left and right else ""
+    return " " * left + stripped + " " * right

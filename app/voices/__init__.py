@@ -1,0 +1,1 @@
+"""Voices: aliases of names, cloned voices, and their store."""

@@ -1,0 +1,355 @@
+"""Cloned voices as requests use them: taken in, listed, made ready for a model, deleted.
+
+A voice belongs to the key that made it: for other keys it does not exist. One that was made without a key may be used
+by everybody, and deleted by whoever has none: on a server that wants keys, by the machine's owner.
+
+A voice is made ready for each model once: from memory, else from disk, else by the model from the recording. Requests
+that want the same at the same time wait for one making of it; when the last of them goes, it is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+from app import errors
+from app.audio.decode import Decoder
+from app.config import Settings
+from app.engine.admission import client
+from app.engine.loading import Catalogue
+from app.engine.scheduler import CancelToken, ModelStatus, Priority
+from app.engine.worker import ModelWorker
+from app.observability import metrics
+from app.text.errors import UnsupportedLanguageError
+from app.text.languages import normalize_language
+from app.voices.aliases import GENDERS
+from app.voices.store import MAX_NAME, SAMPLE_RATE, StoredVoice, VoiceStore, is_voice_id
+from models.contract import (
+    Cancelled,
+    Conditioning,
+    ModelRequestError,
+    UnusableReferenceError,
+    VoiceCloner,
+    WeightsError,
+)
+from models.timeline import Stage, Timeline
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A shorter recording makes no voice with any model; a model may ask for more.
+MIN_SECONDS: Final = 1.0
+# Recordings that are in memory at once; others wait on disk, where the parser puts them.
+UPLOADS: Final = 2
+# Recordings on the disk at once that are not stored yet: each of `max_upload_bytes` at most.
+SPOOLED: Final = 16
+DISK_THREADS: Final = 2
+# Seconds from the server's start to that of the process that decodes recordings: the models come first.
+DECODER_AFTER: Final = 5.0
+
+# A voice and the model it is for.
+Key = tuple[str, str]
+
+
+class ConditioningCache:
+    """What was used last, in at most `limit` bytes. For one thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[Key, Conditioning] = OrderedDict()
+        self.nbytes = 0
+
+    def get(self, key: Key) -> Conditioning | None:
+        """What is kept under `key`; it was used now."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: Key, conditioning: Conditioning) -> None:
+        """Keep it, unless it alone is too large, and let go of what was not used for longest."""
+        self._drop(key)
+        if conditioning.nbytes <= self._limit:
+            self._kept[key] = conditioning
+            self.nbytes += conditioning.nbytes
+        while self.nbytes > self._limit:
+            self._drop(next(iter(self._kept)))
+        metrics.voice_cache.set(self.nbytes)
+
+    def forget(self, voice: str) -> None:
+        """Let go of everything of a voice."""
+        for key in [key for key in self._kept if key[0] == voice]:
+            self._drop(key)
+        metrics.voice_cache.set(self.nbytes)
+
+    def _drop(self, key: Key) -> None:
+        dropped = self._kept.pop(key, None)
+        self.nbytes -= 0 if dropped is None else dropped.nbytes
+
+
+class Spool:
+    """Counts the uploads whose bodies are on the disk, or come there. On the event loop."""
+
+    def __init__(self) -> None:
+        self._places: list[str | None] = []
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place for one upload of the request's key, which may have half of them. Raises OverloadedError."""
+        owner = _owner()
+        mine = self._places.count(owner) if owner is not None else 0
+        if len(self._places) >= SPOOLED or mine >= SPOOLED // 2:
+            raise errors.OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        self._places.append(owner)
+        try:
+            yield
+        finally:
+            self._places.remove(owner)
+
+
+@dataclass(slots=True)
+class _Making:
+    task: asyncio.Task[Conditioning]
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewVoice:
+    """A voice that may be cloned, as `new_voice` found it good."""
+
+    name: str
+    language: str | None
+    gender: str | None
+
+
+def _owner() -> str | None:
+    """Return the name of the key that owns the voices of the request, or None."""
+    who = client.get()
+    return None if who is None else who.name
+
+
+def new_voice(name: str, *, consent: bool, language: str | None = None, gender: str | None = None) -> NewVoice:
+    """Check what is said of a voice. `language`: BCP-47 tag or alias; `gender`: female or male.
+
+    Raises ConsentMissingError, UnsupportedLanguageError and InvalidRequestError.
+    """
+    if not consent:
+        raise errors.ConsentMissingError(
+            "A voice is cloned only with the consent of its speaker: send 'consent' as true once you have it."
+        )
+    name = name.strip()
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise errors.InvalidRequestError(f"'name' must be 1 to {MAX_NAME} printable characters.", param="name")
+    if gender is not None and gender not in GENDERS:
+        raise errors.InvalidRequestError(f"'gender' must be one of {', '.join(GENDERS)}.", param="gender")
+    try:
+        return NewVoice(name, None if language is None else normalize_language(language), gender)
+    except UnsupportedLanguageError as error:
+        raise errors.UnsupportedLanguageError(str(error), param="language") from error
+
+
+class VoiceService:
+    """The cloned voices of a server. All methods on the event loop."""
+
+    def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
+        self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
+        self.uploads = asyncio.Semaphore(UPLOADS)
+        self._decoder = Decoder(
+            sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
+        )
+        self.spool = Spool()
+        self._catalog = catalog
+        self._worker = worker
+        self._cache = ConditioningCache(settings.voice_cache_bytes)
+        self._making: dict[Key, _Making] = {}
+        self._ahead: set[asyncio.Task[None]] = set()
+        # The event loop must not wait for the disk.
+        self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
+
+    async def start(self) -> None:
+        """Sweep what an interrupted process left, and count the voices. Soon, have a process ready that decodes."""
+        asyncio.get_running_loop().call_later(DECODER_AFTER, self._decoder.start)
+        await self._run(self.store.sweep)
+        await self.voices()
+
+    def close(self) -> None:
+        """Give up on what is being made."""
+        for making in self._making.values():
+            making.task.cancel()
+        for task in self._ahead:
+            task.cancel()
+        self._decoder.close()
+        self._disk.shutdown(wait=False, cancel_futures=True)
+
+    def cloners(self) -> list[str]:
+        """Names of the models that can speak in the voice of a recording."""
+        return [info.name for info in self._catalog.models() if info.cloning]
+
+    async def add(self, voice: NewVoice, data: bytes) -> StoredVoice:
+        """Decode a recording, keep it, and begin to make it ready for the models that are loaded.
+
+        Raises UnusableRecordingError, UnavailableError, TooManyVoicesError, StorageFullError and StorageError.
+        """
+        recording = await self._decoder.decode(data)
+        who = client.get()
+        stored = await self._run(
+            self.store.add,
+            voice.name,
+            recording.pcm,
+            language=voice.language,
+            gender=voice.gender,
+            owner=_owner(),
+            most=0 if who is None else who.voices,
+        )
+        metrics.voices_stored.inc()
+        for model in self.cloners():
+            if self._worker.state(model).status is ModelStatus.READY:
+                task = asyncio.create_task(self._make_ahead(model, stored))
+                self._ahead.add(task)
+                task.add_done_callback(self._ahead.discard)
+        return stored
+
+    async def voices(self) -> list[StoredVoice]:
+        """The cloned voices that the request's key may use, the oldest first."""
+        found = await self._run(self.store.voices)
+        metrics.voices_stored.set(len(found))
+        return [voice for voice in found if voice.owner in (None, _owner())]
+
+    async def get(self, voice: str) -> StoredVoice:
+        """The voice of that id. Raises UnknownVoiceError: there is none that the request's key may use."""
+        found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
+        if found is None:
+            self._cache.forget(voice)
+        if found is None or found.owner not in (None, _owner()):
+            raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
+        return found
+
+    def check_common(self, voice: str) -> None:
+        """Raise UnknownVoiceError unless there is such a voice and everybody may use it. Blocks; on any thread."""
+        found = self.store.get(voice)
+        if found is None or found.owner is not None:
+            raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}' that everybody may use.")
+
+    async def remove(self, voice: str) -> None:
+        """Delete a voice; streams that speak in it go on.
+
+        Raises UnknownVoiceError, PermissionDeniedError for one that the request's key may use and did not make, and
+        StorageError.
+        """
+        if (await self.get(voice)).owner != _owner():
+            raise errors.PermissionDeniedError(
+                f"Voice '{voice}' was made without a key: `nightingale voices remove` on the server's machine does it."
+            )
+        if not await self._run(self.store.remove, voice):
+            raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}'; it may have been deleted.")
+        self._cache.forget(voice)
+        metrics.voices_stored.dec()
+
+    async def conditioning(
+        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST
+    ) -> Conditioning:
+        """What `model`, which is warm, makes of a voice that was just got. Cancelling it gives the making up, if nobody
+        else waits.
+
+        Raises UnknownVoiceError if it is deleted meanwhile, UnusableRecordingError, and what
+        ModelWorker.submit_conditioning raises.
+        """
+        key = (voice.id, model)
+        found = self._cache.get(key)
+        if found is not None:
+            metrics.voice_conditionings.labels("memory").inc()
+            return found
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = _Making(asyncio.create_task(self._make(model, voice.id, priority)))
+            making.task.add_done_callback(partial(self._made, key))
+        making.waiting += 1
+        try:
+            with timeline.measure(Stage.CONDITION):
+                return await asyncio.shield(making.task)
+        finally:
+            making.waiting -= 1
+            if making.waiting == 0 and not making.task.done():
+                making.task.cancel()
+                self._making.pop(key, None)
+
+    def _made(self, key: Key, task: asyncio.Task[Conditioning]) -> None:
+        making = self._making.get(key)
+        if making is not None and making.task is task:
+            del self._making[key]
+        if not task.cancelled():
+            task.exception()  # whoever waits was told; nobody may be left
+
+    async def _make(self, model: str, voice: str, priority: Priority) -> Conditioning:
+        found = await self._run(self.store.conditioning, voice, model)
+        if found is not None and await self._fits(model, voice, found):
+            metrics.voice_conditionings.labels("disk").inc()
+        else:
+            found = await self._compute(model, voice, priority)
+            metrics.voice_conditionings.labels("computed").inc()
+            try:
+                await self._run(self.store.keep_conditioning, voice, model, found)
+            except errors.StorageError as error:
+                log.warning("voice %s works, but will be made again after a restart: %s", voice, error)
+        self._cache.put((voice, model), found)
+        return found
+
+    async def _fits(self, model: str, voice: str, conditioning: Conditioning) -> bool:
+        """Whether it is of the model's kind: another release of it may have left it."""
+        cloner = self._worker.ready_model(model)
+        try:
+            if isinstance(cloner, VoiceCloner):
+                cloner.check_conditioning(conditioning)
+        except WeightsError as error:
+            log.warning("voice %s does not fit model %s and is made again: %s", voice, model, error)
+            await self._run(self.store.forget_conditioning, voice, model)
+            return False
+        return True
+
+    async def _compute(self, model: str, voice: str, priority: Priority) -> Conditioning:
+        pcm = await self._run(self.store.recording, voice)
+        if pcm is None:
+            raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
+        cancelled = CancelToken()
+        start = time.perf_counter()
+        results = self._worker.submit_conditioning(model, pcm, SAMPLE_RATE, Timeline(), cancelled, priority)
+        found: Conditioning | None = None
+        try:
+            async for made in results:
+                found = made
+        except UnusableReferenceError as error:
+            raise errors.UnusableRecordingError(
+                f"Model '{model}' cannot use the recording of voice '{voice}': {error}", param="voice"
+            ) from error
+        except Cancelled:
+            raise errors.UnavailableError("The making of the voice was given up; try again.") from None
+        except ModelRequestError as error:
+            raise errors.InvalidRequestError(str(error), param="voice") from error
+        finally:
+            if found is None:
+                cancelled.cancel()
+            results.close()
+        if found is None:
+            raise errors.ModelFailedError(f"Model '{model}' made nothing of voice '{voice}'.")
+        metrics.voice_conditioning_seconds.labels(model).observe(time.perf_counter() - start)
+        return found
+
+    async def _make_ahead(self, model: str, voice: StoredVoice) -> None:
+        """Nobody waits for it yet: after the requests that somebody waits for."""
+        try:
+            await self.conditioning(model, voice, Timeline(), Priority.LATER)
+        except errors.ServiceError as error:
+            log.info("voice %s is not ready for model %s: %s", voice.id, model, error)
+
+    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, partial(work, *args, **kwargs))

@@ -1,0 +1,276 @@
+"""A stage of the flow's estimator in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
+
+A transformer block of MLX's operations is ten launches, a resnet block fourteen. Here a transformer block is one:
+attention to keys and values that the kernel before has written, everything to the block's end, and the next block's
+queries, keys and values; a resnet block is two, since its second convolution hears its neighbours' first. The plain
+definition is `estimator.Stage`, which this agrees with but for rounding: sums between layers stay float32.
+
+Matrices are kept as `pieces`, in the order in which the kernels read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from models.backend import mx
+from models.layers.kernels import cuda as shared
+
+if TYPE_CHECKING:
+    from models.chatterbox.s3gen.estimator import ResnetBlock, TransformerBlock
+
+HEAD = 64
+THREADS = 256
+KEYS = 64  # that attention takes at a time: sequences are multiples of it
+TAPS = 3
+_FEW_ROWS = 132 * 16  # beyond which tiles of 32 rows keep an H100's multiprocessors busy, and halve what they read
+_STAGE_BYTES = 8 * 8 * 32 * 16  # of weights underway: three in a product, of keys and values four in attention
+_MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
+_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
+_CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
+
+Blocks = Sequence["TransformerBlock"]
+Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
+"""x [B, F, I], the time's vector [C] and a mask [1, 1, 1, F] through the same stage."""
+Sizes = tuple[int, int, int]
+"""Channels, heads, and channels within the feed-forward."""
+
+# The kernels take all registers that a block of 256 threads may have.
+_BOUNDS = """
+#undef __global__
+#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
+"""
+ROOM = "extern __shared__ __align__(16) unsigned char room[];"
+_MADE = "{(ushort*)y, (ushort*)queries, (ushort*)keys, (ushort*)values}"
+_NEXT = ("gain1", "shift1", "qkv")
+_INPUTS = {
+    "block": (
+        "x", "q", "k", "v", "mask", "out", "out_bias", "gain2", "shift2", "fc1", "fc1_bias", "fc2", "fc2_bias", *_NEXT,
+    ),
+    "resnet": ("x", "conv", "conv_bias", "gain", "shift", "time", "before", "res", "res_bias", *_NEXT),
+}  # fmt: skip
+_ARGUMENTS = {
+    "block": "x_shape[1], mode[0] != 0, mode[1] != 0",
+    "resnet": "x_shape[1], x_shape[2], before_shape[2], mode[0] != 0",
+}
+_GIVEN = {"block": "Given", "resnet": "Half"}
+
+
+def header(name: str, sizes: Sizes) -> str:
+    """The source of the kernel `name` before its body, but for the device's words (cuda.h)."""
+    numbers = "".join(f"#define {n} {v}\n" for n, v in zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True))
+    return numbers + _read("tiles.h") + _read(f"{name}.h")
+
+
+@cache
+def _read(name: str) -> str:
+    """A file without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
+    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
+
+
+def body(name: str) -> str:
+    """The kernel's body."""
+    given = ", ".join(f"(const ushort*){each}" for each in _INPUTS[name])
+    call = f"{name}<TILES>(threadIdx.x, blockIdx.x, {_ARGUMENTS[name]}, of, to, room);"
+    return f"{ROOM}\nconst {_GIVEN[name]} of = {{{given}}};\nconst Made to = {_MADE};\n{call}\n"
+
+
+def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
+    """Of shared memory: weights underway, the stream, what is normalised of it, and the widest rows that are read."""
+    channels, heads, wide = sizes
+    rows = 16 * tiles
+    fixed = rows * 4 * (channels + 4)
+    normal = rows * 2 * (channels + 8)
+    if name == "resnet":
+        return fixed + 3 * _STAGE_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
+    inner = heads * HEAD
+    widest = rows * 2 * (max(inner, wide) + 8)
+    return fixed + max(3 * _STAGE_BYTES + normal + widest, 4 * _STAGE_BYTES + rows * 2 * (inner + 8))
+
+
+def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
+    """Whether such stages can run here: MLX on an NVIDIA GPU. One too old (before Ampere) does not build them."""
+    return shared.available() and fits(sizes, size, dtype)
+
+
+def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
+    """Whether the kernels are written for stages so wide; `size` of a head."""
+    whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
+    return whole and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
+
+
+def fits_rows(frames: int) -> bool:
+    """Whether sequences so long can be computed."""
+    return frames % KEYS == 0
+
+
+@cache
+def _kernel(name: str, sizes: Sizes, tiles: int) -> Any:
+    return mx.fast.cuda_kernel(
+        name=f"nightingale_flow_{name}",
+        input_names=[*_INPUTS[name], "mode"],
+        output_names=["y", "queries", "keys", "values"],
+        source=body(name),
+        header=_read("cuda.h") + header(name, sizes) + _BOUNDS,
+        shared_memory=shared_bytes(name, tiles, sizes),
+    )
+
+
+def _launch(
+    name: str,
+    inputs: Mapping[str, mx.array],
+    outputs: Mapping[str, tuple[int, ...]],
+    blocks: int,
+    sizes: Sizes,
+    tiles: int,
+) -> list[mx.array]:
+    """Run the kernel `name` with `blocks` of THREADS."""
+    result: list[mx.array] = _kernel(name, sizes, tiles)(
+        inputs=list(inputs.values()),
+        output_shapes=list(outputs.values()),
+        output_dtypes=[mx.bfloat16] * len(outputs),
+        grid=(blocks * THREADS, 1, 1),
+        threadgroup=(THREADS, 1, 1),
+        template=[("TILES", tiles)],
+    )
+    return result
+
+
+@cache
+def _mode(first: bool, second: bool = False) -> mx.array:
+    mode = mx.array([int(first), int(second)] + [0] * (_PLACES - 2), dtype=mx.int32)
+    mx.eval(mode)
+    return mode
+
+
+def tiles(rows: int) -> int:
+    """Of 16 rows each, that a block of threads takes."""
+    return 1 if rows <= _FEW_ROWS else 2
+
+
+def sizes_of(block: TransformerBlock) -> Sizes:
+    """Of a stage with such blocks."""
+    wide, channels = block.fc1.shape
+    return channels, block.heads, wide
+
+
+def pieces(matrix: mx.array) -> mx.array:
+    """A matrix [O, ...] of O rows, both sizes multiples of 8 and 64, as tiles.h calls `place`. Shape [O, I]."""
+    rows = matrix.shape[0]
+    flat = matrix.reshape(rows, -1)
+    split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)
+    return mx.contiguous(split).reshape(flat.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What a stage's launches take beside its input: two for the resnet block (none where that is computed otherwise),
+    and for the transformer blocks one more than there are blocks."""
+
+    sizes: Sizes
+    resnet: Sequence[dict[str, mx.array]]
+    blocks: Sequence[dict[str, mx.array]]
+
+
+def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
+    """Put a stage's arrays into the kernels' order: copies, evaluated."""
+    sizes = sizes_of(blocks[0])
+    ahead = [{"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.qkv)} for block in blocks]
+    launches = []
+    own: dict[str, mx.array] = {}
+    for number in range(len(blocks) + 1):
+        if number:
+            block = blocks[number - 1]
+            own = {"out": pieces(block.out), "out_bias": block.out_bias}
+            own |= {"gain2": block.norm2.weight, "shift2": block.norm2.bias}
+            own |= {"fc1": pieces(block.fc1), "fc1_bias": block.fc1_bias}
+            own |= {"fc2": pieces(block.fc2), "fc2_bias": block.fc2_bias}
+        following = number < len(blocks)
+        launches.append({**own, **ahead[number if following else 0], "mode": _mode(number > 0, following)})
+    for name in launches[1]:
+        launches[0].setdefault(name, launches[1][name])
+    halves = []
+    if resnet is not None:
+        res = {"res": pieces(resnet.res), "res_bias": resnet.res_bias}
+        for second, conv, norm in ((False, resnet.conv1, resnet.norm1), (True, resnet.conv2, resnet.norm2)):
+            half = {"conv": pieces(conv.conv.weight), "conv_bias": conv.bias, "gain": norm.weight, "shift": norm.bias}
+            halves.append({**half, **res, **ahead[0], "mode": _mode(second)})
+    mx.eval(halves, launches)
+    return Prepared(sizes, halves, launches)
+
+
+class _Run:
+    """The launches for x [B, F, ...]."""
+
+    def __init__(self, stage: Prepared, x: mx.array) -> None:
+        batch, frames, _ = x.shape
+        self.sizes = channels, heads, _ = stage.sizes
+        self.tiles = tiles(batch * frames)
+        self._count = batch * frames // (16 * self.tiles)
+        whole = (batch, heads, frames, HEAD)
+        self._shapes = ((batch, frames, channels), (batch, frames, heads * HEAD), whole, whole)
+
+    def __call__(self, name: str, inputs: dict[str, mx.array], *, stream: bool, ahead: bool) -> list[mx.array]:
+        """-> the stream, queries, keys and values, each of which is rubbish unless it is asked for."""
+        wanted = (stream, ahead, ahead, ahead)
+        shapes = [shape if asked else (_PLACES,) for shape, asked in zip(self._shapes, wanted, strict=True)]
+        outputs = dict(zip(("y", "queries", "keys", "values"), shapes, strict=True))
+        ordered = {key: inputs[key] for key in (*_INPUTS[name], "mode")}
+        return _launch(name, ordered, outputs, self._count, self.sizes, self.tiles)
+
+
+def attend(stage: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
+    """x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
+
+    `made` are the first block's queries, keys and values, where these are there already.
+    """
+    run = _Run(stage, x)
+    q, k, v = made or (x, x, x)
+    last = len(stage.blocks) - 1
+    for number, given in enumerate(stage.blocks):
+        if number == 0 and made:
+            continue
+        inputs = {"x": x, "q": q, "k": k, "v": v, "mask": mask, **given}
+        y, q, k, v = run("block", inputs, stream=number > 0, ahead=number < last)
+        x = y if number else x
+    return x
+
+
+def convolve(stage: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
+    """x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
+
+    -> [B, F, C], and the first transformer block's queries, keys and values.
+    """
+    run = _Run(stage, x)
+    first, second = ({"time": shift, "before": x, **half} for half in stage.resnet)
+    between = run("resnet", {"x": x, **first}, stream=True, ahead=False)[0]
+    return run("resnet", {"x": between, **second}, stream=True, ahead=True)
+
+
+def run(stage: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+    """The whole stage: x [B, F, I] -> [B, F, C]."""
+    x, *made = convolve(stage, x, shift)
+    return attend(stage, x, mask, made)
+
+
+def difference(stage: Prepared, plain: Plain, inputs: int, frames: int) -> float:
+    """Norm of what `run` and `plain` make of random rows [2, frames, inputs], apart, over that of `plain`."""
+    channels = stage.sizes[0]
+    x = mx.random.normal((2, frames, inputs), key=mx.random.key(0)).astype(mx.bfloat16)
+    shift = mx.random.normal((channels,), key=mx.random.key(1)).astype(mx.bfloat16)
+    mask = mx.where(mx.arange(frames) < frames - 5, 0.0, float("-inf")).astype(mx.bfloat16)[None, None, None]
+    real = slice(0, frames - 5)
+    wanted = plain(x, shift, mask)[:, real].astype(mx.float32)
+    found = run(stage, x, shift, mask)[:, real].astype(mx.float32)
+    return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
+
+
+def checked(stage: Prepared, plain: Plain, inputs: int) -> bool:
+    """Whether the kernels build here and agree with `plain` on rows [.., inputs]; where not, a warning says so."""
+    return shared.agree("the flow's kernels", lambda: [difference(stage, plain, inputs, frames) for frames in _CHECKED])

@@ -1,0 +1,176 @@
+"""A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
+
+Launches are what bounds a step written in MLX's operations (about twenty a layer). Here one launch reads all weights
+once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between weights of bf16 or 8 bits and
+a bf16 cache the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are
+bf16.
+
+The cache is written in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update` copies a
+whole array while an earlier reader of it is still queued, as it always is when steps are sent ahead. So the kernel
+casts away the constness of the caches. What makes that sound: the arrays come from a prefill and belong to one
+utterance, whose state refers to them until it ends, so that MLX gives their memory to nobody else; each step writes one
+row that no step before it has read; and MLX launches on one stream, so that they run in the order they were sent. A
+slice of a cache that was taken earlier sees rows appear behind the place up to which it was valid.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from models.backend import mx
+from models.chatterbox.t3 import cache as caches
+from models.chatterbox.t3.cache import Cache
+from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
+from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
+from models.chatterbox.t3.network import T3
+from models.layers.kernels.cuda import agree, available
+
+Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
+
+_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+_COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
+
+# MLX writes the kernel's signature after this. A block's threads need their registers: the word before it says so.
+_BOUNDS = """
+#undef __global__
+#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
+"""
+
+
+@cache
+def processors() -> int:
+    """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
+    if not available():
+        return 0
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count, device = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return 0
+    return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
+
+
+class FusedStep:
+    """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Only where `available`."""
+
+    def __init__(self, network: T3, positions: int = 8192) -> None:
+        """For caches of at most `positions` rows, and no more than GPT-2's table has. The network has been lowered."""
+        self.config = network.config
+        self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
+        self._bits, self._weights = network.bits, pack(network, positions)
+        self._blocks = processors()
+        self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
+        mx.eval(self._counters)
+        self._kernels: dict[int, Any] = {}
+
+    @staticmethod
+    def available(network: T3) -> bool:
+        """Whether this step can stand in for `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
+
+        MLX must launch directly (`models.backend` has it so): within a graph two utterances' steps might run side by
+        side, each holding processors that the other waits for.
+        """
+        return (
+            processors() > 0
+            and os.environ.get("MLX_USE_CUDA_GRAPHS") == "0"
+            and network.dtype == mx.bfloat16
+            and network.bits in (0, 8)
+            and all(fits(network.config, batch) for batch in (1, 2))
+        )
+
+    def _kernel(self, batch: int) -> Any:
+        if batch not in self._kernels:
+            names = [field.name for field in fields(Weights)]
+            layers = range(self.config.layers)
+            self._kernels[batch] = mx.fast.cuda_kernel(
+                name=f"nightingale_t3_step_{batch}",
+                input_names=[*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)],
+                output_names=["logits", "exchange"],
+                source=body(self.config.layers),
+                header=constants(self.config, batch, self._blocks, bits=self._bits)
+                + joined("cuda.h", *PHASES, "step.h")
+                + _BOUNDS,
+                ensure_row_contiguous=False,  # a copy would be written in the cache's place
+            )
+        return self._kernels[batch]
+
+    def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
+        """Say tokens [1] int32 at place [2] int32, as `T3.advance` -> logits [B, 1, V] fp32, and `cache`, now longer.
+
+        The caches are whole bfloat16 arrays [B, 2 * heads, T, 64]. Beyond their last row logits are NaN.
+        Raises ValueError where they are not such, or have more rows than `positions`.
+        """
+        batch, length = caches.rows(cache), caches.capacity(cache)
+        rows = [layer[0] for layer in cache]
+        if tokens.shape != (1,) or length > self.positions or any(array.dtype != mx.bfloat16 for array in rows):
+            raise ValueError(f"one token, and bfloat16 caches of at most {self.positions} rows, are expected")
+        logits, _ = self._kernel(batch)(
+            inputs=[*self._weights.arrays(), tokens, place, self._counters, *rows],
+            output_shapes=[
+                (batch, 1, self.config.speech_vocabulary),
+                (exchange_floats(self.config, batch, self._blocks),),
+            ],
+            output_dtypes=[mx.float32, mx.float32],
+            grid=(self._blocks * WARPS * LANES, 1, 1),
+            threadgroup=(WARPS * LANES, 1, 1),
+        )
+        return logits, cache
+
+
+def checked(network: T3, positions: int = 8192) -> FusedStep | None:
+    """A fused step that has been compared with `network.advance` on this device; None where there is none.
+
+    Compiles its kernels (seconds each). Where they do not build or do not agree, a warning says so.
+    """
+    if not FusedStep.available(network):
+        return None
+    step = FusedStep(network, positions)
+    rows = (1, 2) if network.config.guided else (1,)
+    agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
+    return step if agreed else None
+
+
+def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
+    """Norm of what `step`'s logits and `network.advance`'s differ by, over the latter's; random keys and values."""
+    key = mx.random.key(0)
+    shape = network.allocate(rows, length)[0][0].shape
+    cache: Cache = [
+        (mx.random.normal(shape, key=each).astype(network.dtype),)
+        for each in mx.random.split(key, network.config.layers)
+    ]
+    token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
+    wanted, _ = network.advance(token, at, cache)
+    wanted = wanted.astype(mx.float32)
+    mx.eval(wanted, cache)  # before `step` writes into the cache
+    found, _ = step(token, at, cache)
+    return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
+
+
+def body(layers: int) -> str:
+    """The kernel's body: the arguments of `step`, from the inputs' names."""
+    weights = ", ".join(
+        field.name if field.name in FLOATS else f"(const {'ushort' if field.name in TABLES else 'Chunk'}*){field.name}"
+        for field in fields(Weights)
+    )
+    pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
+    return f"""
+  __shared__ __align__(16) float shared[SHARED_FLOATS];
+  __shared__ ushort* caches[LAYERS];
+  const int thread = threadIdx.x;
+  if (thread == 0) {{
+{pointers}
+  }}
+  __syncthreads();
+  const Where at = {{thread, thread % LANES, thread / LANES, (int)blockIdx.x, (int)gridDim.x}};
+  const Weights of = {{{weights}}};
+  step(at, of, tokens[0], place[0], place[1], (int)cache0_shape[2], caches, (int*)counters, exchange, logits, shared);
+"""

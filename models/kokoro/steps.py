@@ -1,0 +1,177 @@
+"""The network's parts as functions of arrays alone, so that a GPU compiles each once per bucket; shapes and times.
+
+Rows are utterances computed together. Each has its own length; what pads a row is masked out, so that a row's result
+is that of the utterance alone, within rounding. Rows that pad a batch to its bucket are copies of the first one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.backend import lanes, mx, on_cpu
+from models.contract import IsCancelled
+from models.kokoro.network import Kokoro
+from models.layers.mask import Valid
+from models.timeline import Stage, Timeline
+
+TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
+FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
+BATCH_BUCKETS = (1, 2, 4, 8)
+# Longer utterances are not computed together: one of them is work enough.
+JOINED_TOKENS = 128
+# Frames of all rows of a batch: as many as the longest bucket has, so that batches need no more memory than it does.
+BATCH_FRAMES = FRAME_BUCKETS[-1]
+
+
+def bucket(size: int, buckets: tuple[int, ...]) -> int:
+    """The smallest bucket that holds `size`; beyond the last, it doubles."""
+    for candidate in buckets:
+        if size <= candidate:
+            return candidate
+    last = buckets[-1]
+    while last < size:
+        last *= 2
+    return last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One utterance of a batch: token ids [T], a style row [1, 2 * style_dim], and whose it is.
+
+    `noise` [frames * 600] replaces the source's seeded noise (for comparison with the reference).
+    """
+
+    ids: list[int]
+    style: npt.NDArray[np.float32]
+    speed: float
+    seed: int
+    timeline: Timeline
+    cancelled: IsCancelled
+    noise: npt.NDArray[np.float32] | None = None
+
+
+class Stages:
+    """`count` is int32 [B], the valid tokens or frames of each row, or None where nothing is padded."""
+
+    def __init__(self, network: Kokoro) -> None:
+        self.network = network
+        wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
+        self.bert, self.durations = wrap(self._bert), wrap(self._durations)
+        self.text, self.curves, self._whole = wrap(self._text), wrap(self._curves), wrap(self._audio)
+
+    def _bert(self, ids: mx.array, count: mx.array | None) -> mx.array:
+        """ids [B, T] -> [B, T, hidden]."""
+        hidden: mx.array = self.network.bert_encoder(self.network.bert(ids, _valid(count, ids)))
+        return hidden
+
+    def _durations(self, hidden: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
+        """-> encoding [B, T, hidden + style] and expected frames [B, T]."""
+        return self.network.predictor.durations(hidden, _halves(styles)[1], _valid(count, hidden))
+
+    def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
+        """ids [B, T] -> [B, T, hidden]."""
+        with mx.stream(lanes()[-1]):  # beside PL-BERT, unless profiling waits for each
+            return self.network.text_encoder(ids, _valid(count, ids))
+
+    def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
+        """Aligned encoding [B, F, hidden + style] -> F0 and energy [B, 2F]."""
+        return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
+
+    def pieces(self, *given: Any) -> Iterator[list[mx.array]]:
+        """Decoder and generator (`_pieces`), in pieces of work that each end in arrays to evaluate; the last: samples.
+
+        A GPU, which takes some ms for all of it, computes one piece: compiled whole it is faster.
+        """
+        return self._pieces(*given) if on_cpu() else iter([[self._whole(*given)]])
+
+    def _audio(self, *given: Any) -> mx.array:
+        *_, (samples,) = self._pieces(*given)
+        return samples
+
+    def _pieces(
+        self,
+        text: mx.array,
+        f0: mx.array,
+        energy: mx.array,
+        styles: mx.array,
+        noise: mx.array,
+        count: mx.array | None,
+    ) -> Iterator[list[mx.array]]:
+        """Aligned text [B, F, hidden], curves [B, 2F], styles, merged noise [B, F * 600], `count` -> samples."""
+        decoder = self.network.decoder
+        styled = _halves(styles)[0].astype(decoder.dtype)
+        x = decoder.features(text, f0, energy, styled, _valid(count, text))
+        yield from decoder.generator.pieces(x, styled, f0, noise, None if count is None else 2 * count[:, None])
+
+
+def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:
+    first, second = mx.split(styles, 2, axis=-1)
+    return first, second
+
+
+def _valid(count: mx.array | None, x: mx.array) -> Valid:
+    return Valid() if count is None else Valid.of(count[:, None, None], x.shape[1])
+
+
+def counted(lengths: Sequence[int], size: int, *, padded: bool) -> mx.array | None:
+    """`count` for rows of these lengths in arrays of `size`; None only where all are full and nothing is `padded`."""
+    return mx.array(list(lengths)) if padded or any(length != size for length in lengths) else None
+
+
+def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> mx.array:
+    """x [B, T, C] with each token repeated for its frames, [B, length, C]; the last one fills a row up."""
+    batch, tokens, width = x.shape
+    index = np.zeros((batch, length), dtype=np.int64)
+    for row, of_token in enumerate(frames):
+        at = np.repeat(np.arange(len(of_token)), of_token)
+        index[row] = row * tokens + np.pad(at, (0, length - len(at)), mode="edge")
+    return mx.take(x.reshape(batch * tokens, width), mx.array(index), axis=0)
+
+
+class Timed:
+    """Times stages for all rows of a batch: each waited for the whole of it.
+
+    What lies between two stages, the books of the first among it, is the second's: a fifth of a millisecond a sentence
+    on a CPU whose caches the network has filled.
+    """
+
+    def __init__(self, rows: Sequence[Row], *, profile: bool) -> None:
+        self._timelines = list({id(row.timeline): row.timeline for row in rows}.values())
+        self._profile = profile
+        self._ended: float | None = None
+
+    @contextmanager
+    def measure(self, stage: Stage) -> Iterator[None]:
+        """Time the body as `stage`; it must end in an evaluation."""
+        start = time.perf_counter() if self._ended is None else self._ended
+        try:
+            yield
+        finally:
+            self._ended = time.perf_counter()
+            for timeline in self._timelines:
+                timeline.add(stage, self._ended - start)
+
+    def left(self) -> float:
+        """The moment at which others may have a turn."""
+        return time.perf_counter()
+
+    def resumed(self, left: float) -> None:
+        """They had theirs since `left`, which is no stage's."""
+        if self._ended is not None:
+            self._ended += time.perf_counter() - left
+
+    def profiled(self, stage: Stage, compute: Callable[[], Any]) -> Any:
+        """What `compute` returns; when profiling, evaluated and timed. Else it costs no wait."""
+        if not self._profile:
+            return compute()
+        with self.measure(stage):
+            result = compute()
+            mx.eval(result)
+        return result

@@ -1,0 +1,96 @@
+"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (octet.c).
+
+Where there is no C compiler everything works without it, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from models import native
+from models.backend import cpu_count
+from models.layers.int8 import quantise_rows
+
+logger = logging.getLogger(__name__)
+
+MOST_INPUTS = 64  # of `Screen.largest` in one call
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled routine; None where it cannot be compiled."""
+    try:
+        return native.compile_tuned("octet", __file__)
+    except OSError as error:
+        logger.info("no native routine for the CPU, translation is slower: %s", error)
+        return None
+
+
+class _Task(ctypes.Structure):
+    """octet.c's `task`, in its order."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
+        *((name, ctypes.c_void_p) for name in ("input", "coarse", "step", "rest", "norm", "most")),
+        *((name, ctypes.c_long) for name in ("m", "n", "k")),
+    )
+
+
+class Screen:
+    """Finds the largest of weight [N, K] x + banned [N] exactly, reading a copy of 8 bits and few rows of `weight`.
+
+    Not safe on two threads at once.
+    """
+
+    def __init__(self, weight: Floats, banned: Floats) -> None:
+        found = library()
+        if found is None:
+            raise OSError("the native routine is not compiled on this machine")
+        self._run = found.nightingale_screen
+        self._run.restype = ctypes.c_long
+        self._weight = np.ascontiguousarray(weight, np.float32)
+        rows, width = self._weight.shape
+        self._copy = np.empty((rows, width), np.int8)
+        self._scale, self._length, self._error = (np.empty(rows, np.float32) for _ in range(3))
+        self._sums = np.empty(rows, np.int32)
+        for start in range(0, rows, 4096):  # in pieces: the temporaries would be larger than the weights
+            part = slice(start, start + 4096)
+            self._quantise(part)
+        self._banned = np.ascontiguousarray(banned, np.float32)
+        self._scratch = np.empty(0, np.float32)
+        self.full = 0
+
+    def _quantise(self, part: slice) -> None:
+        w = self._weight[part]
+        copy, scale, sums = quantise_rows(w)
+        self._copy[part], self._scale[part], self._sums[part] = copy, scale, sums
+        near = copy * scale[:, None]
+        self._length[part] = np.linalg.norm(near, axis=1)
+        self._error[part] = np.linalg.norm(w - near, axis=1)
+
+    def largest(self, x: Floats) -> Ints:
+        """x [M, K], M at most 64 -> the row of each one's largest product, int32 [M]; `full` counts those computed."""
+        if len(x) > MOST_INPUTS:
+            raise ValueError(f"{len(x)} inputs; at most {MOST_INPUTS} are screened at once")
+        x = np.ascontiguousarray(x, np.float32)
+        count, rows = len(x), len(self._weight)
+        step = np.maximum(np.abs(x).max(axis=1), 1e-30) / np.float32(127)
+        coarse = np.rint(x / step[:, None])
+        rest = np.linalg.norm(x - coarse * step[:, None], axis=1).astype(np.float32)
+        norm = np.linalg.norm(x, axis=1).astype(np.float32)
+        shifted = (coarse + 128).astype(np.uint8)
+        if self._scratch.size < count * rows:
+            self._scratch = np.empty(count * rows, np.float32)
+        best = np.empty(count, np.int32)
+        given = (self._weight, self._copy, self._scale, self._length, self._error, self._sums, self._banned)
+        made = (x, shifted, step.astype(np.float32), rest, norm, self._scratch)
+        task = _Task(*(array.ctypes.data for array in (*given, *made)), count, rows, x.shape[1])
+        self.full = self._run(ctypes.byref(task), ctypes.c_long(cpu_count()), best.ctypes.data_as(ctypes.c_void_p))
+        return best

@@ -1,0 +1,1 @@
+"""Kernels that several model families share."""

@@ -1,0 +1,1 @@
+"""NLLB's kernels for NVIDIA GPUs."""

@@ -1,0 +1,200 @@
+"""A decoder's step in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
+
+A step of plain MLX is about 26 launches a layer, since its attention of one query has no kernel that takes a mask. Here
+it is seven: normalisation and projection, attention that also writes the keys and values, projection and sum, the
+second attention with its normalisation and projection, projection and sum, and two for the feed-forward. The plain
+definition is in `network` and `vocabulary`: it runs on other devices, and the tests compare with it.
+
+The sources are in `cuda`; one warp computes one output, in float32, from weights that are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from mlx import nn
+
+from models.backend import mx
+from models.layers.projection import Projection
+from models.nllb.kernels import source as cuda
+
+FEW = 4  # rows of input to which one warp an output is faster than a matrix product
+_MOST_INPUTS = 4096  # of a product: eight weights of every 256 are in registers at once
+_MOST_NORMALISED = 2048
+_MOST_CHANNELS = 256  # of a head
+_MOST_KEYS = 128  # beyond which attention among all is left to MLX's kernels, which share what is read
+_MOST_QUERIES = 8  # a row, when the second attention projects them itself
+_WARPS = 8  # a block
+_BLOCKS = 264  # of the search for the likeliest token: two for each of an H100's multiprocessors
+_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
+
+
+Whole = tuple[mx.array, mx.array, mx.array]  # weight, scales, offsets: see `projection.triple`
+
+
+def fits(width: int, heads: int, inner: int) -> bool:
+    """Whether a decoder of these widths can run here."""
+    head = width // heads
+    whole = not (width % 64 or inner % 64 or head % 8)
+    return whole and width <= _MOST_NORMALISED and inner <= _MOST_INPUTS and head <= _MOST_CHANNELS
+
+
+@cache
+def _kernel(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
+    return mx.fast.cuda_kernel(
+        name=f"nightingale_nllb_{name}",
+        input_names=list(inputs),
+        output_names=list(outputs),
+        source=cuda.BODIES[name],
+        header=cuda.HEADER,
+    )
+
+
+def _launch(
+    name: str,
+    inputs: dict[str, mx.array],
+    outputs: Mapping[str, tuple[tuple[int, ...], mx.Dtype]],
+    blocks: tuple[int, int, int],
+    template: dict[str, Any],
+) -> list[mx.array]:
+    """Run the kernel `name` with `blocks` of 256 threads."""
+    call = _kernel(name, tuple(inputs), tuple(outputs))
+    result: list[mx.array] = call(
+        inputs=list(inputs.values()),
+        output_shapes=[shape for shape, _ in outputs.values()],
+        output_dtypes=[dtype for _, dtype in outputs.values()],
+        grid=(blocks[0] * _WARPS * 32, blocks[1], blocks[2]),
+        threadgroup=(_WARPS * 32, 1, 1),
+        template=list(template.items()),
+    )
+    return result
+
+
+def _weights(projection: Projection) -> dict[str, mx.array]:
+    weight, scales, offsets = projection.whole
+    return {"weight": weight, "scales": scales, "offsets": offsets, "bias": projection.bias}
+
+
+def rows(x: mx.array) -> int:
+    """Vectors in x [B, T, C]."""
+    return x.shape[0] * x.shape[1]
+
+
+def dense(
+    x: mx.array,
+    projection: Projection,
+    *,
+    norm: nn.LayerNorm | None = None,
+    relu: bool = False,
+    add: mx.array | None = None,
+) -> mx.array:
+    """add + relu(projection(norm(x))) of x [B, T, C], each part where it is given. For few rows."""
+    inputs = {"x": x, **_weights(projection)}
+    inputs |= {"gain": x if norm is None else norm.weight, "shift": x if norm is None else norm.bias}
+    inputs["sum"] = x if add is None else add
+    outputs = projection.bias.size
+    template = {"X": x.dtype, "K": x.shape[-1], "BITS": projection.bits}
+    # Outputs of one warp share what normalisation costs, and all blocks run at once; registers bound how many.
+    per = 1 if norm is None or outputs % (4 * _WARPS) else 2 if x.dtype == mx.float32 or projection.bits else 4
+    template |= {"NORM": norm is not None, "RELU": relu, "ADD": add is not None, "PER": per}
+    shape = (*x.shape[:2], outputs)
+    y: mx.array = _launch("dense", inputs, {"y": (shape, x.dtype)}, (outputs // _WARPS // per, 1, 1), template)[0]
+    return y
+
+
+def embed(
+    ids: mx.array,
+    place: mx.array,
+    packed: Whole,
+    bits: int,
+    positions: mx.array,
+    *,
+    scaled: bool,
+) -> tuple[mx.array, mx.array]:
+    """ids [B, T] at place [1] on -> their embeddings and positions [B, T, C], and the place in the GPU's memory."""
+    weight, scales, offsets = packed
+    width = positions.shape[1]
+    inputs = {"ids": ids, "place": place, "weight": weight, "scales": scales, "offsets": offsets}
+    outputs = {"y": ((*ids.shape, width), positions.dtype), "at": ((_PLACES,), mx.int32)}
+    template = {"X": positions.dtype, "K": width, "BITS": bits, "SCALED": scaled}
+    inputs["positions"] = positions
+    y, at = _launch("embed", inputs, outputs, (ids.size, 1, 1), template)
+    return y, at
+
+
+def attend(qkv: mx.array, past: mx.array, at: mx.array, heads: int) -> tuple[mx.array, mx.array]:
+    """Causal attention of qkv [B, T, 3C] at place `at` to past [B, 2 * heads, L, C / heads] and to itself.
+
+    Returns [B, T, C] and a copy of `past` with the new keys and values in it.
+    """
+    batch, count, width = qkv.shape
+    outputs = {"y": ((batch, count, width // 3), qkv.dtype), "after": (past.shape, past.dtype)}
+    template = {"X": qkv.dtype, "D": past.shape[-1]}
+    inputs = {"qkv": qkv, "past": past, "at": at}
+    y, after = _launch("attend", inputs, outputs, (heads, batch, _spread(count)), template)
+    return y, after
+
+
+def _spread(count: int) -> int:
+    """Blocks that share a row's `count` queries of one head."""
+    return -(-count // _MOST_QUERIES)
+
+
+def recall(
+    x: mx.array, memory: mx.array, mask: mx.array, heads: int, norm: nn.LayerNorm, projection: Projection | None = None
+) -> mx.array:
+    """Attention of queries x [B, T, C] to the encoder's memory [B, 2 * heads, S, C / heads].
+
+    With a `projection`, for few rows, of projection(norm(x)). `mask` [B, 1, 1, S] is added to the logits.
+    """
+    batch, count, width = x.shape
+    none = {"weight": x, "scales": x, "offsets": x, "bias": x}
+    inputs = {"x": x, **(none if projection is None else _weights(projection))}
+    inputs |= {"gain": norm.weight, "shift": norm.bias, "memory": memory, "mask": mask}
+    template = {"X": x.dtype, "K": width, "D": memory.shape[-1], "BITS": 0 if projection is None else projection.bits}
+    template["PROJECT"] = projection is not None
+    blocks = (heads, batch, _spread(count) if projection is None else 1)
+    y: mx.array = _launch("recall", inputs, {"y": (x.shape, x.dtype)}, blocks, template)[0]
+    return y
+
+
+def mixes(length: int) -> bool:
+    """Whether `mix` is for rows so long."""
+    return length <= _MOST_KEYS
+
+
+def mix(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
+    """Attention of all of qkv [B, T, 3C] to all of it -> [B, T, C]; `mask` [B, 1, 1, T] is added to the logits."""
+    batch, count, width = qkv.shape
+    template = {"X": qkv.dtype, "D": width // 3 // heads}
+    outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
+    y: mx.array = _launch("mix", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, count), template)[0]
+    return y
+
+
+def settle(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.array, mx.array]:
+    """x + y and norm(x + y), for [B, T, C]."""
+    inputs = {"x": x, "part": y, "gain": norm.weight, "shift": norm.bias}
+    outputs = {"y": (x.shape, x.dtype), "normal": (x.shape, x.dtype)}
+    blocks = (-(-rows(x) // _WARPS), 1, 1)
+    total, normal = _launch("settle", inputs, outputs, blocks, {"X": x.dtype, "K": x.shape[-1]})
+    return total, normal
+
+
+def likeliest(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: mx.array) -> mx.array:
+    """The entries int32 [R] of table [V] with the largest product of x [R, C] with weights [V, C], plus banned [V].
+
+    Products are compared in float32; of equals the first.
+    """
+    weight, scales, offsets = packed
+    count, width = x.shape
+    inputs = {"x": x, "weight": weight, "scales": scales, "offsets": offsets, "banned": banned}
+    shape = (count, _BLOCKS)
+    template = {"X": x.dtype, "K": width, "BITS": bits, "R": count}
+    parts = {"values": (shape, mx.float32), "places": (shape, mx.int32)}
+    values, places = _launch("screen", inputs, parts, (_BLOCKS, 1, 1), template)
+    inputs = {"values": values, "places": places, "table": table}
+    y: mx.array = _launch("choose", inputs, {"y": ((count,), mx.int32)}, (count, 1, 1), {"N": _BLOCKS})[0]
+    return y

@@ -1,0 +1,171 @@
+"""The network's parts as functions of arrays alone, so that a GPU compiles each once per bucket; and their shapes.
+
+A group of sentences is decoded together, from `[</s>, target language]` on, all at the same place. Rows are sentences
+or, in beam search, hypotheses; rows that pad a bucket are copies of others, and what they give is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.backend import mx, on_cpu
+from models.layers.compiled import seen
+from models.nllb.network import Nllb
+from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
+
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
+SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
+PROMPT_BUCKETS = (2, 8, 16, 32, 64, 128, 256, 512, 1024)  # 2: no draft
+MAX_TOKENS = 4096  # padded source tokens in one group: bounds the memory of keys and values
+_LENGTH_RATIO, _LENGTH_ROOM = 1.5, 10  # of a translation, in tokens, to its source
+
+CANDIDATES = 24  # twice the widest beam, and some that an n-gram's ban may use up
+
+PAD, END = 1, 2
+
+
+def bucket(size: int, buckets: Sequence[int]) -> int:
+    """The smallest bucket that holds `size`; the last doubles until it does."""
+    last = buckets[-1]
+    while last < size:
+        last *= 2
+    return next((candidate for candidate in buckets if size <= candidate), last)
+
+
+def length_cap(source_tokens: int, positions: int) -> int:
+    """Most tokens that a translation of so many may have, its end included."""
+    return min(int(_LENGTH_RATIO * source_tokens) + _LENGTH_ROOM, positions - 2)
+
+
+@dataclass(slots=True)
+class Group:
+    """Sentences that were encoded together. `memory` [B, 2 * heads, S, size] a layer, `bias` [B, 1, 1, S].
+
+    `past` has the same form, over decoded tokens. `head` is what the group may say.
+    """
+
+    memory: list[mx.array]
+    bias: mx.array
+    past: list[mx.array]
+    head: Head
+    rows: int
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order."""
+        index = mx.array(list(rows), dtype=mx.int32)
+        self.memory = [mx.take(part, index, axis=0) for part in self.memory]
+        self.bias = mx.take(self.bias, index, axis=0)
+        self.past = [mx.take(part, index, axis=0) for part in self.past]
+        self.rows = len(rows)
+
+
+class Stages:
+    """The functions of `network`. `padded` rounds every shape up to a bucket, as GPUs want it."""
+
+    def __init__(self, network: Nllb, *, padded: bool) -> None:
+        self.network, self.padded, self._bits = network, padded, network.bits
+        # On a GPU the next step is sent before the last one's tokens have been looked at, or the chip would wait for
+        # the host; a step too many at the end is cheap there. On a CPU it is not.
+        self.ahead = not on_cpu()
+        wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
+        self._encode, self._step = wrap(self._encode_), wrap(self._step_)
+        self._verify, self._best = wrap(self._verify_), wrap(self._best_)
+
+    def batch(self, rows: int) -> int:
+        """Rows that a group of `rows` sentences or hypotheses has."""
+        return bucket(rows, BATCH_BUCKETS) if self.padded else rows
+
+    def smaller(self, live: int, rows: int) -> int:
+        """To how many of `rows` rows a group should shrink of which `live` are unfinished."""
+        return min(bucket(live, BATCH_BUCKETS), rows)
+
+    def encode(self, sources: Sequence[Sequence[int]], head: Head, longest: int, copies: int = 1) -> Group:
+        """Encode token ids, each `copies` times in neighbouring rows, with room to decode `longest` tokens of each."""
+        limit = self.network.config.max_position_embeddings
+        length = max(map(len, sources))
+        room = longest + 2
+        if self.padded:
+            length = min(bucket(length, SOURCE_BUCKETS), limit)
+            room = length_cap(length, limit) + 2
+        room += -room % 8
+        if not self.padded:
+            seen("nllb", len(sources) * copies, length, room)
+        ids = np.full((self.batch(len(sources)), length), PAD, np.int32)
+        counts = np.ones(len(ids), np.int32)
+        for row, source in enumerate(sources):
+            ids[row, : len(source)] = source
+            counts[row] = len(source)
+        *memory, bias = self._encode(mx.array(ids), mx.array(counts))
+        rows = self.batch(len(sources) * copies)
+        group = Group(memory, bias, self.network.allocate(rows, room), head, len(ids))
+        if copies > 1:
+            past = group.past
+            group.select([min(row // copies, len(ids) - 1) for row in range(rows)])
+            group.past = past
+        mx.eval(group.memory, group.bias)
+        return group
+
+    def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+        """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
+        if group.head.screen is None or ids.shape[0] > SCREENED:
+            tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
+            return tokens, place
+        hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
+        return self._screened(hidden[:, -1], group.head), place + ids.shape[1]
+
+    def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
+        """The same for one row, but the next token after each of the n: int32 [1, n]."""
+        if group.head.screen is None or ids.shape[1] > SCREENED:
+            tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
+            found: mx.array = tokens
+            return found
+        hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
+        return self._screened(hidden[0], group.head)[None]
+
+    def _screened(self, hidden: mx.array, head: Head) -> mx.array:
+        """The likeliest tokens for [R, C], int32 [R], computed outside of MLX: this waits for `hidden`."""
+        assert head.screen is not None  # noqa: S101  (the callers looked)
+        return mx.array(head.table[head.screen.largest(np.array(hidden))])
+
+    def best(self, ids: mx.array, place: mx.array, order: mx.array, group: Group) -> tuple[mx.array, mx.array]:
+        """Reorder the rows by `order` [B], decode ids [B, n] -> the likeliest next tokens and their log-probabilities.
+
+        Both are [B, CANDIDATES], or fewer where the vocabulary is smaller.
+        """
+        tree = group.head.tree
+        tokens, scores, *group.past = self._best(ids, place, order, group.past, group.memory, group.bias, tree)
+        return tokens, scores
+
+    def _encode_(self, ids: mx.array, counts: mx.array) -> list[mx.array]:
+        encoded, bias = self.network.encode(ids, counts)
+        return [*self.network.decoder.memories(encoded), bias]
+
+    def _step_(
+        self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], bias: mx.array, tree: Tree
+    ) -> list[mx.array]:
+        hidden, past = self.network.advance(ids, place, past, memory, bias)
+        return [argmax(tree, hidden[:, -1], self._bits, fused=self.network.fused), place + ids.shape[1], *past]
+
+    def _verify_(
+        self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], bias: mx.array, tree: Tree
+    ) -> list[mx.array]:
+        hidden, past = self.network.advance(ids, place, past, memory, bias)
+        return [argmax(tree, hidden, self._bits, fused=self.network.fused), *past]
+
+    def _best_(
+        self,
+        ids: mx.array,
+        place: mx.array,
+        order: mx.array,
+        past: list[mx.array],
+        memory: list[mx.array],
+        bias: mx.array,
+        tree: Tree,
+    ) -> list[mx.array]:
+        past = [mx.take(part, order, axis=0) for part in past]
+        hidden, past = self.network.advance(ids, place, past, memory, bias)
+        return [*best(tree, hidden[:, -1], min(CANDIDATES, tree["table"][0][0].size - 1), self._bits), *past]

@@ -1,0 +1,450 @@
+"""The command as a person uses it: real processes, their output, their exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+import app
+from app.cli import main, models
+from app.config import Settings
+from app.engine import catalog
+from app.server.app import invitation
+
+_spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).parents[1] / "engine" / "hub_server.py")
+hub_server = sys.modules.setdefault("hub_server", importlib.util.module_from_spec(_spec))
+_spec.loader.exec_module(hub_server)
+
+SENTENCE = "Please open the window and close the door."
+
+
+@pytest.fixture
+def environment(tmp_path) -> dict[str, str]:
+    clean = {
+        key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT", "HF_"))
+    }
+    return clean | {"NIGHTINGALE_DATA_DIR": str(tmp_path / "data")}
+
+
+@pytest.fixture
+def run(environment, tmp_path):
+    def run_command(
+        *arguments: str, stdin: bytes = b"", timeout: float = 110, **more: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "app.cli", *arguments]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, env=environment | more, timeout=timeout, check=False
+        )
+
+    return run_command
+
+
+def one_line(done: subprocess.CompletedProcess[bytes], status: int) -> str:
+    error = done.stderr.decode()
+    assert done.returncode == status, error
+    assert error.count("\n") == 1, error
+    assert error.startswith("nightingale")
+    return error
+
+
+# say
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
+def test_say_writes_a_file_that_a_recogniser_understands(run, recognise, tmp_path, suffix):
+    path = tmp_path / f"speech.{suffix}"
+    done = run("say", SENTENCE, "-o", str(path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    pcm, rate = soundfile.read(path, dtype="float32")
+    assert rate == 24_000
+    assert 1.5 < len(pcm) / rate < 6
+    heard = recognise(pcm, rate).split()
+    assert sum(word in heard for word in SENTENCE.lower().rstrip(".").split()) >= 5
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
+    path = tmp_path / "fast.wav"
+    options = ["--speed", "2", "--voice", "slt", "--seed", "3", "--lang", "en-us", "--model", "house"]
+    done = run("say", "-", "-o", str(path), *options, stdin=SENTENCE.encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert 0.8 < soundfile.info(path).duration < 2.0
+
+
+@pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
+def test_say_writes_to_standard_output(run, tmp_path, recognise, given):
+    done = run("say", SENTENCE, "-o", "-", *given)
+    assert (done.returncode, done.stderr) == (0, b"")
+    pcm, rate = done.stdout, 24_000
+    if given[1:] == ["pcm"]:
+        pcm = np.frombuffer(done.stdout, "<i2")
+    else:
+        assert given or done.stdout.startswith(b"RIFF")
+        rate = None
+    assert "window" in recognise(pcm, rate).split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["say"], "TEXT"),
+        (["say", "  "], "no text"),
+        (["say", "-"], "no text"),
+        (["say", "?!", "-o", "x.wav"], "nothing to speak"),
+        (["say", "x", "-o", "x.xyz"], "'xyz'; accepted are: wav"),
+        (["say", "x", "-o", "x"], "no suffix"),
+        (["say", "x", "-o", "x.wav", "--speed", "9"], "0.25 to 4"),
+        (["say", "x", "-o", "x.wav", "--speed", "fast"], "0.25 to 4"),
+        (["say", "x", "-o", "x.wav", "--seed", "-1"], "whole number"),
+        (["say", "x", "-o", "x.wav", "--model", "piper"], "'piper'"),
+        (["say", "x", "-o", "x.wav", "--voice", "nobody"], "rms"),
+        (["say", "x", "-o", "x.wav", "--lang", "tlh"], "accepted are"),
+        (["say", "x", "-o", "x.wav", "--model", "nllb"], "translates"),
+        (["translate", "x"], "--target"),
+        (["translate", " ", "--target", "fr"], "no text"),
+        (["translate", "-", "--target", "fr"], "no text"),
+        (["translate", "x", "--target", "fr", "--model", "house"], "speaks"),
+        (["translate", "x", "--target", "fr", "--beams", "9"], "1 to 8"),
+        (["translate", "x", "--target", "fr", "--format", "pdf"], "markdown"),
+        (["dance"], "dance"),
+        (["serve", "--port", "99999"], "0 to 65535"),
+        (["models", "pull", "piper"], "'piper'"),
+        (["models", "verify", "piper"], "'piper'"),
+        (["bench", "--repeat", "0"], "whole number"),
+        (["models", "list", "--config", "absent.toml"], "absent.toml"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in one_line(run(*arguments, PYTHONPATH=str(Path(app.__file__).parents[1])), 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["say", "x", "-o", "x.wav", "--model", "kokoro"], "nightingale models pull kokoro-82m"),
+        (["say", "x", "-o", "/nowhere/x.wav"], "/nowhere/"),
+        (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
+        (["translate", "x", "--target", "fr"], "nightingale models pull nllb-200-distilled-600m"),
+        (["models", "pull", "house"], "nothing to pull"),
+        (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
+    ],
+)
+def test_failure_is_one_line_and_status_1(run, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in one_line(run(*arguments, PYTHONPATH=str(Path(app.__file__).parents[1])), 1)
+    assert list(tmp_path.glob("*.wav*")) == []
+
+
+def test_standard_input_that_is_no_text(run):
+    assert "UTF-8" in one_line(run("say", "-", "-o", "x.wav", stdin=b"\xff\xfe\x00"), 2)
+
+
+def test_say_without_a_way_to_play_says_what_to_install(run, tmp_path):
+    # No sounddevice (a module that fails to import stands before it) and no program on PATH.
+    (tmp_path / "sounddevice.py").write_text("raise ImportError('not here')")
+    done = run("say", SENTENCE, PATH=str(tmp_path), PYTHONPATH=str(tmp_path))
+    error = one_line(done, 1)
+    assert "nightingale extras install play" in error
+    assert "-o" in error
+
+
+def test_say_plays_through_a_program_and_passes_its_failure_on(run, tmp_path):
+    (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')")
+    player = tmp_path / "bin" / "aplay"
+    player.parent.mkdir()
+    player.write_text(f'#!/bin/sh\ncp "$2" {tmp_path}/played.wav\n')
+    player.chmod(0o755)
+    path = f"{player.parent}:/bin:/usr/bin"
+    done = run("say", SENTENCE, PATH=path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, b"")
+    pcm, rate = soundfile.read(tmp_path / "played.wav")
+    assert 1.5 < len(pcm) / rate < 6
+    player.write_text("#!/bin/sh\necho the card is gone >&2\nexit 3\n")
+    assert "the card is gone" in one_line(run("say", "Hello.", PATH=path, PYTHONPATH=str(tmp_path)), 1)
+
+
+FAKE_DEVICE = """
+import pathlib
+class PortAudioError(Exception): pass
+class OutputStream:
+    def __init__(self, samplerate, channels, dtype): self.blocks = []
+    def start(self): pass
+    def write(self, block): assert block.dtype == "float32" and block.shape[1] == 1; self.blocks.append(block)
+    def stop(self):
+        import numpy
+        numpy.save(pathlib.Path(__file__).with_name("played.npy"), numpy.concatenate(self.blocks))
+    def close(self): pass
+    def abort(self): pass
+"""
+
+
+def test_say_plays_through_sounddevice_as_audio_comes(run, tmp_path):
+    # The one stand-in: this machine has no sound card.
+    (tmp_path / "sounddevice.py").write_text(FAKE_DEVICE)
+    done = run("say", SENTENCE, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, b"")
+    played = np.load(tmp_path / "played.npy")
+    assert 1.5 < played.shape[0] / 24_000 < 6
+    assert np.abs(played).max() > 0.05
+
+
+def test_interrupted_say_leaves_no_file(environment, tmp_path):
+    path = tmp_path / "long.wav"
+    command = [sys.executable, "-m", "app.cli", "say", "-", "-o", str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    try:
+        process.stdin.write((SENTENCE + " ").encode() * 400)
+        process.stdin.close()
+        partial = path.with_name(".long.wav.partial")
+        deadline = time.monotonic() + 60
+        while not (partial.exists() and partial.stat().st_size > 100_000):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == b"nightingale: interrupted\n"
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+    assert list(tmp_path.glob("*.wav*")) == []
+    assert not partial.exists()
+
+
+# serve
+
+
+def test_serve_says_that_an_address_is_taken(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        error = one_line(run("serve", "--port", port), 1)
+    assert f"port {port}" in error
+    assert "in use" in error
+
+
+@pytest.mark.parametrize("variable", ["NIGHTINGALE_DEFAULT_MODEL", "NIGHTINGALE_PRELOAD"])
+def test_serve_refuses_a_model_that_does_not_exist(run, variable):
+    assert "'piper'; accepted are" in one_line(run("serve", "--port", "0", **{variable: "piper"}), 2)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PORT", "many"), ("NIGHTINGALE_WARMUP", "some"), ("NIGHTINGALE_X", "1")]
+)
+def test_serve_names_a_wrong_variable(run, variable, value):
+    assert variable in one_line(run("serve", **{variable: value}), 2)
+
+
+def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
+    settings = tmp_path / "settings.toml"
+    settings.write_text('host = "127.0.0.1"\nport = 1\nwarmup = "none"\n')
+    command = [sys.executable, "-m", "app.cli", "serve", "--config", str(settings), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
+    try:
+        url = None
+        for line in process.stdout:
+            if found := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
+                url = found.group(1)
+                break
+        assert url is not None
+        assert httpx.get(f"{url}/livez").status_code == 200
+        ready = next(line for line in process.stdout if "ready: " in line)
+        assert f"open {url}/ in a browser" in ready
+        command = shlex.split(ready[ready.index("curl ") :])
+        assert command[1] == f"{url}/v1/audio/speech"
+        body = command[command.index("-d") + 1]
+        assert httpx.post(command[1], content=body, headers={"Content-Type": "application/json"}).content[:4] == b"RIFF"
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ["open http://127.0.0.1:8123/ ", "-o hello.wav"]),
+        ({"host": "::"}, ["open http://localhost:8123/ "]),
+        ({"host": "::1", "default_format": "mp3"}, ["open http://[::1]:8123/ ", "-o hello.mp3"]),
+        ({"keys_file": "keys.toml"}, ["-H 'Authorization: Bearer YOUR_KEY'"]),
+    ],
+)
+def test_the_line_that_says_what_to_do(changes, says):
+    line = invitation(Settings(**changes), 8123)
+    assert all(part in line for part in says)
+    assert "\n" not in line
+
+
+def test_alone_it_says_what_it_can_do(run):
+    done = run()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {"serve", "say", "translate", "models", "extras"} <= set(done.stdout.decode().split())
+    assert b"nightingale serve" in done.stdout
+
+
+def test_a_failure_inside_a_model_is_told_with_its_cause(environment, tmp_path):
+    script = (
+        "import sys; from app.cli.main import main; from models.kokoro.pipeline import KokoroSynthesizer as K\n"
+        "def fail(*_): raise RuntimeError('cannot create directories: Permission denied')\n"
+        "K.stream = fail; sys.exit(main(['say', 'Hello.', '-o', 'x.wav']))"
+    )
+    clean = environment | {"PYTHONPATH": str(Path(app.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=110, check=False
+    )
+    said = one_line(done, 1)
+    assert "Model 'house' failed: RuntimeError." in said
+    assert "Permission denied" in said
+
+
+# models
+
+
+def test_list_and_verify(run, tmp_path):
+    rows = {row["name"]: row for row in json.loads(run("models", "list", "--json").stdout)}
+    assert rows["house"]["status"] == "ready"
+    assert rows["house"]["default"] is True
+    assert rows["kokoro-82m"]["install"] == "nightingale models pull kokoro-82m"
+    assert rows["kokoro-82m"]["directory"] == str(tmp_path / "data" / "models" / "kokoro-82m")
+    table = run("models", "list").stdout.decode()
+    assert "* house" in table
+    assert "nightingale models pull kokoro-82m" in table
+    assert (rows["house"]["kind"], rows["nllb-200-distilled-600m"]["kind"]) == ("text-to-speech", "translation")
+    assert "CC-BY-NC-4.0: not for commercial use" in table
+    assert "copy config.json, pytorch_model.bin, tokenizer.json of facebook/nllb-200-1.3B" in table
+    done = run("models", "verify")
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"house: 3 files intact")
+    done = run("models", "verify", "kokoro-82m")
+    assert done.returncode == 1
+    assert b"kokoro-82m: kokoro-v1_0.pth: missing" in done.stdout
+    assert b"repair with: nightingale models pull kokoro-82m" in done.stdout
+
+
+def test_list_into_a_pipe_that_closes_is_quiet(environment):
+    command = f"{sys.executable} -m app.cli models list --json | head -c 1"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, env=environment, timeout=60, check=False)
+    assert done.stdout == b"["
+    assert done.stderr == b""
+
+
+FILES = {"config.json": b"{}", "kokoro-v1_0.pth": bytes(range(256)) * 4000, "voices/af_heart.pt": b"voice" * 1000}
+
+
+@pytest.fixture
+def tiny_kokoro(monkeypatch, tmp_path):
+    """The catalogue's Kokoro with small pinned files, and a hub that has them."""
+    entry = catalog.read_entries()["kokoro-82m"]
+    pins = tuple(
+        catalog.PinnedFile(path, hub_server.hashlib.sha256(content).hexdigest(), len(content))
+        for path, content in FILES.items()
+    )
+    entries = dict(catalog.read_entries()) | {
+        "kokoro-82m": dataclasses.replace(
+            entry, repository=hub_server.REPOSITORY, revision=hub_server.REVISION, files=pins
+        )
+    }
+    monkeypatch.setattr(catalog, "read_entries", lambda: entries)
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
+    with hub_server.serve(dict(FILES)) as hub:
+        yield hub
+
+
+def test_pull_then_verify_then_default(tiny_kokoro, capsys, tmp_path):
+    assert main.main(["models", "pull", "kokoro", "--endpoint", tiny_kokoro.endpoint]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("kokoro-82m: 3 files installed, 0 already in place")
+    assert "100%" in err
+    assert main.main(["models", "verify", "kokoro-82m"]) == 0
+    assert capsys.readouterr().out == "kokoro-82m: 3 files intact\n"
+    assert main.main(["models", "list"]) == 0
+    assert "* kokoro-82m" in capsys.readouterr().out
+    (tmp_path / "models" / "kokoro-82m" / "kokoro-v1_0.pth").write_bytes(b"damaged")
+    assert main.main(["models", "verify"]) == 1
+    assert "kokoro-82m: kokoro-v1_0.pth: wrong size" in capsys.readouterr().out
+    assert main.main(["models", "pull", "kokoro", "--quiet", "--endpoint", tiny_kokoro.endpoint]) == 0
+    out, err = capsys.readouterr()
+    assert "1 files installed, 2 already in place" in out
+    assert err == ""
+
+
+def test_pulling_a_translator_states_its_licence_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
+    with hub_server.serve(dict(FILES)) as hub:
+        assert main.main(["models", "pull", "nllb", "--endpoint", hub.endpoint]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "nllb-200-distilled-600m: licence CC-BY-NC-4.0: not for commercial use\n"
+    assert "has no facebook/nllb-200-distilled-600M at revision" in captured.err
+
+
+def test_pull_of_a_corrupt_file_fails_in_one_line(tiny_kokoro, capsys, tmp_path):
+    tiny_kokoro.served["kokoro-v1_0.pth"] = b"x" * len(FILES["kokoro-v1_0.pth"])
+    assert main.main(["models", "pull", "kokoro", "--quiet", "--endpoint", tiny_kokoro.endpoint]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "wrong checksum" in err
+    assert not (tmp_path / "models" / "kokoro-82m").exists()
+
+
+def test_pull_honours_hf_endpoint(run):
+    with hub_server.serve(dict(FILES)) as hub:
+        error = one_line(run("models", "pull", "kokoro-82m", HF_ENDPOINT=hub.endpoint), 1)
+    assert f"{hub.endpoint} has no hexgrad/Kokoro-82M at revision" in error
+
+
+# bench and the rest
+
+
+@pytest.mark.timeout(300)
+def test_bench_measures_every_stage(run):
+    report = json.loads(run("bench", "--repeat", "1", "--json", timeout=290).stdout)
+    assert report["model"] == "house"
+    assert [row["sentence"] for row in report["rows"]] == ["greeting", "short", "medium", "long"]
+    for row in report["rows"]:
+        assert {"g2p", "bert", "decoder"} <= row["stages"].keys()
+        assert 0 < row["first"] <= row["total"]
+        assert row["rtf"] == pytest.approx(row["total"] / row["audio"], rel=0.2)
+        assert 0.5 * row["total"] < sum(row["stages"].values()) < 1.05 * row["total"]
+    audio = [row["audio"] for row in report["rows"]]
+    assert audio == sorted(audio)
+
+
+def test_version(run):
+    assert run("--version").stdout == f"nightingale {app.__version__}\n".encode()
+
+
+def test_version_and_list_do_not_start_mlx(environment):
+    code = "import sys; from app.cli.main import main; main(['models', 'list']); sys.exit('mlx.core' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_unexpected_failure_is_one_line_too(monkeypatch, capsys):
+    def broken(*_: object) -> int:
+        raise RuntimeError("a bug\nwith two lines")
+
+    monkeypatch.setattr(models, "list_models", broken)
+    assert main.main(["models", "list"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,210 @@
+"""Whose turn it is, as a value: no thread, no clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.engine.scheduler import HELD, NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Joint, Priority, Queues
+from models.contract import SpeechRequest
+from models.timeline import Timeline
+
+NOW = 1000.0
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+class Makes:
+    """Jobs by name; `audio` is how many seconds a stream has left, None if nothing was computed for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __call__(self, name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> Job[Any]:
+        timeline = Timeline()
+        timeline.plays_until = None if audio is None else NOW + audio
+        results: asyncio.Queue[Any] = asyncio.Queue()
+        priority = Priority.FIRST if audio is None else Priority.LATER
+        job: Job[Any] = Job(
+            name, lambda: iter(()), print, print, 2, timeline, CancelToken(), priority, self._loop, results, at
+        )
+        job.items = iter(()) if began else None
+        return job
+
+
+@pytest.fixture
+def make(loop: asyncio.AbstractEventLoop) -> Makes:
+    return Makes(loop)
+
+
+def order(queues: Queues) -> list[str]:
+    names = []
+    while (job := queues.pop(NOW)) is not None:
+        names.append(job.name)
+    return names
+
+
+def filled(*jobs: Job[Any]) -> Queues:
+    queues = Queues()
+    for job in jobs:
+        queues.push(job)
+    return queues
+
+
+def test_later_work_goes_by_when_it_is_needed(make: Makes) -> None:
+    queues = filled(make("rich", audio=9), make("poor", audio=2), make("poorest", audio=1), make("poor too", audio=2))
+    assert order(queues) == ["poorest", "poor", "poor too", "rich"]
+
+
+def test_sentences_of_one_stream_keep_their_order(make: Makes) -> None:
+    one, two = make("one", audio=3), make("two", audio=3)
+    two.timeline = one.timeline
+    assert order(filled(one, two)) == ["one", "two"]
+
+
+def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: Makes) -> None:
+    one, two = make("one", audio=3), make("two", audio=3)
+    two.timeline = one.timeline
+    queues = filled(one, two)
+    job = queues.pop(NOW)
+    assert job is one
+    one.items = iter(())
+    queues.push(one)
+    assert order(queues) == ["one", "two"]
+
+
+def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_sooner(make: Makes) -> None:
+    half = make("half", audio=3, began=True)
+    assert order(filled(half, make("rich", audio=4), make("poor", audio=2), make("new"))) == [
+        "new",
+        "poor",
+        "half",
+        "rich",
+    ]
+
+
+def test_who_falls_silent_is_not_left_with_half_a_sentence(make: Makes) -> None:
+    """Its turn among newcomers lasts until it has what it needs, or for HELD seconds."""
+    queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * NEWCOMERS_IN_A_ROW)))
+    now, names = NOW, []
+    while now < NOW + 2 * HELD:
+        job = queues.pop(now)
+        assert job is not None
+        names.append(job.name)
+        if job.name == "starving":
+            job.items = iter(())
+            queues.push(job)
+            now += HELD / 4
+    assert names[:NEWCOMERS_IN_A_ROW] == [f"new{n}" for n in range(NEWCOMERS_IN_A_ROW)]
+    assert names[NEWCOMERS_IN_A_ROW:][:5] == ["starving"] * 4 + [f"new{NEWCOMERS_IN_A_ROW}"]
+
+
+def test_a_newcomer_goes_first(make: Makes) -> None:
+    assert order(filled(make("starving", audio=0), make("new"))) == ["new", "starving"]
+
+
+def test_newcomers_do_not_starve_who_falls_silent(make: Makes) -> None:
+    new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
+    names = order(filled(make("starving", audio=URGENT / 2), *new))
+    assert names.index("starving") == NEWCOMERS_IN_A_ROW
+
+
+def test_who_has_audio_waits_for_all_newcomers(make: Makes) -> None:
+    new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
+    assert order(filled(make("listening", audio=5), *new))[-1] == "listening"
+
+
+def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: Makes) -> None:
+    """A model that needs many turns to its first sound: a paragraph of Chatterbox, say."""
+    slow = make("slow", began=True)
+    queues = filled(slow, make("new"))
+    job = queues.pop(NOW)
+    assert job is not None
+    assert job.name == "new"
+
+
+def test_long_beginnings_and_silent_streams_take_turns(make: Makes) -> None:
+    """Neither a stream that can never keep up nor a beginning without end may keep the thread."""
+    slow, late = make("slow", began=True), make("late", audio=-5)
+    queues = filled(slow, late)
+    names = []
+    for _ in range(6):
+        job = queues.pop(NOW)
+        assert job is not None
+        names.append(job.name)
+        queues.push(job)
+    assert names.count("slow") == names.count("late") == 3
+
+
+def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
+    text = make("text", at=NOW - UNHEARD)
+    text.priority = Priority.LATER
+    assert order(filled(make("listening", audio=5), text, make("starving", audio=-1))) == [
+        "starving",
+        "text",
+        "listening",
+    ]
+
+
+class Choir:
+    """Three at most."""
+
+    max_batch = 3
+
+
+CHOIR: Any = Choir()
+
+
+def joint(job: Job[Any], key: int = 16, speaker: Any = CHOIR) -> Job[Any]:
+    """The same job, which may be computed with others of its key."""
+    job.joint = Joint(speaker, key, SpeechRequest(job.name, "", ""))
+    return job
+
+
+def joined(queues: Queues) -> list[str]:
+    """Whose turn it is, and who joins."""
+    job = queues.pop(NOW)
+    assert job is not None
+    return [each.name for each in (job, *queues.join(job))]
+
+
+def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> None:
+    queues = filled(
+        joint(make("a")), joint(make("longer"), 32), joint(make("b")), make("alone"), joint(make("c")), joint(make("d"))
+    )
+    assert joined(queues) == ["a", "b", "c"]
+    assert joined(queues) == ["longer"]
+    assert joined(queues) == ["alone"]
+    assert joined(queues) == ["d"]
+
+
+def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
+    left = {"rich": 9, "poor": 2, "poorest": 1, "middle": 4}
+    assert joined(filled(*(joint(make(name, audio=audio)) for name, audio in left.items()))) == [
+        "poorest",
+        "poor",
+        "middle",
+    ]
+
+
+def test_a_newcomer_is_not_held_up_by_later_sentences(make: Makes) -> None:
+    assert joined(filled(joint(make("listening", audio=3)), joint(make("new")))) == ["new"]
+
+
+def test_who_gave_up_who_began_and_another_model_s_do_not_join(make: Makes) -> None:
+    gone, closed = joint(make("gone")), joint(make("closed"))
+    gone.cancelled.cancel()
+    closed.abandoned = True
+    others = joint(make("began", began=True)), joint(make("other"), speaker=Choir())
+    queues = filled(joint(make("a")), gone, closed, *others, joint(make("b")))
+    assert joined(queues) == ["a", "b"]
+    # They have turns of their own, in which they are ended.
+    assert {job.name for job in queues.first} == {"gone", "closed", "began", "other"}

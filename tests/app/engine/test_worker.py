@@ -1,0 +1,493 @@
+"""The model thread, on a real event loop, with a synthesizer that does as it is told."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from app.engine.scheduler import CancelToken, ModelStatus, Priority, Utterance
+from app.engine.worker import ModelWorker
+from app.errors import (
+    ModelAbsentError,
+    ModelFailedError,
+    ModelLoadingError,
+    OverloadedError,
+    UnavailableError,
+    WrongModelKindError,
+)
+from models.contract import (
+    AudioChunk,
+    Cancelled,
+    Hypothesis,
+    OutsideCoverageError,
+    Reads,
+    SpeechRequest,
+    Translation,
+    TranslationRequest,
+    UnknownVoiceError,
+    WarmupStep,
+    WeightsMissingError,
+)
+from models.timeline import Stage, Timeline
+
+
+class Script:
+    """Emits `chunks` chunks for each request, each only once `gate` is open; the text decides failures."""
+
+    sample_rate = 1000
+    voices = ()
+    default_voice = "v"
+    max_phonemes = 100
+    symbols = frozenset("a")
+    reads: Reads = "phonemes"
+    parameters = frozenset[str]()
+    watermarked = False
+
+    def __init__(self) -> None:
+        self.gate = threading.Semaphore(0)
+        self.order: list[str] = []
+        self.closed: list[str] = []
+        self.threads: set[int] = set()
+
+    def check_voice(self, voice: str) -> None: ...
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("only", 1, 1, 0.0))
+
+    def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[AudioChunk]:
+        self.threads.add(threading.get_ident())
+        if request.text == "unknown":
+            raise UnknownVoiceError("no such voice")
+        try:
+            for index in range(int(request.phonemes)):
+                while not self.gate.acquire(timeout=0.002):
+                    if cancelled():
+                        raise Cancelled
+                if request.text == "boom":
+                    raise ValueError("boom")
+                self.order.append(f"{request.text}{index}")
+                yield AudioChunk(np.full(10, index, np.float32), last=index == int(request.phonemes) - 1)
+        finally:
+            self.closed.append(request.text)
+
+
+@contextmanager
+def working(script: Script, queue_size: int = 8) -> Iterator[ModelWorker]:
+    worker = ModelWorker(lambda name: script, queue_size=queue_size)
+    worker.start()
+    worker.request_load("m")
+    while worker.state("m").status is not ModelStatus.READY:
+        time.sleep(0.001)
+    try:
+        yield worker
+    finally:
+        for _ in range(100):
+            script.gate.release()
+        worker.stop()
+        assert not worker.alive
+
+
+def submit(
+    worker: ModelWorker,
+    text: str,
+    chunks: int = 1,
+    *,
+    token: CancelToken | None = None,
+    priority: Priority = Priority.FIRST,
+    timeline: Timeline | None = None,
+) -> Utterance:
+    request = SpeechRequest(text, str(chunks), "v")
+    return worker.submit("m", request, timeline or Timeline(), token or CancelToken(), priority)
+
+
+async def collect(utterance: Utterance) -> list[float]:
+    return [float(chunk.pcm[0]) async for chunk in utterance]
+
+
+async def settle(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - the condition is another thread's
+            await asyncio.sleep(0.002)
+
+
+def release(script: Script, count: int) -> None:
+    for _ in range(count):
+        script.gate.release()
+
+
+def test_chunks_arrive_in_order_from_one_thread_that_is_not_this_one() -> None:
+    async def run(worker: ModelWorker) -> None:
+        release(script, 12)
+        results = await asyncio.gather(*(collect(submit(worker, name, 4)) for name in "abc"))
+        assert results == [[0.0, 1.0, 2.0, 3.0]] * 3
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+    assert len(script.threads) == 1
+    assert threading.get_ident() not in script.threads
+
+
+def test_a_short_request_does_not_wait_out_a_long_one() -> None:
+    async def run(worker: ModelWorker) -> None:
+        long = asyncio.create_task(collect(submit(worker, "long", 6)))
+        release(script, 1)
+        await settle(lambda: script.order == ["long0"])
+        short = asyncio.create_task(collect(submit(worker, "short", 1)))
+        release(script, 20)
+        assert await short == [0.0]
+        assert len(await long) == 6
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+    # One chunk of the long one was under way already when the short one came.
+    assert script.order.index("short0") <= 2
+
+
+def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve() -> None:
+    async def run(worker: ModelWorker) -> None:
+        blocker = submit(worker, "blocker")
+        # Their audio has run out: nothing is more urgent, but for those who have heard nothing yet.
+        silent = Timeline()
+        silent.computed(0.0)
+        later = [submit(worker, f"later{n}", priority=Priority.LATER, timeline=silent) for n in range(2)]
+        first = [submit(worker, f"first{n}") for n in range(7)]
+        release(script, 20)
+        await asyncio.gather(*(collect(utterance) for utterance in [blocker, *later, *first]))
+
+    script = Script()
+    with working(script, queue_size=20) as worker:
+        asyncio.run(run(worker))
+    order = [name.removesuffix("0") if name.count("0") > 1 else name[:-1] for name in script.order]
+    assert order.index("first0") < order.index("later0")
+    assert order.index("later0") < order.index("first6")
+
+
+def test_an_unread_utterance_is_parked_and_others_go_on() -> None:
+    async def run(worker: ModelWorker) -> None:
+        unread = submit(worker, "unread", 10)
+        release(script, 30)
+        await settle(lambda: len(script.order) >= 2)
+        assert await collect(submit(worker, "other", 3)) == [0.0, 1.0, 2.0]
+        assert sum(name.startswith("unread") for name in script.order) == 2
+        assert len(await collect(unread)) == 10
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_work_cancelled_in_the_queue_is_never_begun() -> None:
+    async def run(worker: ModelWorker) -> None:
+        blocker = submit(worker, "blocker")
+        token = CancelToken()
+        doomed = submit(worker, "doomed", token=token)
+        token.cancel()
+        release(script, 5)
+        await collect(blocker)
+        with pytest.raises(Cancelled):
+            await collect(doomed)
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+    assert script.order == ["blocker0"]
+
+
+def test_cancelling_stops_a_chunk_under_way() -> None:
+    async def run(worker: ModelWorker) -> None:
+        token = CancelToken()
+        utterance = submit(worker, "stuck", 3, token=token)
+        await settle(lambda: bool(script.threads))
+        token.cancel()
+        async with asyncio.timeout(1):
+            with pytest.raises(Cancelled):
+                await collect(utterance)
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+    assert script.order == []
+    assert script.closed == ["stuck"]
+
+
+def test_closing_a_parked_utterance_closes_the_model_s_generator() -> None:
+    async def run(worker: ModelWorker) -> None:
+        utterance = submit(worker, "left", 10)
+        release(script, 10)
+        await settle(lambda: len(script.order) == 2)
+        utterance.close()
+        await settle(lambda: script.closed == ["left"])
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+    assert script.order == ["left0", "left1"]
+
+
+def test_a_failing_request_fails_alone() -> None:
+    async def run(worker: ModelWorker) -> None:
+        release(script, 10)
+        results = await asyncio.gather(
+            collect(submit(worker, "boom")),
+            collect(submit(worker, "unknown")),
+            collect(submit(worker, "fine", 2)),
+            return_exceptions=True,
+        )
+        assert isinstance(results[0], ModelFailedError)
+        assert "ValueError" in results[0].message
+        assert isinstance(results[1], UnknownVoiceError)
+        assert results[2] == [0.0, 1.0]
+        assert worker.alive
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_the_queue_is_bounded_for_first_chunks() -> None:
+    async def run(worker: ModelWorker) -> None:
+        running = submit(worker, "running")
+        await settle(lambda: bool(script.threads))
+        waiting = [submit(worker, f"w{n}") for n in range(2)]
+        with pytest.raises(OverloadedError, match="2 requests are waiting"):
+            submit(worker, "one too many")
+        late = submit(worker, "later", priority=Priority.LATER)
+        release(script, 10)
+        await asyncio.gather(*(collect(utterance) for utterance in [running, *waiting, late]))
+
+    script = Script()
+    with working(script, queue_size=2) as worker:
+        asyncio.run(run(worker))
+
+
+def test_waiting_is_recorded_as_queue_time() -> None:
+    async def run(worker: ModelWorker) -> float:
+        timeline = Timeline()
+        blocker = submit(worker, "blocker")
+        waiting = submit(worker, "waiting", timeline=timeline)
+        await asyncio.sleep(0.05)
+        release(script, 5)
+        await collect(blocker)
+        await collect(waiting)
+        return timeline.stages[Stage.QUEUE]
+
+    script = Script()
+    with working(script) as worker:
+        assert 0.045 < asyncio.run(run(worker)) < 1.0
+
+
+def test_stopping_cancels_what_runs_and_fails_what_waits() -> None:
+    async def run(worker: ModelWorker) -> None:
+        running = submit(worker, "running")
+        waiting = submit(worker, "waiting")
+        await settle(lambda: bool(script.threads))
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(worker.stop)
+            with pytest.raises(Cancelled):
+                await collect(running)
+            with pytest.raises(UnavailableError):
+                await collect(waiting)
+        with pytest.raises(UnavailableError):
+            submit(worker, "late")
+
+    script = Script()
+    with working(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
+    def load(name: str) -> Script:
+        if name == "absent":
+            raise WeightsMissingError("not here")
+        raise OSError("disk on fire")
+
+    worker = ModelWorker(load)
+    with pytest.raises(ModelLoadingError):
+        worker.ready_model("absent")
+    worker.start()
+    try:
+        for name in ("absent", "bad"):
+            worker.request_load(name)
+        while worker.state("bad").status is ModelStatus.LOADING:
+            time.sleep(0.001)
+        with pytest.raises(ModelAbsentError, match="not here"):
+            worker.ready_model("absent")
+        with pytest.raises(ModelFailedError, match="disk on fire"):
+            worker.ready_model("bad")
+        assert worker.alive
+        assert worker.heartbeat_age < 5
+    finally:
+        worker.stop()
+
+
+def test_warm_up_is_visible_and_can_be_left_out() -> None:
+    script = Script()
+    worker = ModelWorker(lambda name: script, warmup=False)
+    worker.start()
+    try:
+        worker.request_load("m")
+        while worker.state("m").status is not ModelStatus.READY:
+            time.sleep(0.001)
+        assert worker.state("m").step is None
+    finally:
+        worker.stop()
+    with working(script) as warm:
+        step = warm.state("m").step
+        assert step is not None
+        assert (step.name, step.done, step.total) == ("only", 1, 1)
+
+
+class Steps:
+    """Translates the sentence of `n` words in `n` steps, all sentences of a batch together; a step needs the gate."""
+
+    languages = ("eng_Latn", "fra_Latn")
+    max_batch = 8
+
+    def __init__(self, script: Script) -> None:
+        self.gate = script.gate
+        self.order = script.order
+        self.closed = script.closed
+
+    def targets(self, source: str) -> list[str]:
+        return [language for language in self.languages if language != source]
+
+    def check(self, request: TranslationRequest) -> None: ...
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("only", 1, 1, 0.0))
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        if any(request.text == "unknown" for request in batch):
+            raise OutsideCoverageError("not in the phrase book")
+        left = {index: len(request.text.split()) for index, request in enumerate(batch)}
+        step = 0
+        try:
+            while left:
+                while not self.gate.acquire(timeout=0.002):
+                    if cancelled():
+                        raise Cancelled
+                step += 1
+                self.order.append(f"step{step}")
+                for index in [index for index, words in left.items() if words <= step]:
+                    del left[index]
+                    yield Translation(index, Hypothesis(batch[index].text.upper(), -0.5))
+                yield None
+        finally:
+            self.closed.append("batch")
+
+
+@contextmanager
+def working_both(script: Script, queue_size: int = 8) -> Iterator[ModelWorker]:
+    steps = Steps(script)
+    worker = ModelWorker(lambda name: steps if name == "t" else script, queue_size=queue_size)
+    worker.start()
+    for name in "mt":
+        worker.request_load(name)
+        while worker.state(name).status is not ModelStatus.READY:
+            time.sleep(0.001)
+    try:
+        yield worker
+    finally:
+        release(script, 100)
+        worker.stop()
+        assert not worker.alive
+
+
+def batch_of(*texts: str) -> list[TranslationRequest]:
+    return [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
+
+
+def test_translations_arrive_as_they_are_finished() -> None:
+    async def run(worker: ModelWorker) -> list[tuple[int, str]]:
+        release(script, 10)
+        timeline = Timeline()
+        results = worker.submit_batch("t", batch_of("a b c", "d", "e f"), timeline, CancelToken())
+        found = [(item.index, item.best.text) async for item in results]
+        assert Stage.QUEUE in timeline.stages
+        return found
+
+    script = Script()
+    with working_both(script) as worker:
+        assert asyncio.run(run(worker)) == [(1, "D"), (2, "E F"), (0, "A B C")]
+    assert script.closed == ["batch"]
+
+
+def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
+    async def run(worker: ModelWorker) -> None:
+        results = worker.submit_batch("t", batch_of("a b c d e f"), Timeline(), CancelToken())
+        release(script, 1)
+        await settle(lambda: script.order == ["step1"])
+        spoken = submit(worker, "spoken", 2)
+        release(script, 20)
+        assert await collect(spoken) == [0.0, 1.0]
+        assert [item.index async for item in results] == [0]
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+    # One step was under way already when the utterance came.
+    assert script.order.index("spoken0") <= 3
+    assert script.order.index("spoken1") < script.order.index("step6")
+
+
+def test_cancelling_stops_a_translation_between_steps() -> None:
+    async def run(worker: ModelWorker) -> None:
+        token = CancelToken()
+        results = worker.submit_batch("t", batch_of("a b c"), Timeline(), token)
+        waiting = worker.submit_batch("t", batch_of("d e f"), Timeline(), token)
+        release(script, 2)
+        await settle(lambda: len(script.order) == 2)
+        token.cancel()
+        for each in (results, waiting):
+            async with asyncio.timeout(1):
+                with pytest.raises(Cancelled):
+                    await anext(each)
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+    assert len(script.order) == 2
+    assert script.closed.count("batch") <= 2
+
+
+def test_an_unread_batch_is_finished_and_costs_nobody_anything() -> None:
+    async def run(worker: ModelWorker) -> None:
+        release(script, 20)
+        results = worker.submit_batch("t", batch_of(*"abcdefgh"), Timeline(), CancelToken())
+        await settle(lambda: script.closed == ["batch"])
+        results.close()
+        assert [item async for item in results] == []
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_what_a_translator_refuses_is_raised_to_its_reader() -> None:
+    async def run(worker: ModelWorker) -> None:
+        with pytest.raises(OutsideCoverageError):
+            await anext(worker.submit_batch("t", batch_of("fine", "unknown"), Timeline(), CancelToken()))
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))
+
+
+def test_a_model_of_the_other_kind_is_refused() -> None:
+    async def run(worker: ModelWorker) -> None:
+        with pytest.raises(WrongModelKindError, match="'t' translates"):
+            worker.submit("t", SpeechRequest("a", "1", "v"), Timeline(), CancelToken())
+        with pytest.raises(WrongModelKindError, match="'m' speaks"):
+            worker.submit_batch("m", batch_of("a"), Timeline(), CancelToken())
+
+    script = Script()
+    with working_both(script) as worker:
+        asyncio.run(run(worker))

@@ -1,0 +1,419 @@
+"""Keys, origins and limits on sockets: as values, and before a server on a socket."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.datastructures import Headers
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from app.config import Settings, SettingsError, is_loopback
+from app.engine.admission import Client
+from app.errors import CrossSiteError
+from app.server.app import serve
+from app.server.middleware import auth
+from app.server.middleware.auth import KeyFile, Quotas, parse_keys
+from app.server.middleware.origins import check_origin
+
+ADA = "ada-0123456789-0123456789"
+BOB = "bob-0123456789-0123456789"
+HASHED = "sha256:" + hashlib.sha256(BOB.encode()).hexdigest()
+FILE = f"""
+ada = "{ADA}"
+[bob]
+key = "{HASHED}"
+characters_per_minute = 60
+streams = 1
+"""
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+# Values.
+
+
+def test_keys_may_be_plain_or_hashed_and_have_quotas_of_their_own() -> None:
+    keys = parse_keys(FILE, Quotas(characters_per_minute=1000, streams=8))
+    assert keys.find(ADA) == Client("ada", 1000, 8)
+    assert keys.find(BOB) == Client("bob", 60, 1)
+    for wrong in ("", ADA[:-1], ADA + "x", HASHED, HASHED.removeprefix("sha256:"), "\udcff", "é" * 20):
+        assert keys.find(wrong) is None
+    assert ADA not in repr(keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('ada = "short"', "at least 16"),
+        ('ada = "a key with spaces in it"', "without spaces"),
+        ('ada = "sha256:12"', "64 hexadecimal"),
+        ("ada = 12", "valid string"),
+        (f'[ada]\nkey = "{ADA}"\nspeed = 1', "speed: Extra inputs"),
+        (f'[ada]\nkey = "{ADA}"\nstreams = -1', "streams: Input should be greater"),
+        ("[ada]\nstreams = 1", "key: Field required"),
+        (f'ada = "{ADA}"\nbob = "{ADA}"', "the same key"),
+        (f'"a/b" = "{ADA}"', "the name"),
+        ("ada", "Expected '='"),
+    ],
+)
+def test_a_wrong_file_is_said_without_its_keys(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        parse_keys(text)
+    assert ADA not in str(caught.value)
+
+
+def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[int, int]] = []
+
+    def compare(one: bytes, two: bytes) -> bool:
+        compared.append((len(one), len(two)))
+        return one == two
+
+    keys = parse_keys(FILE)
+    # Whatever finds a key must not know the answer from `==`.
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    for key in (ADA, BOB, "wrong"):
+        compared.clear()
+        keys.find(key)
+        assert compared == [(32, 32), (32, 32)]
+    monkeypatch.setattr(hmac, "compare_digest", lambda one, two: False)
+    assert keys.find(ADA) is None
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr(auth, "LOOK_EVERY", 0.0)
+    path = tmp_path / "keys.toml"
+    path.write_text(f'ada = "{ADA}"')
+    file = KeyFile(path)
+    assert file.keys().find(ADA)
+    assert not file.keys().find(BOB)
+    path.write_text(f'bob = "{HASHED}"')
+    assert not file.keys().find(ADA)
+    assert file.keys().find(BOB)
+    # What cannot be used changes nothing, and is said once.
+    path.write_text(f'ada = "{ADA}')
+    for _ in range(3):
+        assert file.keys().find(BOB)
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+    path.unlink()
+    assert file.keys().find(BOB)
+    # The last key is taken away.
+    path.write_text("")
+    assert not file.keys().find(BOB)
+
+
+def test_the_file_is_not_looked_at_for_every_request(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(FILE)
+    file = KeyFile(path)
+    path.unlink()
+    path.write_text("")
+    assert file.keys().find(ADA)
+
+
+@pytest.mark.parametrize("text", ["", "ada = 1", None])
+def test_a_file_without_keys_ends_the_start(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "keys.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingsError, match=r"keys\.toml") as caught:
+        KeyFile(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "accepted", "fits"),
+    [
+        (None, "h:8000", (), True),
+        ("http://h:8000", "h:8000", (), True),
+        ("https://H", "h", (), True),
+        ("https://h", "h:443", (), True),
+        ("https://h:443", "h", (), True),
+        ("http://h", "h:8000", (), False),
+        ("http://h:8001", "h:8000", (), False),
+        ("http://evil", "h", (), False),
+        ("http://h.evil", "h", (), False),
+        ("null", "h", (), False),
+        ("null", "", (), False),
+        ("http://", "", (), False),
+        ("http://evil", "h", ("http://good",), False),
+        ("http://good", "h", ("http://good",), True),
+        ("http://good.evil", "h", ("http://good",), False),
+        ("http://any", "h", ("*",), True),
+    ],
+)
+def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
+    headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
+    if fits:
+        check_origin(headers, accepted)
+    else:
+        with pytest.raises(CrossSiteError):
+            check_origin(headers, accepted)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "localhost.example.com"])  # noqa: S104
+def test_a_public_address_needs_keys_or_leave(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(SettingsError, match="allow_public"):
+        serve(Settings(host=host))
+
+
+def test_addresses_of_this_machine() -> None:
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"))
+
+
+@pytest.mark.parametrize("origin", ["example.com", "https://example.com/path", "https://a, https://b", ""])
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    with pytest.raises(ValueError, match="without a path"):
+        Settings(cors_origins=(origin,))
+
+
+# A server that wants keys.
+
+
+@pytest.fixture
+def keys_file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys.toml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def guarded(start_server: Any, keys_file: Path) -> Any:
+    return start_server(keys_file=str(keys_file))
+
+
+def speak(server: Any, headers: dict[str, str], **body: object) -> httpx.Response:
+    body = {"input": "Hi.", "response_format": "pcm"} | body
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=20)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": f"Bearer {ADA}"},
+        {"authorization": f"bearer  {ADA}"},
+        {"authorization": f"Token {ADA}"},
+        {"xi-api-key": ADA},
+        {"xi-api-key": ADA, "authorization": "Bearer none"},
+    ],
+)
+def test_every_client_s_way_of_sending_a_key(guarded: Any, headers: dict[str, str]) -> None:
+    assert speak(guarded, headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": ADA},
+        {"authorization": f"Basic {ADA}"},
+        {"authorization": "Bearer"},
+        {"authorization": f"Bearer {ADA}x"},
+        {"xi-api-key": HASHED},
+        {"sec-websocket-protocol": f"{ADA}, token"},
+    ],
+)
+def test_without_a_key_there_is_401(guarded: Any, headers: dict[str, str]) -> None:
+    refused = speak(guarded, headers)
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert refused.json()["error"]["code"] == "invalid_api_key"
+    assert refused.json()["error"]["request_id"] == refused.headers["x-request-id"]
+    assert guarded.tone.begun == []
+
+
+def test_nothing_is_done_for_strangers(guarded: Any) -> None:
+    with httpx.Client(base_url=guarded.url) as client:
+        for path in ("/livez", "/readyz", "/", "/dashboard", "/docs", "/openapi.json", "/web/style.css"):
+            assert client.get(path).status_code == 200, path
+        # The application's own list: a path that is added later is closed, too.
+        paths = client.get("/openapi.json").json()["paths"]
+        assert len(paths) > 10
+        for path, methods in paths.items():
+            if path in ("/livez", "/readyz"):
+                continue
+            for method in methods:
+                assert client.request(method, path).status_code == 401, (method, path)
+        for path in ("/dashboard/requests", "/playground/settings", "/metrics", "/nothing", "/web"):
+            assert client.get(path).status_code == 401, path
+        assert client.get("/web/../metrics").status_code in (401, 404)
+        assert client.get("/web/%2e%2e/%2e%2e/config.py").status_code == 404
+        # LibreTranslate's clients expect their own shape.
+        assert isinstance(client.post("/translate", json={}).json()["error"], str)
+        assert client.get("/metrics", headers=bearer(ADA)).status_code == 200
+
+
+def test_a_stranger_s_body_is_not_read(guarded: Any) -> None:
+    with httpx.Client(base_url=guarded.url) as client:
+        refused = client.post("/v1/audio/speech", content=b"x" * 10_000_000)
+    assert refused.status_code == 401
+    assert refused.headers["connection"] == "close"
+
+
+def test_metrics_may_be_open(start_server: Any, keys_file: Path) -> None:
+    running = start_server(keys_file=str(keys_file), open_metrics=True)
+    assert httpx.get(running.url + "/metrics").status_code == 200
+    assert httpx.get(running.url + "/v1/models").status_code == 401
+
+
+def test_keys_change_while_the_server_runs(guarded: Any, keys_file: Path, wait_until: Any) -> None:
+    assert speak(guarded, bearer(ADA)).status_code == 200
+    new = "new-0123456789-0123456789"
+    keys_file.write_text(f'new = "{new}"')
+    assert wait_until(lambda: speak(guarded, bearer(new)).status_code == 200)
+    assert speak(guarded, bearer(ADA)).status_code == 401
+
+
+# WebSockets.
+
+
+def ready(socket: ClientConnection) -> bool:
+    socket.send(json.dumps({"type": "start"}))
+    return bool(json.loads(socket.recv(timeout=5))["type"] == "ready")
+
+
+def close_code(socket: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        while True:
+            socket.recv(timeout=10)
+    return socket.close_code
+
+
+@pytest.mark.parametrize("headers", [bearer(ADA), {"xi-api-key": ADA}, {"authorization": f"token {ADA}"}])
+def test_a_socket_is_opened_with_a_key(guarded: Any, headers: dict[str, str]) -> None:
+    with connect(guarded.websocket_url, additional_headers=headers) as socket:
+        assert ready(socket)
+
+
+def test_a_browser_sends_its_key_as_a_subprotocol(guarded: Any) -> None:
+    with connect(guarded.websocket_url, subprotocols=["token", ADA]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "token"
+        assert ready(socket)
+
+
+def test_a_key_that_is_no_subprotocol_is_sent_encoded(start_server: Any, tmp_path: Path) -> None:
+    odd = 'o/d=d+k@e:y,"0123456789'
+    (tmp_path / "keys.toml").write_text(f"odd = '{odd}'")
+    running = start_server(keys_file=str(tmp_path / "keys.toml"))
+    encoded = base64.urlsafe_b64encode(odd.encode()).decode().rstrip("=")
+    with connect(running.websocket_url, subprotocols=["token", f"base64url.{encoded}"]) as socket:  # type: ignore[list-item]
+        assert socket.subprotocol == "token"
+        assert ready(socket)
+    # Another's, no base64 (its length), no UTF-8, and nothing.
+    for wrong in (encoded[:-3], "a", "_w", ""):
+        with (
+            pytest.raises(InvalidStatus, match="401"),
+            connect(running.websocket_url, subprotocols=["token", f"base64url.{wrong}"]),  # type: ignore[list-item]
+        ):
+            pass
+
+
+@pytest.mark.parametrize("headers", [{}, bearer("wrong")])
+def test_a_handshake_without_a_key_is_refused(guarded: Any, headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidStatus) as caught, connect(guarded.websocket_url, additional_headers=headers):
+        pass
+    assert caught.value.response.status_code == 401
+    assert caught.value.response.headers["x-request-id"]
+    assert json.loads(caught.value.response.body)["error"]["code"] == "invalid_api_key"
+    with (
+        pytest.raises(InvalidStatus, match="401"),
+        connect(guarded.websocket_url, subprotocols=["token", "wrong"]),  # type: ignore[list-item]
+    ):
+        pass
+    # Pages are open, sockets are not.
+    with pytest.raises(InvalidStatus, match="401"), connect(guarded.url.replace("http", "ws", 1) + "/livez"):
+        pass
+
+
+def test_pages_of_other_sites_open_no_socket(start_server: Any) -> None:
+    running = start_server(cors_origins=("https://good.example",))
+    own = running.url
+    for origin in (own, "https://good.example", None):
+        with connect(running.websocket_url, origin=origin) as socket:
+            assert ready(socket)
+    for origin in ("https://evil.example", "null", "http://good.example"):
+        with pytest.raises(InvalidStatus) as caught, connect(running.websocket_url, origin=origin):  # type: ignore[arg-type]
+            pass
+        assert caught.value.response.status_code == 403
+
+
+def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) -> None:
+    running = start_server(messages_per_second=5)
+    with connect(running.websocket_url) as socket:
+        assert ready(socket)
+        for _ in range(49):
+            socket.send(json.dumps({"type": "text", "text": "a"}))
+        time.sleep(0.3)
+        assert socket.close_code is None
+        with pytest.raises(ConnectionClosed):
+            for _ in range(100):
+                socket.send(json.dumps({"type": "text", "text": "a"}))
+                time.sleep(0.005)
+        assert close_code(socket) == 1008
+        assert "5 messages a second" in (socket.close_reason or "")
+    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+
+
+def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> None:
+    running = start_server(session_seconds=0.5)
+    with connect(running.websocket_url) as socket:
+        assert ready(socket)
+        # In the middle of speech, too.
+        socket.send(json.dumps({"type": "text", "text": "One sentence. " * 200}))
+        socket.send(json.dumps({"type": "flush"}))
+        start = time.monotonic()
+        assert close_code(socket) == 1008
+        assert time.monotonic() - start < 5
+        assert "0.5 seconds" in (socket.close_reason or "")
+    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert 'tts_errors_total{code="session_timeout"}' in running.metrics()
+
+
+# Browsers.
+
+
+def preflight(server: Any, origin: str) -> httpx.Response:
+    headers = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type",
+    }
+    return httpx.request("OPTIONS", server.url + "/v1/audio/speech", headers=headers)
+
+
+def test_pages_of_listed_origins_may_ask_and_read_refusals(start_server: Any, keys_file: Path) -> None:
+    running = start_server(keys_file=str(keys_file), cors_origins=("https://good.example",))
+    allowed = preflight(running, "https://good.example")
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://good.example"
+    assert "authorization" in allowed.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-origin" not in preflight(running, "https://evil.example").headers
+    for headers, status in ((bearer(ADA), 200), ({}, 401)):
+        answer = speak(running, headers | {"origin": "https://good.example"})
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == "https://good.example"
+        evil = speak(running, headers | {"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in evil.headers
+
+
+@pytest.mark.parametrize("origins", [(), ("*",), ("https://good.example",)])
+def test_credentials_of_browsers_are_never_asked_for(start_server: Any, origins: tuple[str, ...]) -> None:
+    running = start_server(cors_origins=origins)
+    for origin in ("https://good.example", "https://evil.example"):
+        for answer in (preflight(running, origin), speak(running, {"origin": origin, "cookie": "a=b"})):
+            assert "access-control-allow-credentials" not in answer.headers
+            if not origins:
+                assert "access-control-allow-origin" not in answer.headers

@@ -1,0 +1,458 @@
+"""`POST /v1/translate` over a real socket, with a translator that writes capitals."""
+
+import html
+import json
+import re
+import threading
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from app.translation import service
+
+TRANSLATE = "/v1/translate"
+LONG = "This is the first. Here is the second one. And this is the third of them. Now the fourth one."
+
+
+def post(server: Any, timeout: float = 60, **body: object) -> httpx.Response:
+    body = {"source": "en", "target": "fr"} | body
+    return httpx.post(server.url + TRANSLATE, json=body, timeout=timeout)
+
+
+def texts(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [entry["text"] for entry in response.json()["translations"]]
+
+
+def events(response: httpx.Response) -> list[dict[str, Any]]:
+    assert response.headers["content-type"] == "text/event-stream"
+    return [json.loads(block.removeprefix("data: ")) for block in response.text.split("\n\n") if block]
+
+
+def test_a_text_is_translated_and_what_is_between_sentences_stays(translating: Any) -> None:
+    response = post(translating, text="  Hello there. How are you?\n\n- Fine.\n")
+    body = response.json()
+    assert (body["object"], body["model"]) == ("translation", "shout")
+    (entry,) = body["translations"]
+    assert entry == {
+        "text": "  HELLO THERE. HOW ARE YOU?\n\n- FINE.\n",
+        "source": "en",
+        "target": "fr",
+        "detected": None,
+        "alternatives": [],
+    }
+    assert body["usage"] == {"source_tokens": 12, "target_tokens": 6, "total_tokens": 18, "characters": 37}
+    assert translating.shout.begun[0] == "Hello there."
+    assert {(request.source, request.target) for request in translating.shout.batches[0]} == {("eng_Latn", "fra_Latn")}
+
+
+def test_server_timing_names_the_stages(translating: Any) -> None:
+    timing = post(translating, text="Hello there.", source="auto").headers["server-timing"]
+    stages = dict(re.findall(r"(\w+);dur=([\d.]+)", timing))
+    assert set(stages) == {"queue", "detect", "translate_encode", "translate_decode", "total"}
+    assert float(stages["total"]) >= float(stages["detect"]) > 0
+
+
+def test_the_sentences_of_all_texts_are_one_batch_and_equal_ones_are_sent_once(translating: Any) -> None:
+    given = ["One fish. Two fish.", "", "Red fish. One fish.", " ", "Two fish."]
+    assert texts(post(translating, text=given)) == [text.upper() for text in given]
+    (batch,) = translating.shout.batches
+    assert sorted(request.text for request in batch) == ["One fish.", "Red fish.", "Two fish."]
+
+
+def test_ten_thousand_sentences_are_served_in_their_order(translating: Any) -> None:
+    given = [f"This is line {number} of many." for number in range(10_000)]
+    response = post(translating, text=given)
+    assert texts(response) == [text.upper() for text in given]
+    assert response.json()["usage"]["characters"] == sum(map(len, given))
+    sizes = [len(batch) for batch in translating.shout.batches]
+    assert sum(sizes) == 10_000
+    assert max(sizes) == translating.shout.max_batch
+    assert post(translating, text=[*given, "One more."]).json()["error"]["code"] == "text_too_long"
+
+
+def test_languages_are_detected_text_by_text(translating: Any) -> None:
+    given = ["Where is the railway station?", "Où est la gare, s'il vous plaît ?", "駅はどこですか。"]
+    for source in (None, "auto", "AUTO"):
+        body = post(translating, text=given, source=source, target="es").json()
+        found = [entry["detected"] for entry in body["translations"]]
+        assert [each["language"] for each in found] == ["en", "fr", "ja"]
+        assert [each["code"] for each in found] == ["eng_Latn", "fra_Latn", "jpn_Jpan"]
+        assert all(0.3 < each["confidence"] <= 1 for each in found)
+    assert {request.source for request in translating.shout.batches[-1]} == {"eng_Latn", "fra_Latn", "jpn_Jpan"}
+
+
+def test_a_word_is_understood_beside_the_others_of_its_list(translating: Any) -> None:
+    alone = post(translating, text="Kaffee", source="auto").json()["error"]
+    assert (alone["code"], alone["param"]) == ("language_not_detected", "source")
+    assert "German" in alone["message"]
+    assert "English" in alone["message"]
+    given = ["Kaffee", "Bitte bringen Sie uns die Rechnung und zwei Tassen Tee."]
+    entries = post(translating, text=given, source="auto").json()["translations"]
+    assert [entry["detected"]["language"] for entry in entries] == ["de", "de"]
+
+
+def test_what_has_no_words_needs_no_language(translating: Any) -> None:
+    (entry,) = post(translating, text="42 :-) 3.14", source="auto").json()["translations"]
+    assert (entry["text"], entry["source"], entry["detected"]) == ("42 :-) 3.14", None, None)
+    assert translating.shout.batches == []
+
+
+def test_a_text_in_the_target_language_stays_as_it_is(translating: Any) -> None:
+    response = post(translating, text=["Hello there, my friend.", "Bonjour, mon cher ami."], source="auto", target="en")
+    assert texts(response) == ["Hello there, my friend.", "BONJOUR, MON CHER AMI."]
+    assert texts(post(translating, text="Same.", source="en", target="eng_Latn")) == ["Same."]
+
+
+def test_a_language_the_model_does_not_know_is_named(translating: Any) -> None:
+    error = post(translating, text="Γεια σας, τι κάνετε σήμερα;", source="auto").json()["error"]
+    assert (error["code"], error["param"]) == ("unsupported_language", "source")
+    assert "Greek" in error["message"]
+
+
+@pytest.mark.parametrize("target", ["fr", "fra_Latn", "FR", "fra", "French", "fr-CA"])
+def test_languages_have_many_names(translating: Any, target: str) -> None:
+    (entry,) = post(translating, text="Hi.", source="English", target=target).json()["translations"]
+    assert (entry["source"], entry["target"]) == ("en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("given", "source", "target", "expected"),
+    [
+        ("你好。世界很大。", "zh", "en", "你好。 世界很大。"),
+        ("Hello. World.", "en", "zh-Hant", "HELLO. WORLD."),
+        ("駅はどこですか。ありがとう。", "ja", "zh", "駅はどこですか。ありがとう。"),
+        ("مرحبا. كيف حالك؟", "ar", "he", "مرحبا. كيف حالك؟"),
+        ("שלום. מה שלומך?", "he", "en", "שלום. מה שלומך?"),
+        ("สวัสดีครับ ขอบคุณครับ", "th", "en", "สวัสดีครับ ขอบคุณครับ"),
+        ("नमस्ते। आप कैसे हैं?", "hi", "en", "नमस्ते। आप कैसे हैं?"),
+    ],
+)
+def test_right_to_left_and_unspaced_scripts(
+    translating: Any, given: str, source: str, target: str, expected: str
+) -> None:
+    assert texts(post(translating, text=given, source=source, target=target)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text_format", "given", "expected"),
+    [
+        (
+            "html",
+            '<p class="a">Hello <b>big</b> world &amp; all.</p><!-- no --><script>var no = "no";</script>',
+            '<p class="a">HELLO <b>BIG</b> WORLD &amp; ALL.</p><!-- no --><script>var no = "no";</script>',
+        ),
+        ("html", '<p>A forgetful <a href="x">small</a> link</p>', '<p>FORGOTTEN. <a href="x">SMALL</a> LINK</p>'),
+        (
+            "markdown",
+            "# Title\n\nText with `code` and **bold** words.\n\n```\ncode\n```\n",
+            "# TITLE\n\nTEXT WITH `code` AND **BOLD** WORDS.\n\n```\ncode\n```\n",
+        ),
+        ("text", "See https://example.com/page for more.", "SEE https://example.com/page FOR MORE."),
+    ],
+)
+def test_markup_survives(translating: Any, text_format: str, given: str, expected: str) -> None:
+    assert texts(post(translating, text=given, format=text_format)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("Green tea for Anna. No TEA here.", "GREEN Grüntee FOR ANNA. NO Grüntee HERE."),
+        # The model loses the placeholder: what is around the term is translated by itself.
+        ("A forgetful tea for Anna.", "FORGOTTEN. Grüntee FOR ANNA."),
+        ("tea", "Grüntee"),
+        ("<b>A forgetful</b> tea, yes.", "<b>FORGOTTEN.</b> Grüntee, YES."),
+    ],
+)
+def test_glossary_terms_appear_as_given(translating: Any, given: str, expected: str) -> None:
+    text_format = "html" if "<" in given else "text"
+    assert texts(post(translating, text=given, glossary={"tea": "Grüntee"}, format=text_format)) == [expected]
+
+
+def test_alternatives_come_with_scores(translating: Any) -> None:
+    (entry,) = post(translating, text="One. Two.", num_beams=4, alternatives=2).json()["translations"]
+    assert entry["text"] == "ONE. TWO."
+    assert entry["alternatives"] == [{"text": "ONE 1. TWO 1.", "score": -2.0}, {"text": "ONE 2. TWO 2.", "score": -3.0}]
+    assert {request.beams for request in translating.shout.batches[0]} == {4}
+    # Too few beams for what is asked are raised.
+    assert len(post(translating, text="One.", alternatives=7).json()["translations"][0]["alternatives"]) == 7
+    assert translating.shout.batches[-1][0].beams == 8
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"text": ""}, (400, "empty_input", "text", "no text")),
+        ({"text": []}, (400, "empty_input", "text", "no text")),
+        ({"text": ["", " "]}, (400, "empty_input", "text", "no text")),
+        ({"text": "a " * 250_000}, (400, "text_too_long", "text", "400000")),
+        ({"text": "Hi.", "target": "Frnch"}, (400, "unsupported_language", "target", "French (fra_Latn, fr)")),
+        ({"text": "Hi.", "target": ""}, (400, "unsupported_language", "target", "Accepted are")),
+        ({"text": "Hi.", "source": "klingon"}, (400, "unsupported_language", "source", "klingon")),
+        ({"text": "Hi.", "target": "x" * 10_000}, (400, "unsupported_language", "target", "Accepted are")),
+        ({"text": "안녕.", "source": "ko"}, (400, "unsupported_language", "target", "Korean")),
+        ({"text": "Hi.", "model": "hal"}, (404, "model_not_found", "model", "accepted are")),
+        ({"text": "Hi.", "model": "tone"}, (400, "wrong_model_kind", "model", "'tone' speaks")),
+        (
+            {"text": "Hi.", "model": "absent-translator"},
+            (503, "model_not_installed", "model", "nightingale models pull"),
+        ),
+        ({"text": "Fine. A quark here."}, (400, "outside_coverage", "text", "'A quark here.'")),
+        ({"text": ["Fine.", "A quark here."]}, (400, "outside_coverage", "text", "of text 1")),
+        ({"text": "a" * 3_500}, (400, "text_too_long", "text", "550")),
+        ({"text": "very broken thing"}, (500, "model_failed", None, "failed")),
+        ({"text": "Hi.", "num_beams": 0}, (400, "invalid_request", "num_beams", "1")),
+        ({"text": "Hi.", "num_beams": 9}, (400, "invalid_request", "num_beams", "8")),
+        ({"text": "Hi.", "alternatives": 8}, (400, "invalid_request", "alternatives", "7")),
+        ({"text": "Hi.", "format": "pdf"}, (400, "invalid_request", "format", "markdown")),
+        ({"text": "Hi.", "glossary": {"": "x"}}, (400, "invalid_request", "glossary", "empty")),
+        ({"text": "Hi.", "glossary": ["x"]}, (400, "invalid_request", "glossary", "dict")),
+        ({"text": "Hi.", "strem": True}, (400, "invalid_request", "strem", "Unknown parameter")),
+        ({"text": 5}, (400, "invalid_request", "text", "string")),
+        ({"text": "Hi.", "target": None}, (400, "invalid_request", "target", "string")),
+    ],
+)
+def test_errors_have_openai_s_shape(
+    translating: Any, body: dict[str, object], expected: tuple[int, str, str | None, str]
+) -> None:
+    status, code, param, says = expected
+    for streamed in (False, True):
+        response = post(translating, **body, stream=streamed)
+        assert response.status_code == status, response.text
+        error = response.json()["error"]
+        assert set(error) == {"message", "type", "param", "code", "request_id"}
+        assert error["code"] == code
+        assert param is None or error["param"] == param
+        assert says in error["message"]
+        assert len(error["message"]) < 1_000
+    assert post(translating, text="Hi.").status_code == 200
+
+
+def test_a_lone_surrogate_and_a_bad_body_are_refused(translating: Any) -> None:
+    for content in (b'{"text": "\\ud800", "target": "fr"}', b'{"text": "a", "target": "fr"', b"[" * 20_000):
+        response = httpx.post(
+            translating.url + TRANSLATE, content=content, headers={"content-type": "application/json"}, timeout=20
+        )
+        assert response.status_code == 400
+        assert response.json()["error"]["code"] == "invalid_request"
+
+
+def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any) -> None:
+    response = post(server, text="Hi.")
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "model_not_installed"
+    assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
+    entries = {entry["id"]: entry for entry in httpx.get(server.url + "/v1/models").json()["data"]}
+    assert entries["absent-translator"]["status"] == "absent"
+    # It is there, but nobody asked for it by name.
+    assert entries["shout"]["status"] == "available"
+
+
+def test_a_translator_asked_for_by_name_is_loaded(start_server: Any) -> None:
+    running = start_server()
+    assert post(running, text="Hi.", model="shout").status_code == 200
+    assert post(running, text="Hi.").status_code == 503
+
+
+def test_events_come_in_order_and_join_to_the_whole(translating: Any) -> None:
+    # The second text is shorter: its sentences are finished first, and wait.
+    given = [LONG, "Short. Forgetful <b>but</b> markup.", "", "42"]
+    response = post(translating, text=given, stream=True, format="html")
+    *sentences, done = events(response)
+    assert [(event["text"], event["sentence"]) for event in sentences] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+    ]
+    assert all(event["type"] == "translation.sentence" for event in sentences)
+    assert sentences[0]["source_text"] == "This is the first."
+    assert sentences[0]["translated_text"] == "THIS IS THE FIRST."
+    assert sentences[-1]["translated_text"].count("<b>") == 1
+    seconds = [event["seconds"] for event in sentences]
+    assert seconds == sorted(seconds)
+    assert done["type"] == "translation.done"
+    assert [entry["text"] for entry in done["translations"]] == texts(post(translating, text=given, format="html"))
+    assert done["usage"]["characters"] == sum(map(len, given))
+    assert done["total"] >= seconds[-1]
+    assert {"queue", "translate_encode", "translate_decode"} <= set(done["stages"])
+
+
+def test_the_first_sentence_comes_before_the_rest_is_translated(translating: Any) -> None:
+    body = {"text": "First one. Second gated one. Third one.", "source": "en", "target": "fr", "stream": True}
+    with httpx.stream("POST", translating.url + TRANSLATE, json=body, timeout=20) as response:
+        lines = (json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line)
+        assert next(lines)["translated_text"] == "FIRST ONE."
+        translating.shout.gate.set()
+        assert [event["type"] for event in lines] == ["translation.sentence"] * 2 + ["translation.done"]
+
+
+def test_a_failure_after_the_first_event_is_an_event_and_a_broken_stream(translating: Any) -> None:
+    body = {"text": "First one. A broken one.", "source": "en", "target": "fr", "stream": True}
+    received = b""
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        httpx.stream("POST", translating.url + TRANSLATE, json=body, timeout=20) as response,
+    ):
+        for piece in response.iter_raw():
+            received += piece
+    last = json.loads(received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
+    assert last["error"]["code"] == "model_failed"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_leaves_stops_its_own_work(translating: Any, wait_until: Any, streamed: bool) -> None:
+    given = [f"This gated line has number {number}." for number in range(200)]
+    closed = translating.shout.closed
+    with pytest.raises(httpx.ReadTimeout):
+        post(translating, timeout=0.5, text=given, stream=streamed)
+    assert wait_until(lambda: "tts_active_streams 0.0" in translating.metrics(), 2)
+    assert wait_until(lambda: translating.shout.closed == closed + 1, 2)
+    # One batch was begun; the others were dropped before they were computed.
+    assert len(translating.shout.batches) == 1
+    assert texts(post(translating, text="Hi.")) == ["HI."]
+
+
+def test_a_client_that_leaves_stops_the_splitting_of_its_text(
+    translating: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, ended = service.make_plan, threading.Event()
+
+    def endless(texts: Sequence[str], *rest: Any) -> Generator[None, None, Any]:
+        try:
+            while texts[0] == "Endless.":
+                yield
+        finally:
+            if texts[0] == "Endless.":
+                ended.set()
+        return (yield from plain(texts, *rest))
+
+    monkeypatch.setattr(service, "make_plan", endless)
+    with pytest.raises(httpx.ReadTimeout):
+        post(translating, timeout=0.5, text="Endless.")
+    assert ended.wait(20)
+    assert wait_until(lambda: "tts_active_streams 0.0" in translating.metrics(), 20)
+    assert texts(post(translating, text="Hi.")) == ["HI."]
+
+
+def test_two_languages_at_once_and_speech_between_them(translating: Any) -> None:
+    found: dict[str, list[str]] = {}
+
+    def run(target: str) -> None:
+        found[target] = texts(post(translating, text=[f"A slow {target} line, {n}." for n in range(40)], target=target))
+
+    threads = [threading.Thread(target=run, args=(target,)) for target in ("fr", "es")]
+    for thread in threads:
+        thread.start()
+    spoken = httpx.post(translating.url + "/v1/audio/speech", json={"input": "Hello."}, timeout=20)
+    between = len(found)
+    for thread in threads:
+        thread.join(30)
+    assert (spoken.status_code, between) == (200, 0)
+    for target in ("fr", "es"):
+        assert found[target] == [f"A SLOW {target.upper()} LINE, {n}." for n in range(40)]
+    assert {batch[0].target for batch in translating.shout.batches[:2]} == {"fra_Latn", "spa_Latn"}
+
+
+def test_translations_are_counted(translating: Any) -> None:
+    labels = 'model="shout",streaming="false",surface="translate"'
+
+    def value(name: str, more: str = "") -> float:
+        found = re.search(rf"^{name}{{{more}{labels}}} ([\d.e+-]+)$", translating.metrics(), re.MULTILINE)
+        return float(found.group(1)) if found else 0.0
+
+    counters = {
+        "tts_translation_sentences_total": 2,
+        "tts_translation_characters_total": 23,
+        "tts_request_duration_seconds_count": 1,
+        "tts_translation_first_sentence_seconds_count": 1,
+    }
+    before = {name: value(name) for name in counters}
+    tokens = [value("tts_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
+    post(translating, text="Hello there. Good bye.\n")
+    for name, more in counters.items():
+        assert value(name) == before[name] + more, name
+    after = [value("tts_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
+    assert [now - then for now, then in zip(after, tokens, strict=True)] == [8, 4]
+    assert 'tts_translation_batch_size_bucket{le="2.0",model="shout"}' in translating.metrics()
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "<b>" * 70_000 + "word" + "</b>" * 40_000,
+        "<p " + "a='b' " * 60_000 + ">word</p>",
+        "<" * 390_000,
+        "&" * 200_000 + "word",
+        "<a href='" + "x" * 380_000,
+        "<p>word</p>" * 8_000,
+        "<table>" + "<tr><td>word" * 8_000,
+    ],
+    ids=["nested", "attributes", "open", "entities", "unclosed", "many", "cells"],
+)
+def test_html_bombs_are_translated_or_refused(translating: Any, bomb: str) -> None:
+    response = post(translating, text=bomb, format="html")
+    assert response.status_code == 200, response.text[:500]
+    (found,) = texts(response)
+    # Of a sentence that is written anew, a bare ampersand comes out as an entity.
+    assert html.unescape(found) == html.unescape(bomb.replace("word", "WORD"))
+    assert httpx.get(translating.url + "/livez").status_code == 200
+
+
+def test_a_body_that_is_too_large_is_refused(translating: Any) -> None:
+    response = post(translating, text="a " * 600_000)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
+
+
+def test_draining_refuses_new_texts_and_finishes_the_old(start_server: Any, wait_until: Any) -> None:
+    running = start_server(translator="shout")
+    received: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: received.append(post(running, text="A gated line.")))
+    thread.start()
+    assert wait_until(lambda: running.shout.batches != [])
+    services = running.server.config.app.state.services
+    services.speech.drain()
+    refused = post(running, text="Hi.")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+    running.shout.gate.set()
+    thread.join(10)
+    assert texts(received[0]) == ["A GATED LINE."]
+
+
+def test_a_translation_is_broken_off_when_draining_takes_too_long(start_server: Any, wait_until: Any) -> None:
+    running = start_server(translator="shout")
+    received: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: received.append(post(running, text="A gated line.")))
+    thread.start()
+    assert wait_until(lambda: running.shout.batches != [])
+    services = running.server.config.app.state.services
+    services.speech.drain()
+    # Its events belong to the server's loop.
+    running.server.servers[0].get_loop().call_soon_threadsafe(services.speech.abort)
+    thread.join(10)
+    assert (received[0].status_code, received[0].json()["error"]["code"]) == (503, "draining")
+    assert wait_until(lambda: running.shout.closed == 1)
+
+
+def test_health_is_quick_while_a_long_text_is_taken_apart(translating: Any) -> None:
+    done = threading.Event()
+    given = "This is a sentence of a long text. " * 11_000
+
+    def run() -> None:
+        post(translating, text=given)
+        done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    answered = 0
+    with httpx.Client() as client:  # one connection: making a client takes longer than the answer
+        while not done.is_set():
+            assert client.get(translating.url + "/livez").status_code == 200
+            answered += 1
+    thread.join()
+    assert answered > 3, answered

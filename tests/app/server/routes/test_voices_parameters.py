@@ -1,0 +1,116 @@
+"""Parameters, languages and long texts of a model that clones voices, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from tests.app.server.cloning import TEXT, cloned, error, speak
+
+
+def test_parameters_reach_the_model(cloning: Any) -> None:
+    assert speak(cloning, "own", temperature=0, exaggeration=1.5, seed=7).status_code == 200
+    request = cloning.parrot.requests[-1]
+    assert request.sampling.given() == {"exaggeration": 1.5, "temperature": 0}
+    assert request.seed == 7
+    assert speak(cloning, "own").status_code == 200
+    assert cloning.parrot.requests[-1].sampling.given() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("exaggeration", 2.1), ("exaggeration", -0.1), ("cfg_weight", 3), ("temperature", 5.1), ("temperature", "hot"),
+     ("min_p", 1.5), ("top_p", 0), ("repetition_penalty", 0.5), ("repetition_penalty", 3.5), ("min_p", True)],
+)  # fmt: skip
+def test_parameters_out_of_range(cloning: Any, name: str, value: object) -> None:
+    assert error(speak(cloning, "own", **{name: value}), 400, "invalid_request")["param"] == name
+
+
+@pytest.mark.parametrize(("model", "takes"), [("parrot", "exaggeration, temperature"), ("tone", "none")])
+def test_a_parameter_that_the_model_does_not_take(cloning: Any, model: str, takes: str) -> None:
+    voice = "own" if model == "parrot" else "steady"
+    found = error(speak(cloning, voice, model=model, cfg_weight=0.5), 400, "invalid_request")
+    assert found["param"] == "cfg_weight"
+    assert f"it takes {takes}" in found["message"]
+
+
+def test_a_language_that_the_model_does_not_speak(running: Any) -> None:
+    found = error(speak(running, "own", lang="fr"), 400, "unsupported_language")
+    assert "parrot" in found["message"]
+    assert "en-us" in found["message"]
+    assert speak(running, "own", lang="en-GB").status_code == 200
+    assert speak(running, "own", lang="fr", any_language=True).status_code == 200
+    for nonsense in ("tlh", " ", "x" * 10_000, "\u0000", "en\nus"):
+        for tried in (False, True):
+            error(speak(running, "own", lang=nonsense, any_language=tried), 400, "unsupported_language")
+    french = cloned(running, language="fr")
+    assert speak(running, french).status_code == 200  # whose speaker is French, and who speaks English here
+
+
+def test_nor_one_that_a_translation_is_in(start_server: Any, tmp_path: Path) -> None:
+    running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), translator="shout")
+    french = speak(running, "own", translate_to="fr", source="en")
+    assert error(french, 400, "unsupported_language")["param"] == "translate_to"
+    english = speak(running, "own", input="Bonjour tout le monde.", translate_to="en", source="fr")
+    assert english.status_code == 200
+    assert [request.text for request in running.parrot.requests] == ["BONJOUR TOUT LE MONDE."]
+
+
+@pytest.mark.parametrize(
+    ("start", "code", "says"),
+    [
+        ({"cfg_weight": 0.5}, "invalid_request", "it takes exaggeration, temperature"),
+        ({"temperature": 9}, "protocol_error", "'temperature' of 'start'"),
+        ({"voice": "voice_" + "0" * 24}, "unknown_voice", "deleted"),
+        ({"lang": "fr"}, "unsupported_language", "en-us"),
+    ],
+)
+def test_a_wrong_start_over_the_websocket(cloning: Any, start: dict[str, object], code: str, says: str) -> None:
+    with connect(cloning.websocket_url) as ws:
+        ws.send(json.dumps({"type": "start", "model": "parrot"} | start))
+        answer = json.loads(ws.recv(timeout=10))
+    assert (answer["type"], answer["fatal"], answer["error"]["code"]) == ("error", True, code)
+    assert says in answer["error"]["message"]
+
+
+def test_long_text_is_cut_to_what_the_model_reads(cloning: Any) -> None:
+    long = "The ferry crosses the river every hour, and nobody who waits for it is ever left behind on the other bank."
+    assert speak(cloning, "own", input=f"{long} [pause:0.5s] [Ada](/ˈAdə/) said so.").status_code == 200
+    texts = [request.text for request in cloning.parrot.requests]
+    assert all(len(text) <= 60 for text in texts)
+    assert " ".join(texts) == f"{long} Ada said so."
+    assert [request.first for request in cloning.parrot.requests] == [True] + [False] * (len(texts) - 1)
+
+
+def test_models_say_what_they_hold_and_take(cloning: Any) -> None:
+    entries = {entry["id"]: entry for entry in httpx.get(cloning.url + "/v1/models").json()["data"]}
+    assert entries["parrot"]["cloning"]
+    assert entries["parrot"]["preloaded"]
+    assert entries["parrot"]["parameters"] == ["exaggeration", "temperature"]
+    assert not entries["tone"]["cloning"]
+    assert entries["tone"]["parameters"] == []
+    assert entries["tone-two"]["parameters"] is None
+    assert entries["tone-two"]["memory_bytes"] is None
+
+
+def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
+    def count(name: str) -> float:
+        # One line for each surface that spoke.
+        return sum(map(float, re.findall(rf'tts_t3_{name}{{model="parrot"[^}}]*}} ([\d.]+)', cloning.metrics())))
+
+    before = count("tokens_total")
+    speak(cloning, "own")
+    # The client has the last byte before the server has counted.
+    assert wait_until(lambda: count("tokens_total") == before + len(TEXT))
+    metrics = cloning.metrics()
+    for outcome, drafted in (("accepted", 4), ("rejected", 6)):
+        found = re.search(rf'tts_t3_draft_tokens_total{{[^}}]*outcome="{outcome}"[^}}]*}} ([\d.]+)', metrics)
+        assert found
+        assert float(found.group(1)) % drafted == 0
+    assert 'stage="t3_decode"' in metrics

@@ -1,0 +1,285 @@
+"""A server process of its own: signals, draining, refusals at start."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Process:
+    """A running `serve` with the tone model."""
+
+    popen: subprocess.Popen[str]
+    url: str
+    log: Path
+
+
+@contextmanager
+def process(folder: Path, **environ: str) -> Iterator[Process]:
+    log = folder / "log"
+    with log.open("w") as output:
+        popen = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parents[1] / "conftest.py")],
+            env={"PATH": os.environ["PATH"], "HOME": str(folder), "PORT": "0", "PYTHONPATH": str(ROOT), **environ},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    try:
+        deadline = time.monotonic() + 90
+        url = ""
+        while time.monotonic() < deadline and popen.poll() is None:
+            found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+            if found:
+                url = found.group()
+                if httpx.get(url + "/readyz").status_code == 200:
+                    break
+            time.sleep(0.02)
+        else:
+            pytest.fail(log.read_text())
+        yield Process(popen, url, log)
+    finally:
+        if popen.poll() is None:
+            popen.kill()
+        popen.wait(10)
+
+
+def test_sigterm_finishes_streams_and_refuses_new_ones(tmp_path: Path) -> None:
+    text = "This is the first sentence. Here comes the second one."
+    body = {"input": text, "response_format": "pcm"}
+    with process(tmp_path) as server:
+        expected = len(httpx.post(server.url + "/v1/audio/speech", json=body).content)
+        received: list[int] = []
+
+        def listen() -> None:
+            response = httpx.post(server.url + "/v1/audio/speech", json=body | {"voice": "slow"}, timeout=20)
+            received.append(len(response.content))
+
+        listener = threading.Thread(target=listen)
+        with connect(server.url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+            socket.send(json.dumps({"type": "start"}))
+            assert json.loads(socket.recv(timeout=5))["type"] == "ready"
+            listener.start()
+            while "tts_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
+                time.sleep(0.01)
+            server.popen.send_signal(signal.SIGTERM)
+            # An idle socket is told and closed.
+            assert json.loads(socket.recv(timeout=5))["error"]["code"] == "draining"
+            with pytest.raises(ConnectionClosed):
+                socket.recv(timeout=5)
+            assert socket.close_code == 1012
+        ready = httpx.get(server.url + "/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+        assert httpx.get(server.url + "/livez").status_code == 200
+        refused = httpx.post(server.url + "/v1/audio/speech", json=body)
+        assert refused.status_code == 503
+        assert refused.json()["error"]["code"] == "draining"
+        assert refused.headers["retry-after"]
+        listener.join(20)
+        assert received == [expected]
+        assert server.popen.wait(10) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_sigterm_lets_a_socket_speak_what_it_was_sent(tmp_path: Path) -> None:
+    texts = ("This is the first sentence. Here comes the second one.", "This is another set.")
+
+    def spoken(socket: ClientConnection) -> tuple[bytes, list[str]]:
+        """All audio, and the types of the messages after it, to the close."""
+        audio, types = b"", []
+        with pytest.raises(ConnectionClosed):
+            while True:
+                message = socket.recv(timeout=20)
+                if isinstance(message, bytes):
+                    audio += message
+                elif (kind := json.loads(message)["type"]) not in ("ready", "chunk"):
+                    types.append(kind)
+        return audio, types
+
+    # However late this machine is: speech waits for the gate, and draining for the speech.
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="60") as server:
+        address = server.url.replace("http", "ws", 1) + "/v1/audio/stream"
+
+        def say(socket: ClientConnection, voice: str) -> None:
+            socket.send(json.dumps({"type": "start", "voice": voice}))
+            for text in texts:
+                socket.send(json.dumps({"type": "text", "text": text}))
+                socket.send(json.dumps({"type": "flush"}))
+
+        with connect(address) as calm:
+            say(calm, "steady")
+            calm.send(json.dumps({"type": "end"}))
+            expected, _ = spoken(calm)
+        with connect(address) as drained:
+            say(drained, "gated")
+            # Answered once all that came before it was read.
+            assert drained.ping().wait(20)
+            while "tts_active_streams 1.0" not in httpx.get(server.url + "/metrics").text:
+                time.sleep(0.01)
+            server.popen.send_signal(signal.SIGTERM)
+            while httpx.get(server.url + "/readyz").status_code == 200:
+                time.sleep(0.01)
+            # Who comes now is sent elsewhere; who was there hears all of it.
+            with connect(address) as late:
+                assert json.loads(late.recv(timeout=20))["error"]["code"] == "draining"
+                assert spoken(late) == (b"", [])
+                assert late.close_code == 1012
+            server.popen.send_signal(signal.SIGUSR1)
+            audio, types = spoken(drained)
+            assert audio == expected
+            assert types == ["done", "done", "error"]
+            assert drained.close_code == 1012
+        assert server.popen.wait(30) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_draining_ends_in_time_even_when_streams_do_not(tmp_path: Path) -> None:
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="0.5") as server:
+        outcomes: list[str] = []
+
+        def listen(text: str, voice: str) -> None:
+            body = {"input": text, "voice": voice}
+            try:
+                response = httpx.post(server.url + "/v1/audio/speech", json=body, timeout=20)
+                outcomes.append(response.json()["error"]["code"])
+            except httpx.TransportError:
+                outcomes.append("broken")
+
+        long = " ".join(f"This is sentence number {n} of a long text." for n in range(50))
+        begun = threading.Thread(target=listen, args=(long, "slow"))
+        begun.start()
+        while 'surface="openai"' not in httpx.get(server.url + "/metrics").text:
+            httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi."})
+        waiting = threading.Thread(target=listen, args=("Hi.", "gated"))
+        waiting.start()
+        while "tts_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
+            time.sleep(0.01)
+        with connect(server.url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+            for message in ({"type": "start", "voice": "gated"}, {"type": "text", "text": "Hi."}, {"type": "flush"}):
+                socket.send(json.dumps(message))
+            assert json.loads(socket.recv(timeout=5))["type"] == "ready"
+            server.popen.send_signal(signal.SIGTERM)
+            assert json.loads(socket.recv(timeout=5))["error"]["code"] == "draining"
+            with pytest.raises(ConnectionClosed):
+                socket.recv(timeout=5)
+            assert socket.close_code == 1012
+        # The gate stays shut: without an end to draining this would never come.
+        assert server.popen.wait(30) == 0
+        for thread in (begun, waiting):
+            thread.join(10)
+        # What had begun is broken off; what had not is told.
+        assert sorted(outcomes) == ["broken", "draining"]
+
+
+def test_an_idle_server_ends_at_once(tmp_path: Path) -> None:
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="60") as server:
+        server.popen.send_signal(signal.SIGINT)
+        assert server.popen.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/v1/audio/speech", "application/json"), ("/v1/audio/voices", "multipart/form-data; boundary=x")],
+)
+def test_sigterm_answers_a_client_that_still_sends_its_body(tmp_path: Path, path: str, kind: str) -> None:
+    with process(tmp_path) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), 20) as client:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 9999\r\n\r\n"
+            client.sendall(head.encode() + b"--x")
+            # Answered after the other was read: the server takes its turns in order.
+            assert httpx.get(server.url + "/livez").status_code == 200
+            server.popen.send_signal(signal.SIGTERM)
+            answer = b""
+            while part := client.recv(4096):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"draining"' in answer
+        assert server.popen.wait(20) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_sigterm_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
+    with process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="0.5") as server:
+        server.popen.send_signal(signal.SIGUSR2)
+        server.popen.send_signal(signal.SIGTERM)
+        # Five seconds and a half; it would wait for its thread for ever.
+        assert server.popen.wait(60) == 0
+        log = server.log.read_text()
+        assert "without waiting for its threads" in log
+        assert "stuck" in log
+
+
+def test_a_second_signal_ends_the_process_whatever_a_thread_does(tmp_path: Path) -> None:
+    with (
+        process(tmp_path, NIGHTINGALE_DRAIN_SECONDS="600") as server,
+        connect(server.url.replace("http", "ws", 1) + "/v1/audio/stream") as socket,
+    ):
+        for message in ({"type": "start", "voice": "gated"}, {"type": "text", "text": "Hi."}, {"type": "flush"}):
+            socket.send(json.dumps(message))
+        assert json.loads(socket.recv(timeout=5))["type"] == "ready"
+        server.popen.send_signal(signal.SIGUSR2)
+        server.popen.send_signal(signal.SIGINT)
+        while httpx.get(server.url + "/readyz").status_code == 200:
+            time.sleep(0.01)
+        server.popen.send_signal(signal.SIGINT)
+        # 1 where a stream was still open when the time was up.
+        assert server.popen.wait(60) in (0, 1)
+
+
+def test_the_last_resort_needs_no_python(tmp_path: Path) -> None:
+    # A regular expression holds the interpreter's lock for years.
+    arm = "import re; from app.server.exit import LastResort; LastResort(lambda: 0).arm(0.5)"
+    program = f"{arm}; re.match('(a+)+$', 'a' * 60 + 'b')"
+    completed = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert completed.returncode == 1
+    assert "re" in completed.stderr
+
+
+def test_an_unknown_default_model_is_refused_at_start(tmp_path: Path) -> None:
+    completed = subprocess.run(
+        [sys.executable, "-m", "app.cli", "serve"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PORT": "0", "NIGHTINGALE_DEFAULT_MODEL": "hal"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert completed.returncode != 0
+    assert "hal" in completed.stderr
+    assert "Traceback" not in completed.stderr
+
+
+def test_a_port_in_use_is_an_error_not_a_hang(tmp_path: Path) -> None:
+    with process(tmp_path) as server:
+        port = server.url.rsplit(":", 1)[1]
+        completed = subprocess.run(
+            [sys.executable, str(Path(__file__).parents[1] / "conftest.py")],
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PORT": port, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert completed.returncode != 0
+    assert "address already in use" in completed.stderr

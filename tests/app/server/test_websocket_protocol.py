@@ -1,0 +1,178 @@
+"""The WebSocket protocol below the application, byte by byte, under uvicorn on a socket."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app.server.connections import Connections, Limits
+from app.server.websocket_protocol import WebSocketProtocol
+
+TEXT, BINARY, CLOSE, PING, CONTINUATION = 1, 2, 8, 9, 0
+# Bytes that a client sends at once.
+PIECE = 100_000
+LIMITS = Limits(connections=100, head_seconds=10, body_seconds=10, stall_seconds=10, frames_per_second=200)
+# What the application sends as soon as it knows that the client is gone, and what that raised.
+raised: list[BaseException | None] = []
+
+
+async def collect(scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends the number of characters or bytes of each message."""
+    assert (await receive())["type"] == "websocket.connect"
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "text": str(len(message.get("text") or message.get("bytes") or ""))})
+    try:
+        await send({"type": "websocket.send", "text": "too late"})
+    except BaseException as error:
+        raised.append(error)
+    else:
+        raised.append(None)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    config = uvicorn.Config(
+        collect, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
+        ws_ping_interval=0.3, ws_ping_timeout=0.3, lifespan="off", log_config=None,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    waiting = threading.Event()
+    while not server.started:
+        waiting.wait(0.01)
+    yield server.servers[0].sockets[0].getsockname()
+    server.should_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
+    """A client's (RFC 6455, section 5.2), masked with zeros."""
+    assert len(payload) < 126
+    return struct.pack("BB", (0x80 if fin else 0) | opcode, 0x80 | len(payload)) + bytes(4) + payload
+
+
+PRIVATE = "ada-0123456789"
+HEADERS = f"Authorization: Bearer {PRIVATE}\r\nSec-WebSocket-Protocol: token, {PRIVATE}\r\n"
+Talk = Callable[[bytes], list[tuple[int, bytes]]]
+
+
+@pytest.fixture
+def talk(address: tuple[str, int]) -> Talk:
+    """`talk(data)`: send it after the handshake; the frames that come back until the server closes, pings apart."""
+
+    def exchange(data: bytes) -> list[tuple[int, bytes]]:
+        raised.clear()
+        key = base64.b64encode(bytes(16)).decode()
+        with socket.create_connection(address, timeout=20) as connection, connection.makefile("rb") as stream:
+            connection.sendall(
+                f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
+            )
+            while stream.readline() != b"\r\n":
+                pass
+            for start in range(0, len(data), PIECE):
+                connection.sendall(data[start : start + PIECE])
+                if start:
+                    time.sleep(0.01)
+            found = []
+            while head := stream.read(2):
+                found.append((head[0] & 0x0F, stream.read(head[1])))
+        return [each for each in found if each[0] != PING]
+
+    return exchange
+
+
+def code(answer: tuple[int, bytes]) -> int:
+    assert answer[0] == CLOSE
+    return int(struct.unpack(">H", answer[1][:2])[0])
+
+
+NORMAL = frame(struct.pack(">H", 1000), CLOSE)
+
+
+def test_messages_whole_and_in_pieces(talk: Talk) -> None:
+    # A character of four bytes is cut between each of them; a ping comes between.
+    bird = "🦜".encode()
+    pieces = [frame(bird[:1], fin=False), frame(bird[1:2], CONTINUATION, fin=False), frame(b"", PING)]
+    pieces += [frame(bird[2:3], CONTINUATION, fin=False), frame(bird[3:], CONTINUATION)]
+    answers = talk(frame(b"abc") + b"".join(pieces) + frame(b"\xff\xfe", BINARY) + frame(b"d"))
+    # The client answers no ping, which ends it.
+    assert code(answers.pop()) == 1011
+    assert [each for each in answers if each[0] == TEXT] == [(TEXT, b"3"), (TEXT, b"1"), (TEXT, b"2"), (TEXT, b"1")]
+
+
+@pytest.mark.parametrize("late", [b"", frame(b"def", CONTINUATION)])
+def test_a_close_between_fragments_is_answered_as_it_came(talk: Talk, late: bytes) -> None:
+    (answer,) = talk(frame(b"abc", fin=False) + NORMAL + late)
+    assert code(answer) == 1000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(frame(b"ab\xff"), id="whole"),
+        # The message never ends: who waited for that would wait for ever.
+        pytest.param(frame(b"ab\xff", fin=False), id="first fragment"),
+        pytest.param(frame(b"ab\xce", fin=False) + frame(b"a", CONTINUATION, fin=False), id="cut character"),
+        pytest.param(frame(b"ab", fin=False) + frame(b"\xce", CONTINUATION), id="half a character"),
+    ],
+)
+def test_bad_utf_8_is_refused_where_it_is(talk: Talk, data: bytes, caplog: Any) -> None:
+    (answer,) = talk(data)
+    assert code(answer) == 1007
+    # A client must not be able to fill the log.
+    assert [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"] == []
+
+
+def test_not_even_the_fullest_log_has_keys_or_texts(talk: Talk, caplog: Any) -> None:
+    with caplog.at_level(logging.DEBUG):
+        talk(frame(b"a private text") + NORMAL)
+    assert "connection open" in caplog.text
+    assert PRIVATE not in caplog.text
+    assert "private" not in caplog.text
+
+
+def test_bytes_need_not_be_text(talk: Talk) -> None:
+    first, last = talk(frame(b"ab", fin=False) + frame(b"c", CONTINUATION) + frame(b"\xff", BINARY, fin=False))
+    assert first == (TEXT, b"3")
+    assert code(last) == 1011
+
+
+@pytest.mark.parametrize(
+    ("data", "closes"),
+    [
+        (NORMAL, 1000),
+        (frame(b"abc", 5), 1002),
+        (frame(b"\xff"), 1007),
+        # No pong comes.
+        (b"", 1011),
+    ],
+)
+def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: int) -> None:
+    (answer,) = talk(data)
+    assert code(answer) == closes
+    waiting = threading.Event()
+    while not raised:
+        waiting.wait(0.01)
+    assert isinstance(raised[0], OSError)
+
+
+def test_who_sends_too_much_is_told_before_the_connection_ends(talk: Talk) -> None:
+    """Not reset while it still sends: a reset throws the reason away."""
+    head = struct.pack("!BBQ", 0x80 | TEXT, 0x80 | 127, 3_000_000) + bytes(4)
+    (answer,) = talk(head + b"x" * 3_000_000)
+    assert code(answer) == 1009

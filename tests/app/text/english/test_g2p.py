@@ -1,0 +1,247 @@
+"""English pronunciation: the lexicon's rules, homographs, function words, acronyms, words outside the lexicon."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.text import espeak
+from app.text.english import g2p
+from app.text.english.g2p import EnglishG2P
+from app.text.english.lexicon import get_lexicon
+from app.text.english.tagger import tags
+from app.text.phonemizer import Utterance, get_phonemizer
+
+ROOT = Path(__file__).parents[4]
+REFERENCE = Path(__file__).parent / "reference_en_us.tsv"
+
+
+def say(text: str, language: str = "en-us") -> str:
+    utterances = [item for item in get_phonemizer(language).segments(text) if isinstance(item, Utterance)]
+    return " ".join(item.phonemes for item in utterances)
+
+
+@pytest.mark.parametrize("line", REFERENCE.read_text(encoding="utf-8").splitlines(), ids=lambda line: line[:20])
+def test_plain_sentences_are_as_misaki_says_them(line: str) -> None:
+    """The reference was made by misaki 0.9.4's own lexicon code; 0.7.4's lexicon agrees on these sentences."""
+    text, phonemes = line.split("\t")
+    assert say(text) == phonemes
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "phonemes"),
+    [
+        ("I will read it.", "read", "ɹˈid"),
+        ("He read it yesterday.", "read", "ɹˈɛd"),
+        ("I have read it.", "read", "ɹˈɛd"),
+        ("She wants to read.", "read", "ɹˈid"),
+        ("Read the book.", "Read", "ɹˈid"),
+        ("They live here.", "live", "lˈɪv"),
+        ("It was a live show.", "live", "lˈIv"),
+        ("We saved many lives.", "lives", "lˈIvz"),
+        ("He lives in Rome.", "lives", "lˈɪvz"),
+        ("Close the door.", "Close", "klˈOz"),
+        ("They are close friends.", "close", "klˈOs"),
+        ("He stood close to me.", "close", "klˈOs"),
+        ("I use it.", "use", "jˈuz"),
+        ("It is of no use.", "use", "jˈus"),
+        ("They used to sing.", "used", "jˈust"),
+        ("I am used to it.", "used", "jˈust"),
+        ("A knife is used to cut.", "used", "jˈuzd"),
+        ("He used it.", "used", "jˈuzd"),
+        ("We record music.", "record", "ɹəkˈɔɹd"),
+        ("It broke the record.", "record", "ɹˈɛkəɹd"),
+        ("Many were present.", "present", "pɹˈɛzᵊnt"),
+        ("They will present it.", "present", "pɹizˈɛnt"),
+        ("I object to that.", "object", "əbʤˈɛkt"),
+        ("This is an object.", "object", "ˈɑbʤəkt"),
+        ("Wind the clock.", "Wind", "wˈInd"),
+        ("The wind blew.", "wind", "wˈɪnd"),
+        ("Do not tear it.", "tear", "tˈɛɹ"),
+        ("A tear fell.", "tear", "tˈɪɹ"),
+        ("He wound up the toy.", "wound", "wˈWnd"),
+        ("The wound healed.", "wound", "wˈund"),
+        ("In minute detail.", "minute", "mInˈut"),
+        ("Wait a minute.", "minute", "mˈɪnət"),
+        ("I know that he left.", "that", "ðæt"),
+        ("Look at that.", "that", "ðˈæt"),
+        ("The classes that depend on it.", "that", "ðæt"),
+        ("Break an import cycle.", "import", "ˈɪmpˌɔɹt"),
+        ("An elaborate plan.", "elaborate", "əlˈæbəɹət"),
+        ("They refuse to go.", "refuse", "ɹəfjˈuz"),
+        ("An invalid token.", "invalid", "ɪnvˈælɪd"),
+        ("We must separate them.", "separate", "sˈɛpəɹˌAt"),
+        ("They are separate.", "separate", "sˈɛpəɹət"),
+    ],
+)
+def test_homographs(text: str, word: str, phonemes: str) -> None:
+    (utterance,) = (item for item in get_phonemizer("en").segments(text) if isinstance(item, Utterance))
+    (span,) = (span for span in utterance.words if span.text == word)
+    assert utterance.phonemes[span.phoneme_start : span.phoneme_end] == phonemes
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [
+        ("He bought that book", "DT"),
+        ("in that case", "DT"),
+        ("I think that people change", "IN"),
+        ("the dog that barks", "WDT"),
+        ("the tools that can help", "WDT"),
+    ],
+)
+def test_that(text: str, tag: str) -> None:
+    words = text.split()
+    assert tags(words)[words.index("that")] == tag
+
+
+@pytest.mark.parametrize(
+    ("text", "phonemes"),
+    [
+        ("the apple, the pear", "ði ˈæpᵊl, ðə pˈɛɹ"),
+        ("to go to eat, to", "tə ɡˌO tʊ ˈit, tu"),
+        ("in it, in", "ɪn ɪt, ˈɪn"),
+        ("a dog. Plan A.", "ɐ dˈɔɡ. plˈæn ˈA."),
+        ("the US and the NASA", "ðə jˌuˈɛs ænd ðə nˈæsə"),
+        ("HTML", "ˌAʧtˌiˌɛmˈɛl"),
+        ("U.S.", "jˌuˈɛs."),
+        ("the U.K.'s PDFs", "ðə jˌukˈAz pˌidˌiˈɛfs"),
+        ("naïve", "nɑˈiv"),
+        ("twenty-first", "twˈɛntifˌɜɹst"),
+        ("WE LIKE IT", "wˈi lˈIk ˈɪt"),
+    ],
+)
+def test_function_words_and_acronyms(text: str, phonemes: str) -> None:
+    assert say(text) == phonemes
+
+
+@pytest.mark.parametrize(
+    ("word", "phonemes"),
+    [
+        ("kubernetes", "kˌubəɹnˈɛTiz"),
+        ("zyzzyvaq", "zˈɪzɪvˌæk"),
+        ("café", "kæfˈA"),
+        ("Kokoros", "kəkˈɔɹOz"),
+        ("résumé", "ɹˈɛzumˌA"),
+        ("GitHub", "ɡˈɪthˌʌb"),
+        ("iPhone", "ˈIfˌOn"),
+    ],
+)
+def test_words_outside_the_lexicon_go_to_espeak(word: str, phonemes: str) -> None:
+    assert get_lexicon(british=False).pronounce(word) is None
+    assert say(word) == phonemes
+
+
+def test_the_accents_differ() -> None:
+    assert say("The car is better.", "en-us") == "ðə kˈɑɹ ɪz bˈɛTəɹ."
+    assert say("The car is better.", "en-gb") == "ðə kˈɑː ɪz bˈɛtə."
+
+
+def test_without_espeak_words_are_spelled_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = espeak.find_espeak()
+    assert found is not None
+    monkeypatch.setattr(espeak, "find_espeak", lambda: espeak.EspeakPaths(found.library, str(tmp_path)))
+    espeak.get_espeak.cache_clear()
+    try:
+        with caplog.at_level(logging.WARNING):
+            pieces = [g2p.Piece(g2p.Kind.WORD, "xqzt", 0, 4)]
+            EnglishG2P(british=False).pronounce(pieces)
+        letters = get_lexicon(british=False)
+        assert pieces[0].phonemes == " ".join(filter(None, map(letters.spell, "xqzt")))
+        assert "letter by letter" in caplog.text
+    finally:
+        espeak.get_espeak.cache_clear()
+
+
+DAMAGED = """
+import sys
+from app.text import espeak
+espeak.find_espeak = lambda: espeak.EspeakPaths(*sys.argv[1:])
+sys.exit(0 if espeak.get_espeak("en-us") is None else 3)
+"""
+
+
+@pytest.mark.parametrize("damage", ["a file alone", "no dictionary", "a path too long"])
+def test_data_that_espeak_cannot_use_does_not_end_the_process(damage: str, tmp_path: Path) -> None:
+    found = espeak.find_espeak()
+    assert found is not None
+    data = tmp_path.joinpath(*(["x" * 90] * 2 if damage == "a path too long" else []), "espeak-ng-data")
+    shutil.copytree(found.data, data)
+    for file in data.iterdir() if damage == "a file alone" else [data / "en_dict"]:
+        if damage != "a path too long" and file.is_file() and file.name != "phontab":
+            file.unlink()
+    command = [sys.executable, "-c", DAMAGED, found.library, str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "letter by letter" in done.stderr
+
+
+def test_voices_that_alternate_keep_their_own_sounds() -> None:
+    words, voices = ["bonjour", "nation", "garage"], [espeak.get_espeak(tag) for tag in ("fr-fr", "en-us", "it")]
+    spoken = [[voice.phonemes(word) for word in words] for voice in voices if voice is not None]
+    assert len(spoken) == 3 and spoken[0] != spoken[1] != spoken[2]
+    for at, word in enumerate(words):
+        assert [voice.phonemes(word) for voice in voices if voice is not None] == [each[at] for each in spoken]
+
+
+KILLED = """
+import os, signal, sys
+from app.text.espeak import get_espeak
+assert get_espeak("en-us").phonemes("hello")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_leaves_nothing_of_espeak_behind(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", KILLED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_loads_neither_lexicons_nor_espeak() -> None:
+    code = (
+        "import sys, app.text.phonemizer; bad = {m for m in sys.modules if m.split('.')[0] in "
+        "('misaki', 'phonemizer', 'num2words', 'espeakng_loader', 'jieba', 'fugashi')}; "
+        "sys.exit(str(bad) if bad else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[4])
+
+
+def test_sentences_in_the_lexicon_take_milliseconds() -> None:
+    texts = [line.split("\t")[0] for line in REFERENCE.read_text(encoding="utf-8").splitlines()]
+    say(" ".join(texts))
+    best = min(_time(texts) for _ in range(3))
+    assert best / len(texts) < 0.003
+
+
+def _time(texts: list[str]) -> float:
+    started = time.perf_counter()
+    for text in texts:
+        say(text)
+    return time.perf_counter() - started
+
+
+def test_threads_may_share_a_phonemizer() -> None:
+    text = "Zyzzyvaq met Kubernetes in the U.S. and it cost $5. " * 3
+    expected = say(text)
+    results: list[str] = []
+    threads = [threading.Thread(target=lambda: results.append(say(text))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 8
+    assert get_phonemizer("en") is get_phonemizer("en-US")

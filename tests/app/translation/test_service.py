@@ -1,0 +1,322 @@
+"""Translation below the surfaces: plans and streams on the real model thread, with a translator that only answers."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.config import Settings
+from app.engine.scheduler import ModelStatus
+from app.engine.worker import ModelWorker
+from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
+from app.observability import metrics
+from app.translation import service as translation
+from app.translation.plan import SURE, TranslationOptions
+from app.translation.service import TranslationService
+from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
+from models.timeline import Timeline
+
+LABELS = metrics.Labels("echo", "translate", False)
+
+
+@dataclass
+class Echo:
+    """Answers with `answer(text)`; sentences of a batch are finished last first."""
+
+    answer: Callable[[str], str] = str
+    languages: tuple[str, ...] = ("eng_Latn", "deu_Latn", "zho_Hans", "fra_Latn")
+    max_batch: int = 4
+    batches: list[list[str]] = field(default_factory=list)
+
+    def targets(self, source: str) -> list[str]:
+        return [language for language in self.languages if language != source]
+
+    def check(self, request: TranslationRequest) -> None: ...
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None: ...
+
+    def translate(
+        self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[Translation | None]:
+        self.batches.append([request.text for request in batch])
+        yield None
+        for index, request in reversed(list(enumerate(batch))):
+            others = tuple(Hypothesis(f"{request.text} {n}", -float(n)) for n in range(request.alternatives))
+            yield Translation(index, Hypothesis(self.answer(request.text), float("nan")), others)
+
+
+@dataclass
+class EchoCatalog:
+    echo: Echo
+
+    def models(self) -> list[Any]:
+        return [type("Info", (), {"name": "gone", "install_hint": "Install them with: magic"})]
+
+    def default(self) -> str:
+        return "echo"
+
+    def default_translator(self) -> str:
+        return "echo"
+
+    def resolve(self, name: str | None) -> str:
+        return name or "echo"
+
+    def kind(self, name: str) -> str:
+        return "translation"
+
+    def present(self, name: str) -> bool:
+        return name == "echo"
+
+    def load(self, name: str) -> Echo:
+        return self.echo
+
+
+@asynccontextmanager
+async def service(echo: Echo) -> AsyncIterator[TranslationService]:
+    catalog = EchoCatalog(echo)
+    worker = ModelWorker(catalog.load)
+    worker.start()
+    worker.request_load("echo")
+    found = TranslationService(Settings(), catalog, worker)
+    try:
+        while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
+            await asyncio.sleep(0.001)
+        yield found
+    finally:
+        found.close()
+        await asyncio.to_thread(worker.stop)
+
+
+def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -> list[Any]:
+    """What a stream gives: its sentences where it is asked for them, then the texts."""
+
+    async def run() -> list[Any]:
+        async with service(echo) as subject:
+            timeline = Timeline()
+            chosen = TranslationOptions(**{"source": "en", "target": "de"} | options)
+            stream = subject.stream(await subject.prepare(texts, chosen, timeline), timeline, LABELS, in_order=in_order)
+            found: list[Any] = [sentence async for sentence in stream]
+            found += await stream.texts()
+            stream.close("ok")
+            return found
+
+    return asyncio.run(run())
+
+
+PIECES = st.sampled_from(
+    [
+        "Hello there. ", "It is late! ", "tea", " ", "\n", "\n\n- ", "1. ", "<b>", "</b>", "<p>", "&amp;", "`code`",
+        "**", "https://example.com/a?b=c ", "you@example.com", "你好。", "مرحبا. ", "ZX1 ", "QJ2", "😀", "#", "|", "\t",
+        "\r\n",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.lists(PIECES, max_size=12).map("".join), min_size=1, max_size=4),
+    st.sampled_from(["text", "markdown", "html"]),
+)
+def test_a_translator_that_changes_nothing_gives_the_texts_back(given_texts: list[str], text_format: str) -> None:
+    if not any(text.strip() for text in given_texts):
+        return
+    found = translate(Echo(), *given_texts, format=text_format, glossary={"tea": "tea"}, target="fr")
+    assert [text.text for text in found] == given_texts
+
+
+def test_sentences_in_order_come_in_growing_batches() -> None:
+    echo = Echo(str.upper)
+    found = translate(
+        echo, "One here. Two here. Three here.", "Four here. Five here. Six here. Seven here.", in_order=True
+    )
+    *sentences, first, second = found
+    assert [len(batch) for batch in echo.batches] == [1, 2, 4]
+    assert [(each.text_index, each.index) for each in sentences] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+    ]
+    assert [each.translation.text for each in sentences][2:4] == ["THREE HERE.", "FOUR HERE."]
+    assert (first.text, second.text[:10]) == ("ONE HERE. TWO HERE. THREE HERE.", "FOUR HERE.")
+
+
+def test_without_an_order_batches_are_full_and_of_like_lengths() -> None:
+    echo = Echo()
+    translate(echo, *(f"{'word ' * count}end." for count in (1, 9, 2, 8, 3, 7)))
+    assert [[len(text.split()) for text in batch] for batch in echo.batches] == [[10, 9, 8, 4], [3, 2]]
+
+
+def test_what_is_lost_is_translated_around() -> None:
+    def forget(text: str) -> str:
+        return text.replace("ZX1", "something").upper()
+
+    echo = Echo(forget)
+    (found,) = translate(echo, "Green tea, please.", glossary={"tea": "Grüntee", "green": "grün"})
+    assert found.text == "grün Grüntee, PLEASE."
+    (found,) = translate(Echo(forget), "Read <a href='#'>this page</a> now.", format="html")
+    assert found.text == "READ <a href='#'>THIS PAGE</a> NOW."
+    # A term inside a part of a sentence whose markup was lost as well.
+    (found,) = translate(Echo(forget), "Drink <b>more tea</b> now.", format="html", glossary={"tea": "Tee"})
+    assert found.text == "DRINK <b>MORE Tee</b> NOW."
+    assert found.alternatives == ()
+
+
+def test_what_is_translated_again_goes_before_what_comes_later() -> None:
+    echo = Echo(lambda text: "Lost." if "ZX1" in text else text.upper())
+    text = "Read <b>this page</b> now. Two here. Three here. Four here. Five here."
+    translate(echo, text, format="html", in_order=True)
+    assert echo.batches == [
+        ["Read ZX1 this page ZX2 now."],
+        ["Read", "this page"],
+        ["now.", "Two here.", "Three here.", "Four here."],
+        ["Five here."],
+    ]
+    echo.batches.clear()
+    translate(echo, "Green tea for us. Two here. Three here.", glossary={"tea": "Tee"}, in_order=True)
+    assert echo.batches == [["Green ZX1 for us."], ["Green", "for us."], ["Two here.", "Three here."]]
+
+
+def test_a_part_that_is_known_already_is_not_translated_again() -> None:
+    echo = Echo(lambda text: "Lost." if "ZX1" in text else text.upper())
+    found = translate(echo, "Stop", "Now <b>stop</b>", "Stop <i>now</i>", format="html")
+    assert [text.text for text in found] == ["STOP", "NOW <b>STOP</b>", "STOP <i>NOW</i>"]
+    sent = [text for batch in echo.batches for text in batch]
+    assert len(sent) == len(set(sent))
+
+
+def test_alternatives_of_a_text_are_those_of_its_sentences() -> None:
+    (found,) = translate(Echo(), "One here. Two here.", alternatives=2)
+    assert [(each.text, each.score) for each in found.alternatives] == [
+        ("One here. 0 Two here. 0", 0.0),
+        ("One here. 1 Two here. 1", -1.0),
+    ]
+
+
+def test_who_is_unsure_says_what_was_considered() -> None:
+    with pytest.raises(LanguageNotDetectedError, match=r"considered were .*German \(0\.") as caught:
+        translate(Echo(), "Kaffee", source="auto")
+    assert caught.value.body()["param"] == "source"
+    (found,) = translate(Echo(), "Kaffee", source=None, target="fr", best_guess=True)
+    assert 0 < found.confidence < SURE
+    with pytest.raises(UnsupportedLanguageError, match="Japanese"):
+        translate(Echo(), "駅はどこですか。", source="auto")
+
+
+def test_a_model_that_is_absent_says_how_it_is_installed() -> None:
+    with pytest.raises(ModelAbsentError, match="Install them with: magic"):
+        translate(Echo(), "Hello.", model="gone")
+
+
+def held_plan(monkeypatch: pytest.MonkeyPatch, ended: Callable[[], None]) -> None:
+    """Have texts that begin with "Endless" be taken apart for ever; `ended` is told of each that is given up."""
+    plain = translation.make_plan
+
+    def endless(texts: Sequence[str], *rest: Any) -> Generator[None, None, Any]:
+        try:
+            while texts[0].startswith("Endless"):
+                yield
+        finally:
+            if texts[0].startswith("Endless"):
+                ended()
+        return (yield from plain(texts, *rest))
+
+    monkeypatch.setattr(translation, "make_plan", endless)
+
+
+def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    held_plan(monkeypatch, ended.set)
+
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            options = TranslationOptions(source="en", target="de")
+            long = [asyncio.create_task(subject.prepare(["Endless."], options, Timeline())) for _ in range(3)]
+            await asyncio.sleep(0)
+            # As long as another one: it needs its turns, and gets them.
+            plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 60)
+            assert len(plan.texts) == 1
+            assert not ended.is_set()
+            for task in long:
+                task.cancel()
+            # Nobody waits for it any more: it is given up in the middle.
+            assert await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(run())
+
+
+def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    held_plan(monkeypatch, ended.set)
+    monkeypatch.setattr(translation, "MOST_SECONDS", 0.05)
+
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            with pytest.raises(TextTooLongError, match="send it in parts"):
+                await subject.prepare(["Endless."], TranslationOptions(source="en", target="de"), Timeline())
+            assert ended.is_set()
+
+    asyncio.run(run())
+
+
+def test_one_phrase_many_times_leaves_the_event_loop_to_others() -> None:
+    async def run() -> None:
+        async with service(Echo()) as subject:
+            timeline = Timeline()
+            plan = await subject.prepare(["Word.\n" * 20_000], TranslationOptions(source="en", target="de"), timeline)
+            stream = subject.stream(plan, timeline, LABELS, in_order=True)
+            beats = 0
+
+            async def beat() -> None:
+                nonlocal beats
+                while True:
+                    await asyncio.sleep(0)
+                    beats += 1
+
+            beating = asyncio.create_task(beat())
+            numbers = [beats async for _ in stream]
+            beating.cancel()
+            stream.close("ok")
+            assert len(numbers) == 20_000
+            # All are there with the first; others had turns in the middle, many times.
+            assert len(set(numbers[10:-10])) > 10
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
+    closed = threading.Event()
+
+    class Endless(Echo):
+        def translate(self, batch: Any, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[None]:
+            try:
+                while True:
+                    yield None
+            finally:
+                closed.set()
+
+    async def run() -> None:
+        async with service(Endless()) as subject:
+            timeline = Timeline()
+            plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
+            stream = subject.stream(plan, timeline, LABELS)
+            reading = asyncio.create_task(stream.texts())
+            await asyncio.sleep(0.05)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            stream.close("cancelled", whole=whole)
+            assert stream.cancelled() is whole
+            assert await asyncio.to_thread(closed.wait, 5)
+
+    asyncio.run(run())
