@@ -74,7 +74,7 @@ class Settings(BaseModel):
     )
 
     data_dir: Path = Field(Path(), description="where pulled models live; empty is the platform's data directory")
-    default_model: str | None = Field(None, description="model used when a request names none; unset: the catalogue's")
+    default_model: str | None = Field(None, description="model used when a request names none; unset: the catalog's")
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
     default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
@@ -83,7 +83,7 @@ class Settings(BaseModel):
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32", description="what a GPU computes the decoder in; the CPU always computes in float32"
     )
-    profile: bool = Field(True, description="time the stages inside a model (costs extra synchronisations)")
+    profile: bool = Field(True, description="time the stages inside a model (costs extra synchronizations)")
     speech_batch: int = Field(
         1,
         ge=1,
@@ -95,15 +95,15 @@ class Settings(BaseModel):
     translation_model: str | None = Field(
         None, description="model that translates when a request names none; unset: nllb-200-distilled-600m"
     )
-    translation_bits: int = Field(0, description="4 or 8 quantise the weights of translation models; 0: as they are")
+    translation_bits: int = Field(0, description="4 or 8 quantize the weights of translation models; 0: as they are")
     translation_shortlist: int = Field(
         0, ge=0, le=256_000, description="tokens a translation may be made of, per target language; 0: all"
     )
 
     chatterbox_bits: int = Field(
-        0, description="4 or 8 quantise the weights of Chatterbox's token model; 0: as they are"
+        0, description="4 or 8 quantize the weights of Chatterbox's token model; 0: as they are"
     )
-    chatterbox_cache_bits: int = Field(0, description="4 or 8 quantise its keys and values; 0: as they are")
+    chatterbox_cache_bits: int = Field(0, description="4 or 8 quantize its keys and values; 0: as they are")
     chatterbox_steps: int = Field(0, ge=0, le=100, description="steps of its flow-matching decoder; 0: the model's own")
     chatterbox_draft: str = Field(
         "",

@@ -201,7 +201,7 @@ class ProtocolError(InvalidRequestError):
 
 
 class UnknownModelError(InvalidRequestError):
-    """The catalogue has no model of that name."""
+    """The catalog has no model of that name."""
 
     status = 404
     code = "model_not_found"
@@ -319,7 +319,7 @@ class UnavailableError(ServiceError):
 
 
 class ModelAbsentError(UnavailableError):
-    """The model is in the catalogue, but its weights are not on this machine."""
+    """The model is in the catalog, but its weights are not on this machine."""
 
     code = "model_not_installed"
     param = "model"

@@ -118,7 +118,7 @@ def pytorch(folder: Path, options: argparse.Namespace) -> tuple[str, Figures]:
     if not turbo:
         ids = torch.nn.functional.pad(torch.nn.functional.pad(ids, (1, 0), value=255), (0, 1), value=0).repeat(2, 1)
 
-    def synchronised() -> float:
+    def synchronized() -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
@@ -126,19 +126,19 @@ def pytorch(folder: Path, options: argparse.Namespace) -> tuple[str, Figures]:
     figures: Figures = {row: [] for row in ROWS}
     for run in range(options.runs + 1):
         condition = T3Cond(**voice["t3"])
-        begin = synchronised()
+        begin = synchronized()
         with torch.inference_mode():
             if turbo:
                 said = t3.inference_turbo(t3_cond=condition, text_tokens=ids, max_gen_len=options.tokens - 1)
             else:
                 said = t3.inference(t3_cond=condition, text_tokens=ids, max_new_tokens=options.tokens)
-            middle = synchronised()
+            middle = synchronized()
             if said.numel() != options.tokens:
                 raise SystemExit(f"{said.numel()} tokens, not what was asked for")
             spoken = said.flatten()
             spoken = torch.where(spoken < 6561, spoken, 0)
             s3gen.inference(speech_tokens=spoken, ref_dict=dict(voice["gen"]), n_cfm_timesteps=2 if turbo else None)
-        end = synchronised()
+        end = synchronized()
         if run:
             for row, value in (
                 ("t3", (middle - begin) / options.tokens),

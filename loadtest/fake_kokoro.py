@@ -1,6 +1,6 @@
 """A Kokoro-82M checkpoint of random numbers: what a server with the real one has to do, without a download.
 
-Names and layout are the project's own (config.json, model.safetensors, voices.safetensors), which the catalogue takes
+Names and layout are the project's own (config.json, model.safetensors, voices.safetensors), which the catalog takes
 in place of the official files. It hums at about 120 Hz.
 """
 

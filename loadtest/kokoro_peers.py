@@ -46,7 +46,7 @@ def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
     row = next(iter(model._packs.values()))
 
     def run(ids: list[int]) -> int:
-        pcm, _ = model.synthesise(ids, row, 1.0, 0, Timeline(), lambda: False)
+        pcm, _ = model.synthesize(ids, row, 1.0, 0, Timeline(), lambda: False)
         return len(pcm)
 
     def stages(ids: list[int], runs: int) -> dict[str, float]:
@@ -54,7 +54,7 @@ def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
         seen: dict[str, list[float]] = {}
         for _ in range(runs):
             timeline = Timeline()
-            model.synthesise(ids, row, 1.0, 0, timeline, lambda: False)
+            model.synthesize(ids, row, 1.0, 0, timeline, lambda: False)
             for stage, seconds in timeline.stages.items():
                 seen.setdefault(stage.value, []).append(seconds * 1e3)
         model._profile = False
@@ -84,7 +84,7 @@ def onnx(folder: Path) -> Run:
     """ONNX Runtime on the CPU, the decoder (nine tenths of the work) exported at each length it is given.
 
     The reference's text side does not export with dynamic lengths without changes, so it stays in PyTorch here, which
-    favours this peer where its own runtime would be slower and costs it nothing where it would be faster by little.
+    favors this peer where its own runtime would be slower and costs it nothing where it would be faster by little.
     """
     import onnxruntime
     import torch

@@ -57,7 +57,7 @@ class Reference(torch.nn.Module):
         draw = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
             for name, p in self.named_parameters():
-                _randomise(name, p, draw)
+                _randomize(name, p, draw)
             projection = self.predictor.duration_proj.linear_layer
             share = FRAMES_PER_TOKEN / 50
             projection.weight.zero_()
@@ -104,7 +104,7 @@ class Reference(torch.nn.Module):
         return {role: str(folder / name) for role, name in names.items()}
 
 
-def _randomise(name: str, p: torch.Tensor, draw: torch.Generator) -> None:
+def _randomize(name: str, p: torch.Tensor, draw: torch.Generator) -> None:
     """Values at which signals neither die nor explode through the network, and no default hides a wrong wire."""
 
     def normal(scale: float, around: float = 0.0) -> None:

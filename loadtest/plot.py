@@ -12,7 +12,7 @@ from loadtest.report import PERCENTILES, Step
 
 WIDTH, HEIGHT = 720, 300
 LEFT, RIGHT, TOP, BOTTOM = 70, 150, 40, 50
-COLOURS = ("#0b6e99", "#c2571a", "#8a2b52", "#3c7a3f", "#555555", "#9a7d0a")
+COLORS = ("#0b6e99", "#c2571a", "#8a2b52", "#3c7a3f", "#555555", "#9a7d0a")
 
 Points = Sequence[tuple[float, float]]
 
@@ -95,13 +95,13 @@ def _panel(panel: Panel) -> str:
         f"{escape(panel.y)}</text>"
     )
     for number, (name, points) in enumerate(panel.lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         places = [(place_x(x), place_y(y)) for x, y in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
         if len(points) <= 40:
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
-        parts.append(f'<text x="{right + 10}" y="{TOP + 14 + 18 * number}" fill="{colour}">{escape(name)}</text>')
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in places]
+        parts.append(f'<text x="{right + 10}" y="{TOP + 14 + 18 * number}" fill="{color}">{escape(name)}</text>')
     return "\n".join(parts)
 
 

@@ -58,7 +58,7 @@ class Summary:
     late: Percentiles
 
 
-def summarise(surface: str, traces: Sequence[Trace], seconds: float, limit: float = 1.0) -> Summary:
+def summarize(surface: str, traces: Sequence[Trace], seconds: float, limit: float = 1.0) -> Summary:
     """Sum up `traces` of a run that took `seconds`. What was not served never counts as a fast answer."""
     served = [trace for trace in traces if trace.error is None]
     heard = [play(trace) for trace in served]
@@ -122,8 +122,8 @@ def step(
 ) -> Step:  # fmt: skip
     """Sum up one level."""
     names = list(dict.fromkeys(trace.surface for trace in traces))
-    groups = [summarise(name, [trace for trace in traces if trace.surface == name], seconds, limit) for name in names]
-    whole = summarise("all", traces, seconds, limit)
+    groups = [summarize(name, [trace for trace in traces if trace.surface == name], seconds, limit) for name in names]
+    whole = summarize("all", traces, seconds, limit)
     return Step(level, unit, seconds, len(traces), whole, sorted(groups, key=lambda group: group.surface), server or {})
 
 
@@ -142,7 +142,7 @@ def buckets(exposition: str) -> Buckets:
     """As `scrape`, from Prometheus text."""
     found: Buckets = {}
     for family in text_string_to_metric_families(exposition):
-        if family.name != "tts_ttfa_seconds":
+        if family.name != "nightingale_ttfa_seconds":
             continue
         for sample in family.samples:
             name = SERVER_SURFACES.get(sample.labels.get("surface", ""))

@@ -7,7 +7,7 @@ Random weights in bfloat16; every peer is made to say the same tokens after a pr
 alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
 all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
 decoder, prompt and sampling included, per token. `--rows` is otherwise what the model speaks with: 2 in English, which
-is guided, 1 in Turbo. `--bits 8` (on a GPU) quantises the weights, but not PyTorch's nor
+is guided, 1 in Turbo. `--bits 8` (on a GPU) quantizes the weights, but not PyTorch's nor
 those in fp32: what that changes is then part of the disagreement.
 """
 

@@ -61,7 +61,7 @@ except FolderError as error:
         sys.exit(str(error))
     raise
 preload_blas()
-native.vectorise_jit()
+native.vectorize_jit()
 _pages_kept = native.keep_pages()
 # On NVIDIA, MLX gathers launches into CUDA graphs that it rebuilds for every evaluation; for networks of many small
 # kernels launching each was measured 1.5 to 2 times faster (H200: 17.4 against 11.0 ms for a short sentence).

@@ -230,7 +230,7 @@ class Synthesizer(Protocol):
         ...
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """Synthesise one utterance; None comes in between where the thread may turn to other work.
+        """Synthesize one utterance; None comes in between where the thread may turn to other work.
 
         Raises ModelRequestError before the first chunk, Cancelled between stages and steps.
         """
@@ -380,7 +380,7 @@ Kind = Literal["text-to-speech", "translation"]
 class ModelSpec:
     """Where a checkpoint's files are. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
 
-    `bits` (0, 4 or 8) quantises the weights of models that can, `cache_bits` (0, 4 or 8) the keys and values they keep;
+    `bits` (0, 4 or 8) quantizes the weights of models that can, `cache_bits` (0, 4 or 8) the keys and values they keep;
     `shortlist` (0: off) bounds the output vocabulary of translation per target language; `steps` (0: the model's own)
     is how many times a flow-matching decoder is evaluated; `draft` names what guesses tokens ahead ("": nothing);
     `batch` is how many utterances may be spoken together by models that can.

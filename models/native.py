@@ -268,7 +268,7 @@ exit $status
 
 
 @cache
-def vectorise_jit() -> bool:
+def vectorize_jit() -> bool:
     """Have MLX's CPU kernels, which it compiles with g++ at run time, use this processor's vector instructions.
 
     MLX passes no machine flags, so that on x86-64 its kernels are held to SSE2. It finds g++ on PATH: a script of that

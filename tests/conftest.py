@@ -1,4 +1,4 @@
-"""A real server process with the house model, and a speech recogniser to listen to it."""
+"""A real server process with the house model, and a speech recognizer to listen to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START_SECONDS = 240
 STOP_SECONDS = 30
 # Tests of clients that need packages of their own run in an environment that has no server.
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
-RECOGNISER_RATE = 16_000
+RECOGNIZER_RATE = 16_000
 
 # The same examples on every machine; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile("fixed", derandomize=True, database=None)
@@ -147,24 +147,24 @@ def program() -> Callable[[str], str]:
     return find
 
 
-Recognise = Callable[..., str]
+Recognize = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def recognise() -> Recognise:
-    """`recognise(audio, rate)`: what pocketsphinx's English model hears, lower case.
+def recognize() -> Recognize:
+    """`recognize(audio, rate)`: what pocketsphinx's English model hears, lower case.
 
     `audio` is an encoded file's bytes (then no rate is needed), or samples at `rate`: float in [-1, 1] or int16.
     """
     from pocketsphinx import Decoder
 
-    decoder = Decoder(samprate=RECOGNISER_RATE, loglevel="FATAL")
+    decoder = Decoder(samprate=RECOGNIZER_RATE, loglevel="FATAL")
 
     def hear(audio: bytes | np.ndarray, rate: int | None = None) -> str:
         if isinstance(audio, bytes):
             audio, rate = soundfile.read(io.BytesIO(audio), dtype="float32")
         samples = audio.astype(np.float32) / (32_768 if audio.dtype == np.int16 else 1)
-        samples = np.clip(soxr.resample(samples, rate, RECOGNISER_RATE), -1, 1)
+        samples = np.clip(soxr.resample(samples, rate, RECOGNIZER_RATE), -1, 1)
         # Each utterance starts from the same state: the order of tests must not matter.
         decoder.reinit_feat()
         decoder.start_utt()

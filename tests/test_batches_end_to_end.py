@@ -45,16 +45,16 @@ def test_each_client_of_a_batch_hears_its_own(
     asked = [(text, voice) for text in SHORT for voice in ("rms", "slt")]
     with run_house(tmp_path, NIGHTINGALE_SPEECH_BATCH="4") as server, ThreadPoolExecutor(len(asked) + 2) as clients:
         long = clients.submit(speak, server, LONG, "rms")
-        while metric(server, r'tts_batch_size_count\{model="house"\}') < 1:
+        while metric(server, r'nightingale_batch_size_count\{model="house"\}') < 1:
             time.sleep(0.005)
         replies = [clients.submit(speak, server, text, voice) for text, voice in asked]
         unknown = clients.submit(speak, server, SHORT[0], "nobody")
         together = [samples(reply.result()) for reply in replies]
         assert len(samples(long.result())) > 200_000
         assert unknown.result().status_code == 400
-        turns = metric(server, r'tts_batch_size_count\{model="house"\}')
-        spoken = metric(server, r'tts_batch_size_sum\{model="house"\}')
-        assert metric(server, r'tts_batch_size_bucket\{le="4.0",model="house"\}') == turns
+        turns = metric(server, r'nightingale_batch_size_count\{model="house"\}')
+        spoken = metric(server, r'nightingale_batch_size_sum\{model="house"\}')
+        assert metric(server, r'nightingale_batch_size_bucket\{le="4.0",model="house"\}') == turns
         stages = replies[0].result().headers["server-timing"]
     assert spoken == 1 + len(asked)
     assert turns < spoken, "nobody was spoken together with another"

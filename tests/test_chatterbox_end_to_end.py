@@ -85,14 +85,14 @@ def test_a_voice_is_cloned_spoken_in_by_both_and_remembered(folder: Path) -> Non
         scraped = httpx.get(f"{url}/metrics").text
         for stage in ("t3_prefill", "t3_decode", "s3gen_encode", "s3gen_flow", "vocoder"):
             assert f'stage="{stage}"' in scraped
-        assert 'tts_voice_conditionings_total{source="computed"} 2.0' in scraped
+        assert 'nightingale_voice_conditionings_total{source="computed"} 2.0' in scraped
     kept = sorted(path.name for path in (folder / "data" / "voices").glob("*.safetensors"))
     assert kept == [f"{voice}.chatterbox-turbo.safetensors", f"{voice}.chatterbox.safetensors", f"{voice}.safetensors"]
     assert VoiceStore(folder / "data" / "voices", max_voices=9).get(voice) is not None
     with begin(folder) as url:
         for name in VARIANTS:
             assert first_audio(url, model=name, voice=voice, **said)[0] == cloned[name]
-        assert 'tts_voice_conditionings_total{source="disk"} 2.0' in httpx.get(f"{url}/metrics").text
+        assert 'nightingale_voice_conditionings_total{source="disk"} 2.0' in httpx.get(f"{url}/metrics").text
 
 
 @pytest.mark.timeout(START_SECONDS + 120)
@@ -115,8 +115,8 @@ def test_another_model_waits_for_one_turn_of_a_paragraph_at_most(folder: Path) -
                 timing = dict(part.split(";dur=") for part in reply.headers["server-timing"].split(", "))
                 waits.append(float(timing["queue"]) / 1e3)
             scraped = httpx.get(f"{url}/metrics").text
-            streams = float(re.search(r"^tts_active_streams (\S+)", scraped, re.M).group(1))  # type: ignore[union-attr]
-        found = re.search(r'^tts_longest_turn_seconds{model="chatterbox"} (\S+)', scraped, re.M)
+            streams = float(re.search(r"^nightingale_active_streams (\S+)", scraped, re.M).group(1))  # type: ignore[union-attr]
+        found = re.search(r'^nightingale_longest_turn_seconds{model="chatterbox"} (\S+)', scraped, re.M)
         assert found is not None
         assert streams == 1, "the paragraph was over before it could be in anybody's way"
         assert max(waits) > 0

@@ -276,11 +276,11 @@ def test_a_client_that_is_gone_is_noticed(server: Server, shut: bool, version: b
     body = b'{"input": "Hi.", "voice": "gated"}'
     with server.wire() as wire:
         wire.sendall(POST.replace(b"HTTP/1.1", version) + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        wait_until(lambda: server.gauge("tts_active_streams") == 1)
+        wait_until(lambda: server.gauge("nightingale_active_streams") == 1)
         if shut:
             wire.shutdown(socket.SHUT_WR)
             time.sleep(0.2)
-    wait_until(lambda: server.gauge("tts_active_streams") == 0)
+    wait_until(lambda: server.gauge("nightingale_active_streams") == 0)
 
 
 def test_every_page_and_list_answers_to_head(server: Server) -> None:
@@ -435,7 +435,7 @@ def test_who_reads_no_frame_is_dropped(server: Server) -> None:
         for _ in range(8):
             wire.sendall(frame(json.dumps(text).encode()) + frame(b'{"type": "flush"}'))
         wait_until(lambda: wire.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0)
-    wait_until(lambda: server.gauge("tts_active_streams") == 0)
+    wait_until(lambda: server.gauge("nightingale_active_streams") == 0)
 
 
 @contextmanager
@@ -475,7 +475,7 @@ def test_a_full_house_answers_probes(server: Server) -> None:
     body = b'{"input": "Hi.", "voice": "gated"}'
     busy = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
     with crowd(server, CONNECTIONS, busy):
-        wait_until(lambda: server.gauge("tts_active_streams") == CONNECTIONS)
+        wait_until(lambda: server.gauge("nightingale_active_streams") == CONNECTIONS)
         for path in ("/livez", "/metrics", "/livez"):
             assert httpx.get(server.url + path, timeout=PATIENCE).status_code == 200
         refused = speak(server)
@@ -489,7 +489,7 @@ def test_a_full_house_answers_probes(server: Server) -> None:
         # Silent ones take no probe's place.
         with crowd(server, 3 * CONNECTIONS):
             assert httpx.get(f"{server.url}/livez", timeout=PATIENCE).status_code == 200
-    wait_until(lambda: server.gauge("tts_active_streams") == 0)
+    wait_until(lambda: server.gauge("nightingale_active_streams") == 0)
     assert speak(server).status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""Deepgram's own SDK against a real server process, and a recogniser on what it receives."""
+"""Deepgram's own SDK against a real server process, and a recognizer on what it receives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def until(socket, kind):
 
 
 @pytest.mark.parametrize(("encoding", "rate"), [("linear16", 48_000), ("mulaw", 8_000)])
-def test_the_websocket(client, recognise, encoding, rate):
+def test_the_websocket(client, recognize, encoding, rate):
     text = " ".join(SENTENCES)
     connection = client.speak.v1.connect(model="aura-2-thalia-en", encoding=encoding, sample_rate=rate)
     with connection as socket:
@@ -71,8 +71,8 @@ def test_the_websocket(client, recognise, encoding, rate):
     else:
         pcm = np.frombuffer(audio, "<i2")
     assert 3 < pcm.size / rate < 12
-    # The recogniser was trained on wide-band speech: half of a telephone's words is what it finds.
-    assert share_found(recognise(pcm, rate), text) >= (0.4 if rate == 8_000 else 0.6)
+    # The recognizer was trained on wide-band speech: half of a telephone's words is what it finds.
+    assert share_found(recognize(pcm, rate), text) >= (0.4 if rate == 8_000 else 0.6)
 
 
 def test_clear_and_warning(client):
@@ -97,17 +97,17 @@ def test_clear_and_warning(client):
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding": "mulaw", "sample_rate": 16_000}])
-def test_the_rest_call(client, recognise, options):
+def test_the_rest_call(client, recognize, options):
     audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], model="aura-asteria-en", **options))
-    assert share_found(recognise(audio), SENTENCES[0]) >= 0.5
+    assert share_found(recognize(audio), SENTENCES[0]) >= 0.5
 
 
 @pytest.mark.parametrize(("encoding", "rates"), [("mp3", (32_000, 48_000)), ("opus", (12_000, 64_000))])
-def test_bit_rates_through_the_sdk(client, recognise, encoding, rates):
+def test_bit_rates_through_the_sdk(client, recognize, encoding, rates):
     sizes = []
     for bit_rate in rates:
         audio = b"".join(client.speak.v1.audio.generate(text=SENTENCES[0], encoding=encoding, bit_rate=bit_rate))
-        assert share_found(recognise(audio), SENTENCES[0]) >= 0.5
+        assert share_found(recognize(audio), SENTENCES[0]) >= 0.5
         sizes.append(len(audio))
     assert sizes == sorted(set(sizes))
     with pytest.raises(ApiError) as caught:

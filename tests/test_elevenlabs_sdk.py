@@ -1,4 +1,4 @@
-"""ElevenLabs' own SDK against a real server process, and a recogniser on what it receives.
+"""ElevenLabs' own SDK against a real server process, and a recognizer on what it receives.
 
 Its realtime call insists on TLS, so the server stands behind a proxy that ends it, with a certificate made for the run.
 """
@@ -129,21 +129,21 @@ def expanded(data: bytes) -> np.ndarray:
     return (np.where(code & 128, -size, size) / 32_768).astype(np.float32)
 
 
-def test_convert_is_heard(client: ElevenLabs, recognise) -> None:
+def test_convert_is_heard(client: ElevenLabs, recognize) -> None:
     audio = b"".join(client.text_to_speech.convert("slt", text=TEXT, model_id="eleven_multilingual_v2"))
-    assert_heard(recognise(decoded(audio, 44_100), 44_100))
+    assert_heard(recognize(decoded(audio, 44_100), 44_100))
 
 
 @pytest.mark.parametrize("rate", [16_000, 22_050, 48_000])
-def test_stream_is_heard_as_pcm(client: ElevenLabs, recognise, rate: int) -> None:
+def test_stream_is_heard_as_pcm(client: ElevenLabs, recognize, rate: int) -> None:
     audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format=f"pcm_{rate}"))
-    assert_heard(recognise(np.frombuffer(audio, "<i2"), rate))
+    assert_heard(recognize(np.frombuffer(audio, "<i2"), rate))
 
 
-def test_stream_is_heard_over_the_telephone(client: ElevenLabs, recognise) -> None:
+def test_stream_is_heard_over_the_telephone(client: ElevenLabs, recognize) -> None:
     audio = b"".join(client.text_to_speech.stream("slt", text=TEXT, output_format="ulaw_8000"))
     # At 8 kHz half of what tells consonants apart is gone.
-    said, heard = words(TEXT), recognise(expanded(audio), 8_000).split()
+    said, heard = words(TEXT), recognize(expanded(audio), 8_000).split()
     assert sum(word in heard for word in said) >= 0.5 * len(said), heard
 
 
@@ -188,7 +188,7 @@ def test_streamed_times_are_those_of_the_whole(client: ElevenLabs) -> None:
     assert starts == pytest.approx(whole.alignment.character_start_times_seconds, abs=1e-3)
 
 
-def test_realtime_is_heard(client: ElevenLabs, recognise) -> None:
+def test_realtime_is_heard(client: ElevenLabs, recognize) -> None:
     fragments = iter(re.findall(r"\S+\s*", TEXT))
     audio = b"".join(
         client.text_to_speech.convert_realtime(
@@ -199,7 +199,7 @@ def test_realtime_is_heard(client: ElevenLabs, recognise) -> None:
             voice_settings=VoiceSettings(speed=1.0),
         )
     )
-    assert_heard(recognise(np.frombuffer(audio, "<i2"), 24_000))
+    assert_heard(recognize(np.frombuffer(audio, "<i2"), 24_000))
 
 
 def test_errors_are_the_sdks(client: ElevenLabs) -> None:

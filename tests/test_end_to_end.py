@@ -1,4 +1,4 @@
-"""The whole of it: a sentence goes to a real server process, a recogniser finds it in what comes back."""
+"""The whole of it: a sentence goes to a real server process, a recognizer finds it in what comes back."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def stage_sums(server: str) -> dict[str, float]:
         for sample in family.samples:
             if sample.labels.get("surface") != "openai":
                 continue
-            if sample.name == "tts_stage_duration_seconds_sum":
+            if sample.name == "nightingale_stage_duration_seconds_sum":
                 sums[sample.labels["stage"]] = sums.get(sample.labels["stage"], 0.0) + sample.value
-            elif sample.name == "tts_request_duration_seconds_count":
+            elif sample.name == "nightingale_request_duration_seconds_count":
                 sums["requests"] = sums.get("requests", 0.0) + sample.value
     return sums
 
@@ -59,17 +59,17 @@ def header_stages(reply: httpx.Response) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("voice", ["rms", "slt"])
-def test_recogniser_finds_the_sentences(server, recognise, voice):
+def test_recognizer_finds_the_sentences(server, recognize, voice):
     said, found = 0, 0
     for sentence in SENTENCES:
-        heard = words(recognise(speak(server, sentence, voice=voice).content))
+        heard = words(recognize(speak(server, sentence, voice=voice).content))
         said += len(words(sentence))
         found += sum(word in heard for word in words(sentence))
     assert found >= 0.7 * said, f"{found} of {said} words"
 
 
-def test_recogniser_does_not_find_a_sentence_that_was_not_said(server, recognise):
-    heard = words(recognise(speak(server, SENTENCES[1]).content))
+def test_recognizer_does_not_find_a_sentence_that_was_not_said(server, recognize):
+    heard = words(recognize(speak(server, SENTENCES[1]).content))
     assert sum(word in heard for word in words("Seven yellow elephants danced under copper moonlight")) <= 1
 
 
@@ -152,10 +152,10 @@ def test_header_and_histograms_agree(server):
     assert header["decoder"] > header["g2p"]
 
 
-def test_every_word_of_a_long_text_is_spoken(server, recognise):
+def test_every_word_of_a_long_text_is_spoken(server, recognize):
     text = " ".join(SENTENCES * 2)
     pcm = samples(speak(server, text))
     alone = sum(samples(speak(server, sentence)).size for sentence in SENTENCES) * 2
     assert pcm.size == pytest.approx(alone, rel=0.15)
-    heard = words(recognise(pcm, RATE))
+    heard = words(recognize(pcm, RATE))
     assert {"weather", "window", "city"} <= set(heard)

@@ -19,7 +19,7 @@ FRAME = 0.025
 
 
 @pytest.mark.timeout(240)
-def test_the_catalogue_loads_it_and_every_token_lasts_as_long(tmp_path: Path) -> None:
+def test_the_catalog_loads_it_and_every_token_lasts_as_long(tmp_path: Path) -> None:
     assert main(["--data-dir", str(tmp_path), "--model", "kokoro-82m"]) == 0
     folder = tmp_path / "models/kokoro-82m"
     config = json.loads((folder / "config.json").read_text())

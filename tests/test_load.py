@@ -230,7 +230,7 @@ def test_plain_http_has_no_sentences():
 def test_percentiles_leave_errors_out():
     traces = [trace((0.1 * n, 1.0), end=0.2 * n) for n in range(1, 101)]
     traces += [trace(error="HTTP 503", refused=True)] * 7 + [trace(error="ReadError")]
-    summary = report.summarise("websocket", traces, 10.0, limit=5.0)
+    summary = report.summarize("websocket", traces, 10.0, limit=5.0)
     assert (summary.served, summary.refused) == (100, 7)
     assert summary.errors == {"HTTP 503": 7, "ReadError": 1}
     assert summary.first[50] == pytest.approx(5.05)
@@ -238,7 +238,7 @@ def test_percentiles_leave_errors_out():
     assert summary.rtf[95] == pytest.approx(19.01)
     # Half were heard within the limit.
     assert summary.goodput == pytest.approx(5.0)
-    assert report.summarise("http", [], 1.0).first == {}
+    assert report.summarize("http", [], 1.0).first == {}
 
 
 def test_continuity_counts_only_what_could_starve():
@@ -247,7 +247,7 @@ def test_continuity_counts_only_what_could_starve():
     single, never = trace((0, 1)), trace(error="HTTP 503", refused=True)
 
     def share(*traces: Trace) -> float | None:
-        return report.summarise("all", traces, 1.0).continuity
+        return report.summarize("all", traces, 1.0).continuity
 
     assert share(smooth, smooth, smooth, starved) == 0.75
     assert share(smooth, broken) == 0.5
@@ -342,11 +342,10 @@ def test_a_knee_that_is_not_there():
 def test_the_server_s_histogram_between_two_scrapes():
     def text(*counts: int) -> str:
         edges = ("0.1", "0.2", "+Inf")
-        lines = ["# TYPE tts_ttfa_seconds histogram"]
+        lines = ["# TYPE nightingale_ttfa_seconds histogram"]
         for edge, count in zip(edges, counts, strict=True):
-            lines.append(
-                f'tts_ttfa_seconds_bucket{{model="house",surface="websocket",streaming="true",le="{edge}"}} {count}'
-            )
+            labels = f'model="house",surface="websocket",streaming="true",le="{edge}"'
+            lines.append(f"nightingale_ttfa_seconds_bucket{{{labels}}} {count}")
         return "\n".join(lines) + "\n"
 
     before, after = report.buckets(text(5, 5, 5)), report.buckets(text(55, 105, 105))

@@ -1,4 +1,4 @@
-"""OpenAI's own SDK against a real server process, what Open WebUI and others ask, and a recogniser on all of it."""
+"""OpenAI's own SDK against a real server process, what Open WebUI and others ask, and a recognizer on all of it."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def share_found(heard, said):
 
 
 @pytest.mark.parametrize("name", ["mp3", "flac"])
-def test_speech_in_every_format_a_file_can_have(client, recognise, name):
+def test_speech_in_every_format_a_file_can_have(client, recognize, name):
     reply = client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT, response_format=name)
     # By FFmpeg: libsndfile reads no FLAC whose header does not know its length, as a streamed one's cannot.
     with av.open(io.BytesIO(reply.read())) as container:
         rate = container.streams.audio[0].rate
         planes = [frame.to_ndarray().reshape(-1) for frame in container.decode(audio=0)]
-    assert share_found(recognise(np.concatenate(planes), rate), TEXT) >= 0.6
+    assert share_found(recognize(np.concatenate(planes), rate), TEXT) >= 0.6
 
 
 @pytest.mark.parametrize("voice", ["onyx", {"id": "slt"}])
-def test_streamed_pcm(client, recognise, voice):
+def test_streamed_pcm(client, recognize, voice):
     with client.audio.speech.with_streaming_response.create(
         model="gpt-4o-mini-tts", voice=voice, input=TEXT, response_format="pcm", instructions="calmly", speed=0.9
     ) as reply:
         assert reply.headers["content-type"] == "audio/pcm"
         pieces = list(reply.iter_bytes(4096))
-    assert share_found(recognise(np.frombuffer(b"".join(pieces), "<i2"), 24_000), TEXT) >= 0.6
+    assert share_found(recognize(np.frombuffer(b"".join(pieces), "<i2"), 24_000), TEXT) >= 0.6
 
 
 @pytest.mark.parametrize("name", ["wav", "opus"])
-def test_the_deltas_join_to_one_file(client, recognise, name):
+def test_the_deltas_join_to_one_file(client, recognize, name):
     audio, usage = b"", None
     with client.audio.speech.with_streaming_response.create(
         model="gpt-4o-mini-tts", voice="nova", input=TEXT, response_format=name, stream_format="sse"
@@ -66,7 +66,7 @@ def test_the_deltas_join_to_one_file(client, recognise, name):
             else:
                 assert event["type"] == "speech.audio.done"
                 usage = event["usage"]
-    assert share_found(recognise(audio), TEXT) >= 0.6
+    assert share_found(recognize(audio), TEXT) >= 0.6
     assert usage["input_tokens"] == len(TEXT)
     assert usage["output_tokens"] > 0
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]

@@ -107,13 +107,22 @@ def test_panels_do_not_overlap_and_fill_the_grid():
 
 
 def test_the_dashboard_asks_for_every_metric_of_the_service():
-    source = (ROOT / "app" / "metrics.py").read_text()
+    source = (ROOT / "app" / "observability" / "metrics.py").read_text()
     asked = " ".join(expression for _, _, expression in expressions())
-    shown = {name for name in re.findall(r"tts_[a-z0-9_]+", source) if name in asked}
-    declared = set(re.findall(r'"(tts_[a-z0-9_]+)"', source))
+    shown = {name for name in re.findall(r"nightingale_[a-z0-9_]+", source) if name in asked}
+    declared = set(re.findall(r'"(nightingale_[a-z0-9_]+)"', source))
     # The variables of the dashboard use the first; the others are said by tokens and sentences at once.
-    unshown = {"tts_build_info", "tts_translation_sentences", "tts_translation_characters"}
+    unshown = {"nightingale_build_info", "nightingale_translation_sentences", "nightingale_translation_characters"}
     assert declared - shown == unshown
+
+
+def test_every_metric_keeps_its_old_name_for_a_release(server):
+    aliases = dict(re.findall(r"record: \"?([\w:]+)\"?, expr: \"?([\w:]+)\"?", (CONFIGS / "aliases.yml").read_text()))
+    assert all(old.replace("tts", "nightingale", 1) == new for old, new in aliases.items())
+    series = set(re.findall(r"^(nightingale_\w+)", httpx.get(f"{server}/metrics").text, re.MULTILINE))
+    assert series and series <= set(aliases.values())
+    rules = set(re.findall(r"record: (nightingale:\S+)", (CONFIGS / "rules.yml").read_text()))
+    assert rules <= set(aliases.values())
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +142,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 def prometheus(program: Callable[[str], str], server: str, tmp_path_factory) -> Iterator[str]:
     """Base URL of a Prometheus that runs this project's configuration, but scrapes `server`, and often."""
     folder = tmp_path_factory.mktemp("prometheus")
-    for name in ("rules.yml", "alerts.yml"):
+    for name in ("rules.yml", "alerts.yml", "aliases.yml"):
         shutil.copy(CONFIGS / name, folder)
     config = (CONFIGS / "prometheus.yml").read_text()
     for old, new in (
@@ -241,12 +250,14 @@ def test_every_panel_s_query_returns_data(prometheus, server):
         return lambda: sum(query(prometheus, expression)) >= least
 
     # Two rounds: a series has a rate once it was seen twice.
-    start = sum(float(value) for value in _values(server, "tts_cancel_latency_seconds_count"))
+    start = sum(float(value) for value in _values(server, "nightingale_cancel_latency_seconds_count"))
     for number in (1, 2):
         traffic(server)
-        assert until(scraped("sum(tts_cancel_latency_seconds_count)", start + LEFT * number))
+        assert until(scraped("sum(nightingale_cancel_latency_seconds_count)", start + LEFT * number))
     # Recording rules need their first turns, too.
+    assert until(scraped("nightingale:continuity:ratio", 0.01))
     assert until(scraped("tts:continuity:ratio", 0.01))
+    assert until(scraped("sum(tts_cancel_latency_seconds_count)", start + 2 * LEFT))
     window = {"$__rate_interval": "1m", "$instance": ".*", "$model": ".*", "$surface": ".*"}
     empty = []
     for panel, legend, template in expressions():
@@ -259,7 +270,7 @@ def test_every_panel_s_query_returns_data(prometheus, server):
             empty.append((panel, legend, expression))
     assert empty == []
     for variable in ("instance", "model", "surface"):
-        metric = "tts_build_info" if variable == "instance" else "tts_requests_total"
+        metric = "nightingale_build_info" if variable == "instance" else "nightingale_requests_total"
         labels = httpx.get(f"{prometheus}/api/v1/label/{variable}/values", params={"match[]": metric}).json()["data"]
         assert labels, variable
 
@@ -274,7 +285,7 @@ def test_a_slow_request_is_found_by_its_exemplar(prometheus, server):
     assert reply.status_code == 200
 
     def found() -> bool:
-        given = {"query": "tts_ttfa_seconds_bucket", "start": time.time() - 300, "end": time.time() + 60}
+        given = {"query": "nightingale_ttfa_seconds_bucket", "start": time.time() - 300, "end": time.time() + 60}
         reply = httpx.get(f"{prometheus}/api/v1/query_exemplars", params=given).json()
         return id_ in str(reply["data"])
 

@@ -215,7 +215,7 @@ def test_strangers_load_no_model_and_nobody_loads_another(server: Process) -> No
     assert status() == "available"
     for name in ("someone/model", "hf://someone/model", "/models/x", "tone-two/../x"):
         assert code(speak(server, model=name)) == (404, "model_not_found")
-    # The catalogue's own may be asked for with a key.
+    # The catalog's own may be asked for with a key.
     assert speak(server, model="tone-two").status_code == 200
 
 

@@ -50,9 +50,9 @@ def test_a_pause_that_is_asked_for_is_kept(server: str) -> None:
     assert max(np.diff(zeros)) >= RATE
 
 
-def test_both_voices_are_understood(server: str, recognise: Any) -> None:
+def test_both_voices_are_understood(server: str, recognize: Any) -> None:
     for voice, text in (("rms", "Half of his horses were hurt."), ("rms", "I think so."), ("slt", "He has his hat.")):
-        assert recognise(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")
+        assert recognize(speak(server, text, voice=voice), RATE) == text.lower().rstrip(".")
 
 
 def test_words_lie_where_they_are_heard(server: str) -> None:

@@ -1,4 +1,4 @@
-"""T3's options side by side: the table is there, and quantising changes what it says it changes."""
+"""T3's options side by side: the table is there, and quantizing changes what it says it changes."""
 
 from __future__ import annotations
 

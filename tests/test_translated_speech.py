@@ -1,7 +1,7 @@
 """The whole way: text or a language model's tokens in, another language's speech out, from a real server process.
 
 The translator is the bundled phrase book and the voice the house's, whose language is English: what is said in Spanish
-and French is checked by its text, length, level and silence, English by a recogniser.
+and French is checked by its text, length, level and silence, English by a recognizer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def translate(url: str, texts: list[str], target: str) -> list[str]:
 
 
 def check_audio(pcm: np.ndarray, least: float, most: float) -> None:
-    """Speech of a length in [least, most] seconds: loud enough, not clipped, centred, quiet at its ends."""
+    """Speech of a length in [least, most] seconds: loud enough, not clipped, centered, quiet at its ends."""
     assert least <= pcm.size / RATE <= most
     assert 0.02 < np.sqrt(np.mean(pcm**2)) < 0.3
     assert np.abs(pcm).max() < 0.999
@@ -178,9 +178,9 @@ def test_what_is_said_does_not_depend_on_what_was_translated_ahead(translating: 
     assert np.array_equal(ahead["pcm"], plain["pcm"])
 
 
-def test_english_from_a_language_model_is_heard(translating: str, recognise: Any) -> None:
+def test_english_from_a_language_model_is_heard(translating: str, recognize: Any) -> None:
     found = replay(translating, "Please open the **window**. Then go to the `garden`.", 50)
-    heard = recognise(found["pcm"], RATE)
+    heard = recognize(found["pcm"], RATE)
     assert "please open the window" in heard
     assert "go to the garden" in heard
 

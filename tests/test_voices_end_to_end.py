@@ -49,5 +49,5 @@ def test_models_that_are_loaded_say_how_much_they_hold(house_server: str) -> Non
     assert not entries["chatterbox"]["preloaded"]
     assert entries["chatterbox"]["memory_bytes"] is None
     metrics = httpx.get(f"{house_server}/metrics").text
-    (shown,) = re.findall(r'tts_model_memory_bytes\{model="house"\} (\S+)', metrics)
+    (shown,) = re.findall(r'nightingale_model_memory_bytes\{model="house"\} (\S+)', metrics)
     assert float(shown) == held

@@ -1,4 +1,4 @@
-"""Wyoming's own client, as Home Assistant uses it, against a real server process; a recogniser on what it receives."""
+"""Wyoming's own client, as Home Assistant uses it, against a real server process; a recognizer on what it receives."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_describe_and_ping(port):
 @pytest.mark.parametrize(
     "voice", [SynthesizeVoice(name="slt"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/rms")]
 )
-def test_synthesize(port, recognise, voice):
+def test_synthesize(port, recognize, voice):
     async def work():
         async with connected(port) as client:
             await client.write_event(Synthesize(text=SENTENCES[0], voice=voice).event())
@@ -94,10 +94,10 @@ def test_synthesize(port, recognise, voice):
 
     pcm, rate = asyncio.run(work())
     assert rate == 24_000
-    assert share_found(recognise(pcm, rate), SENTENCES[0]) >= 0.5
+    assert share_found(recognize(pcm, rate), SENTENCES[0]) >= 0.5
 
 
-def test_streaming_as_home_assistant_does(port, recognise):
+def test_streaming_as_home_assistant_does(port, recognize):
     async def work():
         async with connected(port) as client:
             await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="rms")).event())
@@ -109,7 +109,7 @@ def test_streaming_as_home_assistant_does(port, recognise):
 
     pcm, rate = asyncio.run(work())
     assert 3 < pcm.size / rate < 12, "spoken twice, or in part"
-    assert share_found(recognise(pcm, rate), TEXT) >= 0.6
+    assert share_found(recognize(pcm, rate), TEXT) >= 0.6
 
 
 def test_an_error_is_an_event_and_ends_the_connection(port):

@@ -1,7 +1,7 @@
 """Durations of phoneme tokens from a teacher's phone timings, without a trained aligner.
 
 The teacher (flite) reports phones of its own set and their end times; the network reads misaki's symbols. One
-dynamic programme over the utterance matches the two strings (phones that sound alike are cheap to exchange; stress
+dynamic program over the utterance matches the two strings (phones that sound alike are cheap to exchange; stress
 marks, spaces and punctuation cost nothing to insert; a pause inside the utterance matches punctuation). Isotonic
 regression then moves the boundaries as little as possible so that every token lasts at least one frame.
 """
@@ -62,7 +62,7 @@ class Unit:
 class Alignment:
     """Frames of each token (boundary, phonemes..., boundary), and how far it can be trusted.
 
-    `cost` is the dynamic programme's cost a sounding phoneme (0 is a perfect match, above 0.3 the teacher said
+    `cost` is the dynamic program's cost a sounding phoneme (0 is a perfect match, above 0.3 the teacher said
     something else); `shift` is the largest distance in frames that a boundary was moved.
     """
 
@@ -178,7 +178,7 @@ def _token_ends(tokens: Sequence[str], matched: Sequence[Unit | None], start: fl
         following = next_start[i + 1]
         if unit is not None:
             dropped_next = i + 1 < len(tokens) and matched[i + 1] is None and tokens[i + 1] not in SILENT
-            # A dropped sounding token gets what lies between its neighbours; all else touches what follows.
+            # A dropped sounding token gets what lies between its neighbors; all else touches what follows.
             ends.append(min(unit.end, following) if dropped_next else following)
         else:
             ends.append(following)

@@ -41,7 +41,7 @@ class Spoken:
 
 @dataclass(slots=True)
 class Judged:
-    """One speaker's utterances and what the recogniser made of them."""
+    """One speaker's utterances and what the recognizer made of them."""
 
     voice: str
     speaker: str
@@ -60,7 +60,7 @@ class Judged:
         return levels_of([u.audio for u in self.utterances], [s for u in self.utterances for s in u.silences])
 
 
-class Recogniser:
+class Recognizer:
     """pocketsphinx with its default English model. What it heard is kept in a file: equal audio, equal words."""
 
     def __init__(self, memory: Path) -> None:
@@ -127,7 +127,7 @@ def teacher(text: str, voice: str) -> Spoken:
     return Spoken(audio, TEACHER_RATE, silences)
 
 
-def judge(model: Synthesizer, sentences: Sequence[str], recogniser: Recogniser) -> Iterator[tuple[Judged, Judged]]:
+def judge(model: Synthesizer, sentences: Sequence[str], recognizer: Recognizer) -> Iterator[tuple[Judged, Judged]]:
     """(house, teacher) of each voice over all sentences."""
     phonemize = product_phonemizer()
     for voice in VOICES:
@@ -139,7 +139,7 @@ def judge(model: Synthesizer, sentences: Sequence[str], recogniser: Recogniser) 
             spoken = words_of(text)
             for one, utterance in zip(pair, (house(model, text, phonemes, voice), teacher(text, voice)), strict=True):
                 one.utterances.append(utterance)
-                one.heard.append(recogniser.hear(utterance.audio, utterance.rate))
+                one.heard.append(recognizer.hear(utterance.audio, utterance.rate))
                 one.errors.append(word_errors(spoken, words_of(one.heard[-1])))
                 one.words += len(spoken)
         yield pair
@@ -214,14 +214,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("training/results/shipped"))
     parser.add_argument("--sentences", type=Path, default=HELD_OUT)
     parser.add_argument("--join", type=int, default=1, help="speak this many sentences as one long one")
-    parser.add_argument("--memory", type=Path, default=Path("build/house/heard.json"), help="of the recogniser")
+    parser.add_argument("--memory", type=Path, default=Path("build/house/heard.json"), help="of the recognizer")
     options = parser.parse_args(argv)
     sentences = [line.strip() for line in options.sentences.read_text(encoding="utf-8").splitlines() if line.strip()]
     if options.join > 1:
         sentences = [joined(sentences[i : i + options.join]) for i in range(0, len(sentences), options.join)]
-    recogniser = Recogniser(options.memory)
-    pairs = list(judge(load(options.model), sentences, recogniser))
-    recogniser.remember()
+    recognizer = Recognizer(options.memory)
+    pairs = list(judge(load(options.model), sentences, recognizer))
+    recognizer.remember()
     options.out.mkdir(parents=True, exist_ok=True)
     with (options.out / "sentences.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)

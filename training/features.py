@@ -37,8 +37,8 @@ def mel_filters(n_fft: int, bands: int, high: float = SAMPLE_RATE / 2) -> Tensor
 
     points = 700 * (10 ** (np.linspace(0, mel(high), bands + 2) / 2595) - 1)
     bins = np.arange(n_fft // 2 + 1) * SAMPLE_RATE / n_fft
-    low, centre, top = points[:-2, None], points[1:-1, None], points[2:, None]
-    filters = np.maximum(0, np.minimum((bins - low) / (centre - low), (top - bins) / (top - centre)))
+    low, center, top = points[:-2, None], points[1:-1, None], points[2:, None]
+    filters = np.maximum(0, np.minimum((bins - low) / (center - low), (top - bins) / (top - center)))
     # A narrow low band may hold no bin at all; its row then stays zero.
     filters /= np.maximum(filters.sum(1, keepdims=True), 1e-3)
     return torch.tensor(filters, dtype=torch.float32)
@@ -75,7 +75,7 @@ def without_offset(audio: Tensor) -> Tensor:
 
 
 def _correlation(audio: Tensor, steps: int, longest: int, width: int) -> tuple[Tensor, Tensor]:
-    """Normalised cross-correlation [batch, steps, lags 0..longest] and the RMS of each window [batch, steps]."""
+    """Normalized cross-correlation [batch, steps, lags 0..longest] and the RMS of each window [batch, steps]."""
     hop, total = TEACHER_RATE // 80, width + longest
     padded = F.pad(audio, (total, total))
     windows = padded[:, hop // 2 + total - total // 2 :].unfold(1, total + 1, hop)[:, :steps]
@@ -105,7 +105,7 @@ def _smooth(f0: Tensor) -> Tensor:
 def track_f0(audio: Tensor, facts: VoiceFacts, steps: int) -> Tensor:
     """F0 in Hz, 0 where unvoiced, [batch, steps] at 80 a second, of [batch, n] at 16 kHz.
 
-    Normalised cross-correlation over 20 ms, the best peak with a small preference for short lags, refined by a
+    Normalized cross-correlation over 20 ms, the best peak with a small preference for short lags, refined by a
     parabola.
     """
     shortest, longest = int(TEACHER_RATE / facts.f0_high), int(TEACHER_RATE / facts.f0_low)

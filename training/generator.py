@@ -20,7 +20,7 @@ VOICED_ABOVE = 10.0  # Hz
 
 
 def inverse_stft(magnitude: Tensor, phase: Tensor, window: Tensor, hop: int) -> Tensor:
-    """Centred inverse STFT of [batch, bins, frames] -> [batch, hop (frames - 1)].
+    """Centered inverse STFT of [batch, bins, frames] -> [batch, hop (frames - 1)].
 
     Equals `torch.istft`, whose check of the window waits for the device in every call.
     """

@@ -28,9 +28,9 @@ def normed(layer: Convolution, std: float | None = None) -> Convolution:
 
 def _instance_norm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     x = x.float()
-    centred = x - x.mean(-1, keepdim=True)
-    variance = centred.square().mean(-1, keepdim=True)
-    return (1 + gamma.float()) * (centred * torch.rsqrt(variance + 1e-5)) + beta.float()
+    centered = x - x.mean(-1, keepdim=True)
+    variance = centered.square().mean(-1, keepdim=True)
+    return (1 + gamma.float()) * (centered * torch.rsqrt(variance + 1e-5)) + beta.float()
 
 
 def adain_snake(x: Tensor, gamma: Tensor, beta: Tensor, alpha: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ DISCRIMINATOR_RATE = 0.7  # of the generator's learning rate
 
 
 class Trainer:
-    """Network, its moving average, discriminators and optimisers."""
+    """Network, its moving average, discriminators and optimizers."""
 
     def __init__(self, config: Config, device: torch.device, *, amp: bool) -> None:
         self.device, self.amp = device, amp

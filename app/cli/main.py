@@ -233,11 +233,11 @@ def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.wyoming_port is not None:
         _check_address(settings.wyoming_host, settings.wyoming_port)
     from app.engine.catalog import Catalog
-    from app.server.app import serve
+    from app.server.serve import serve
 
     catalog = Catalog(settings)
     for name in (catalog.default(), catalog.default_translator(), *settings.preload):
-        # A misspelt model must end here, not in the middle of the start.
+        # A misspelled model must end here, not in the middle of the start.
         catalog.resolve(name)
 
     if settings.replicas:

@@ -77,7 +77,7 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
     directory = catalog.directory(entry.name)
     if entry.noncommercial:
         # Before gigabytes are fetched, not after.
-        print(f"{entry.name}: licence {entry.license}", flush=True)
+        print(f"{entry.name}: license {entry.license}", flush=True)
     try:
         done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
     except HubError as error:

@@ -1,6 +1,6 @@
-"""The catalogue: model name -> how to find, verify and load it. The only importer of `models.<family>`.
+"""The catalog: model name -> how to find, verify and load it. The only importer of `models.<family>`.
 
-The catalogue is static (`catalog.toml`): a request can name a model, never a path or a repository. Bundled models lie
+The catalog is static (`catalog.toml`): a request can name a model, never a path or a repository. Bundled models lie
 beside the code; others under `<data_dir>/models/<name>/`, in their repository's layout.
 """
 
@@ -43,7 +43,7 @@ class PinnedFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model of the catalogue. `roles` maps config, weights, voices and the like to candidate paths, best first.
+    """One model of the catalog. `roles` maps config, weights, voices and the like to candidate paths, best first.
 
     `parameters` counts the numbers in its checkpoint.
 
@@ -111,7 +111,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """One file and what is wrong with it. "not pinned" is a well-formed file the catalogue has no checksum of."""
+    """One file and what is wrong with it. "not pinned" is a well-formed file the catalog has no checksum of."""
 
     path: str
     state: FileState
@@ -177,7 +177,7 @@ class Catalog:
         return self._canonical(self._settings.translation_model or NLLB)
 
     def resolve(self, name: str | None) -> str:
-        """The catalogue's name for what a client calls a model. Raises UnknownModelError listing what is accepted."""
+        """The catalog's name for what a client calls a model. Raises UnknownModelError listing what is accepted."""
         if name is None or name.strip().lower() in OPENAI_NAMES:
             return self.default()
         return self._canonical(name)

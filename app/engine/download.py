@@ -1,4 +1,4 @@
-"""Pulling a catalogue model's weights from a Hugging Face hub.
+"""Pulling a catalog model's weights from a Hugging Face hub.
 
 Every file is pinned: revision, sha256 and, where known, size. Files are collected in `<name>.partial` beside their
 destination, resumed from there after an interruption, checked, and only then put in place, weights last; a model that

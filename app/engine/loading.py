@@ -1,16 +1,16 @@
-"""Models as requests ask for them: the right kind, on this machine, and loaded when they are first needed."""
+"""Models that requests ask for: of the right kind, on this machine, loaded when they are first needed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
+from app.engine.catalog import Catalog
 from app.engine.scheduler import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import DrainingError, ModelAbsentError, WrongModelKindError
-from models.contract import Kind, Model
+from models.contract import Kind
 
 # Told how far a model is that a request waits for.
 Progress = Callable[[ModelState], Awaitable[None]]
@@ -21,56 +21,7 @@ _UNDER_WAY = (ModelStatus.LOADING, ModelStatus.WARMING)
 _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
 
 
-class ModelInfo(Protocol):
-    """A catalogue entry, as the service reads it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> Kind: ...
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def license(self) -> str: ...
-
-    @property
-    def aliases(self) -> Sequence[str]: ...
-
-    @property
-    def install_command(self) -> str | None: ...
-
-    @property
-    def install_hint(self) -> str: ...
-
-    @property
-    def cloning(self) -> bool: ...
-
-
-class Catalogue(Protocol):
-    """The catalogue of models, as the service reads it."""
-
-    def models(self) -> Sequence[ModelInfo]: ...
-
-    def default(self) -> str: ...
-
-    def default_translator(self) -> str: ...
-
-    def resolve(self, name: str | None) -> str: ...
-
-    def kind(self, name: str) -> Kind: ...
-
-    def present(self, name: str) -> bool: ...
-
-    def load(self, name: str) -> Model: ...
-
-
-def require(catalog: Catalogue, worker: ModelWorker, name: str, kind: Kind) -> None:
+def require(catalog: Catalog, worker: ModelWorker, name: str, kind: Kind) -> None:
     """See that the model with the canonical name `name` is of `kind`, and is loaded or begins to load.
 
     Raises WrongModelKindError, and ModelAbsentError with the command that installs the weights.

@@ -129,7 +129,7 @@ class Origins:
 
 
 def _merged(pieces: list[Clean]) -> list[Clean]:
-    """Join neighbours that are the original's own characters."""
+    """Join neighbors that are the original's own characters."""
     merged: list[Clean] = []
     run: list[Clean] = []
 

@@ -60,114 +60,124 @@ _STAGE_EDGES = sorted({edge for budget in STAGE_BUDGETS.values() for edge in _ar
 _TTFA_EDGES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10)
 
 stage_duration = Histogram(
-    "tts_stage_duration_seconds",
+    "nightingale_stage_duration_seconds",
     "Seconds a request spent in each stage, summed over its sentences",
     (*_LABELS, "stage"),
     buckets=_STAGE_EDGES,
 )
-ttfa = Histogram("tts_ttfa_seconds", "Arrival to first byte of audio", _LABELS, buckets=_TTFA_EDGES)
+ttfa = Histogram("nightingale_ttfa_seconds", "Arrival to first byte of audio", _LABELS, buckets=_TTFA_EDGES)
 ttfa_audible = Histogram(
-    "tts_ttfa_audible_seconds",
+    "nightingale_ttfa_audible_seconds",
     "Arrival to the moment a player that starts at the first byte reaches a sample above the silence threshold",
     _LABELS,
     buckets=_TTFA_EDGES,
 )
 chunk_gap = Histogram(
-    "tts_chunk_gap_seconds",
+    "nightingale_chunk_gap_seconds",
     "Time between two pieces of audio handed to the transport",
     _LABELS,
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 underrun = Histogram(
-    "tts_underrun_seconds",
+    "nightingale_underrun_seconds",
     "Silence a player that starts at the first byte had to insert, per request",
     _LABELS,
     buckets=(0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 rtf = Histogram(
-    "tts_rtf",
+    "nightingale_rtf",
     "Seconds of processing per second of audio",
     _LABELS,
     buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5),
 )
 request_duration = Histogram(
-    "tts_request_duration_seconds",
+    "nightingale_request_duration_seconds",
     "Arrival to last byte",
     _LABELS,
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
-errors = Counter("tts_errors", "Errors that clients were told of, by code", ("code",))
-requests = Counter("tts_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome"))
-audio_seconds = Counter("tts_audio_seconds", "Seconds of audio delivered", _LABELS)
-wasted_audio = Counter("tts_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
+errors = Counter("nightingale_errors", "Errors that clients were told of, by code", ("code",))
+requests = Counter(
+    "nightingale_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome")
+)
+audio_seconds = Counter("nightingale_audio_seconds", "Seconds of audio delivered", _LABELS)
+wasted_audio = Counter("nightingale_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
 translation_first = Histogram(
-    "tts_translation_first_sentence_seconds",
+    "nightingale_translation_first_sentence_seconds",
     "Arrival to the first translated sentence",
     _LABELS,
     buckets=_TTFA_EDGES,
 )
-translation_sentences = Counter("tts_translation_sentences", "Sentences translated and delivered", _LABELS)
+translation_sentences = Counter("nightingale_translation_sentences", "Sentences translated and delivered", _LABELS)
 translation_tokens = Counter(
-    "tts_translation_tokens", "Tokens read (source) and written (target)", (*_LABELS, "direction")
+    "nightingale_translation_tokens", "Tokens read (source) and written (target)", (*_LABELS, "direction")
 )
-translation_characters = Counter("tts_translation_characters", "Characters of the texts that were translated", _LABELS)
+translation_characters = Counter(
+    "nightingale_translation_characters", "Characters of the texts that were translated", _LABELS
+)
 translation_batch = Histogram(
-    "tts_translation_batch_size",
+    "nightingale_translation_batch_size",
     "Sentences computed together",
     ("model",),
     buckets=(1, 2, 4, 8, 16, 32, 64),
 )
 speech_batch = Histogram(
-    "tts_batch_size",
+    "nightingale_batch_size",
     "Utterances spoken together in one turn of the model thread",
     ("model",),
     buckets=(1, 2, 4, 8),
 )
 cancel_latency = Histogram(
-    "tts_cancel_latency_seconds",
+    "nightingale_cancel_latency_seconds",
     "A client's going to the model thread's being free of its work",
     ("model",),
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 
 longest_turn = Gauge(
-    "tts_longest_turn_seconds",
+    "nightingale_longest_turn_seconds",
     "Longest that one turn on the model thread took: what a newcomer waits at most",
     ("model",),
 )
-queue_depth = Gauge("tts_queue_depth", "Utterances waiting for the model thread", ("priority",))
-active_streams = Gauge("tts_active_streams", "Requests and sockets being served")
-predicted_load = Gauge("tts_predicted_load", "Share of the model thread's time that the live streams will need")
-heartbeat_age = Gauge("tts_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
-ready = Gauge("tts_ready", "1 when every model to be served is warm and the server is not draining")
-warmup_seconds = Gauge("tts_warmup_seconds", "Seconds the warm-up of a model took", ("model",))
-model_memory = Gauge("tts_model_memory_bytes", "Bytes that MLX's arrays grew by while a model was loaded", ("model",))
-speech_tokens = Counter("tts_t3_tokens", "Speech tokens that were drawn", _LABELS)
-draft_tokens = Counter(
-    "tts_t3_draft_tokens", "Speech tokens guessed ahead: accepted or rejected once verified", (*_LABELS, "outcome")
+queue_depth = Gauge("nightingale_queue_depth", "Utterances waiting for the model thread", ("priority",))
+active_streams = Gauge("nightingale_active_streams", "Requests and sockets being served")
+predicted_load = Gauge("nightingale_predicted_load", "Share of the model thread's time that the live streams will need")
+heartbeat_age = Gauge("nightingale_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
+ready = Gauge("nightingale_ready", "1 when every model to be served is warm and the server is not draining")
+warmup_seconds = Gauge("nightingale_warmup_seconds", "Seconds the warm-up of a model took", ("model",))
+model_memory = Gauge(
+    "nightingale_model_memory_bytes", "Bytes that MLX's arrays grew by while a model was loaded", ("model",)
 )
-voices_stored = Gauge("tts_voices_stored", "Cloned voices kept")
-voice_cache = Gauge("tts_voice_cache_bytes", "Bytes of cloned voices that are ready in memory")
+speech_tokens = Counter("nightingale_t3_tokens", "Speech tokens that were drawn", _LABELS)
+draft_tokens = Counter(
+    "nightingale_t3_draft_tokens",
+    "Speech tokens guessed ahead: accepted or rejected once verified",
+    (*_LABELS, "outcome"),
+)
+voices_stored = Gauge("nightingale_voices_stored", "Cloned voices kept")
+voice_cache = Gauge("nightingale_voice_cache_bytes", "Bytes of cloned voices that are ready in memory")
 voice_conditionings = Counter(
-    "tts_voice_conditionings",
+    "nightingale_voice_conditionings",
     "Cloned voices made ready for a stream, by where from: memory, disk, computed",
     ("source",),
 )
 voice_conditioning_seconds = Histogram(
-    "tts_voice_conditioning_seconds",
+    "nightingale_voice_conditioning_seconds",
     "Time the model took to make a voice from a recording, its turns in the queue included",
     ("model",),
     buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-mlx_active = Gauge("tts_mlx_active_memory_bytes", "Bytes MLX arrays occupy")
-mlx_cache = Gauge("tts_mlx_cache_memory_bytes", "Bytes MLX keeps for reuse")
-mlx_peak = Gauge("tts_mlx_peak_memory_bytes", "Most bytes MLX arrays ever occupied")
+mlx_active = Gauge("nightingale_mlx_active_memory_bytes", "Bytes MLX arrays occupy")
+mlx_cache = Gauge("nightingale_mlx_cache_memory_bytes", "Bytes MLX keeps for reuse")
+mlx_peak = Gauge("nightingale_mlx_peak_memory_bytes", "Most bytes MLX arrays ever occupied")
 event_loop_lag = Histogram(
-    "tts_event_loop_lag_seconds",
+    "nightingale_event_loop_lag_seconds",
     "How late the event loop ran a timer",
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
 )
-build_info = Gauge("tts_build_info", "Always 1; the labels say what is running", ("version", "python", "platform"))
+build_info = Gauge(
+    "nightingale_build_info", "Always 1; the labels say what is running", ("version", "python", "platform")
+)
 build_info.labels(__version__, platform.python_version(), platform.system().lower()).set(1)
 
 

@@ -40,7 +40,7 @@ class VoiceReference(BaseModel):
 class SpeechBody(SamplingFields):
     """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
 
-    Unknown parameters are refused: a misspelt one would otherwise be ignored in silence.
+    Unknown parameters are refused: a misspelled one would otherwise be ignored in silence.
     """
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
@@ -164,7 +164,7 @@ class VoiceList(BaseModel):
 
 
 class ModelEntry(BaseModel):
-    """One model of the catalogue. `status`: ready, loading, available (on disk, not loaded), absent or failed.
+    """One model of the catalog. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
     `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
     recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 from app.config import Settings
-from app.engine.loading import Catalogue
+from app.engine.catalog import Catalog
 from app.engine.scheduler import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.speech.service import SpeechService
@@ -19,7 +19,7 @@ class Services:
     """One application's parts."""
 
     settings: Settings
-    catalog: Catalogue
+    catalog: Catalog
     worker: ModelWorker
     speech: SpeechService
     translation: TranslationService

@@ -12,8 +12,8 @@ from app import errors
 from app.audio.watermark import Watermark
 from app.config import Settings, SettingsError
 from app.engine.admission import Admission, client
-from app.engine.catalog import OPENAI_NAMES
-from app.engine.loading import Catalogue, Progress, require
+from app.engine.catalog import OPENAI_NAMES, Catalog
+from app.engine.loading import Progress, require
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.speech.stream import Speaker, SpeechStream, as_service_errors
@@ -70,7 +70,7 @@ class SpeechService:
     def __init__(
         self,
         settings: Settings,
-        catalog: Catalogue,
+        catalog: Catalog,
         worker: ModelWorker,
         translation: TranslationService,
     ) -> None:
@@ -196,7 +196,7 @@ class SpeechService:
             self._idle.set()
 
     def model_name(self, name: str | None) -> str:
-        """The catalogue's name for what a client calls a model. Raises UnknownModelError."""
+        """The catalog's name for what a client calls a model. Raises UnknownModelError."""
         if name is None or name.strip().lower() in OPENAI_NAMES:
             return self.default_model
         return self.catalog.resolve(name)

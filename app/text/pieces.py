@@ -1,4 +1,4 @@
-"""What normalisation hands to pronunciation: words and punctuation, each tied to the characters it came from."""
+"""What normalization hands to pronunciation: words and punctuation, each tied to the characters it came from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Piece:
     """One word to be spoken, or one punctuation mark.
 
     Pieces with equal `start` and `end` speak the same characters of the original ("$5" gives "five", "dollars").
-    `glued` pieces follow the one before without a space. `tag` is a Penn Treebank tag where normalisation knows it.
+    `glued` pieces follow the one before without a space. `tag` is a Penn Treebank tag where normalization knows it.
     `source` names the origin of the phonemes, and `rule` the rule that chose the text, where one did.
     """
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from app import errors
 from app.config import Settings
-from app.engine.loading import Catalogue, Loads, Progress, require
+from app.engine.catalog import Catalog
+from app.engine.loading import Loads, Progress, require
 from app.engine.scheduler import CancelToken
 from app.engine.worker import ModelWorker
 from app.observability import metrics
@@ -34,7 +35,7 @@ MOST_SECONDS_PER_CHARACTER = 2e-4
 class TranslationService:
     """Checks requests and opens streams of translated sentences."""
 
-    def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
+    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker

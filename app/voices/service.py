@@ -24,7 +24,7 @@ from app import errors
 from app.audio.decode import Decoder
 from app.config import Settings
 from app.engine.admission import client
-from app.engine.loading import Catalogue
+from app.engine.catalog import Catalog
 from app.engine.scheduler import CancelToken, ModelStatus, Priority
 from app.engine.worker import ModelWorker
 from app.observability import metrics
@@ -161,7 +161,7 @@ def new_voice(name: str, *, consent: bool, language: str | None = None, gender: 
 class VoiceService:
     """The cloned voices of a server. All methods on the event loop."""
 
-    def __init__(self, settings: Settings, catalog: Catalogue, worker: ModelWorker) -> None:
+    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker) -> None:
         self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
         self.uploads = asyncio.Semaphore(UPLOADS)
         self._decoder = Decoder(

@@ -42,7 +42,7 @@ _FORMAT: Final = "nightingale-voice-1"
 _SUFFIX: Final = ".safetensors"
 _PARTIAL: Final = ".partial"
 _ID: Final = re.compile(r"voice_[0-9a-f]{24}")
-# A model's name is the catalogue's; this holds even if somebody writes another into it.
+# A model's name is the catalog's; this holds even if somebody writes another into it.
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 

@@ -162,10 +162,12 @@ def panels() -> list[dict[str, Any]]:
     board.row("Now")
     ready = [{"type": "value", "options": {"0": {"text": "not ready"}, "1": {"text": "ready"}}}]
     red_green = _steps(("red", None), ("green", 1))
-    board.stat("Readiness", f"min(tts_ready{{{HERE}}})", mappings=ready, thresholds=red_green)
-    board.stat("First audio, p95", percentile(95, "tts_ttfa_seconds", by=""), unit="s", about="Arrival to first byte.")
-    continuity = f'sum(rate(tts_underrun_seconds_bucket{{{CHOSEN}, le="0.05"}}[$__rate_interval]))'
-    continuity += f" / sum(rate(tts_underrun_seconds_count{{{CHOSEN}}}[$__rate_interval]))"
+    board.stat("Readiness", f"min(nightingale_ready{{{HERE}}})", mappings=ready, thresholds=red_green)
+    board.stat(
+        "First audio, p95", percentile(95, "nightingale_ttfa_seconds", by=""), unit="s", about="Arrival to first byte."
+    )
+    continuity = f'sum(rate(nightingale_underrun_seconds_bucket{{{CHOSEN}, le="0.05"}}[$__rate_interval]))'
+    continuity += f" / sum(rate(nightingale_underrun_seconds_count{{{CHOSEN}}}[$__rate_interval]))"
     board.stat(
         "Continuity",
         continuity,
@@ -174,119 +176,131 @@ def panels() -> list[dict[str, Any]]:
         thresholds=_steps(("red", None), ("orange", 0.95), ("green", 0.99)),
     )
     board.stat(
-        "Real-time factor, p95", percentile(95, "tts_rtf", by=""), thresholds=_steps(("green", None), ("red", 1))
+        "Real-time factor, p95",
+        percentile(95, "nightingale_rtf", by=""),
+        thresholds=_steps(("green", None), ("red", 1)),
     )
-    board.stat("Active streams", f"sum(tts_active_streams{{{HERE}}})")
-    board.stat("Waiting", f"sum(tts_queue_depth{{{HERE}}})", about="Utterances that wait for the model thread.")
+    board.stat("Active streams", f"sum(nightingale_active_streams{{{HERE}}})")
+    board.stat("Waiting", f"sum(nightingale_queue_depth{{{HERE}}})", about="Utterances that wait for the model thread.")
 
     board.row("First audio")
-    board.graph("First byte", _percentiles("tts_ttfa_seconds"), exemplars=True)
+    board.graph("First byte", _percentiles("nightingale_ttfa_seconds"), exemplars=True)
     board.graph(
         "First sound",
-        _percentiles("tts_ttfa_audible_seconds"),
+        _percentiles("nightingale_ttfa_audible_seconds"),
         about="When a player that starts at the first byte reaches a sample above the threshold of silence.",
         exemplars=True,
     )
-    board.heatmap("First byte, all requests", "tts_ttfa_seconds")
-    board.graph("Whole request", _percentiles("tts_request_duration_seconds"), about="Arrival to last byte.")
+    board.heatmap("First byte, all requests", "nightingale_ttfa_seconds")
+    board.graph("Whole request", _percentiles("nightingale_request_duration_seconds"), about="Arrival to last byte.")
 
     board.row("Stages")
     for number in PERCENTILES:
-        by_stage = percentile(number, "tts_stage_duration_seconds", by="stage")
+        by_stage = percentile(number, "nightingale_stage_duration_seconds", by="stage")
         board.graph(f"Stages, p{number}", {"{{stage}}": by_stage}, width=8)
-    mean = f"{rate('tts_stage_duration_seconds_sum', by='stage')} / scalar({rate('tts_requests_total')})"
+    mean = (
+        f"{rate('nightingale_stage_duration_seconds_sum', by='stage')} / scalar({rate('nightingale_requests_total')})"
+    )
     board.graph("Where a request's time goes", {"{{stage}}": mean}, stack=True, about="Mean seconds per request.")
     board.graph(
         "Stages by model and surface, p95",
-        {"{{model}} {{surface}} {{stage}}": percentile(95, "tts_stage_duration_seconds", by="model, surface, stage")},
+        {
+            "{{model}} {{surface}} {{stage}}": percentile(
+                95, "nightingale_stage_duration_seconds", by="model, surface, stage"
+            )
+        },
     )
 
     board.row("Queue and thread")
     queued = f'{CHOSEN}, stage="queue"'
-    board.graph("Wait for the model thread", _percentiles("tts_stage_duration_seconds", labels=queued))
-    depth = {"{{priority}}": f"sum by (priority) (tts_queue_depth{{{HERE}}})"}
+    board.graph("Wait for the model thread", _percentiles("nightingale_stage_duration_seconds", labels=queued))
+    depth = {"{{priority}}": f"sum by (priority) (nightingale_queue_depth{{{HERE}}})"}
     board.graph("Waiting utterances", depth, unit="short", width=6)
-    streams = {"{{instance}}": f"tts_active_streams{{{HERE}}}"}
+    streams = {"{{instance}}": f"nightingale_active_streams{{{HERE}}}"}
     board.graph("Active streams", streams, unit="short", width=6)
-    beat = {"{{instance}}": f"tts_worker_heartbeat_age_seconds{{{HERE}}}"}
+    beat = {"{{instance}}": f"nightingale_worker_heartbeat_age_seconds{{{HERE}}}"}
     board.graph("Age of the heartbeat", beat, width=8, about="Seconds since the model thread showed progress.")
-    lag = _percentiles("tts_event_loop_lag_seconds", "", labels=HERE, by="")
+    lag = _percentiles("nightingale_event_loop_lag_seconds", "", labels=HERE, by="")
     board.graph("Lag of the event loop", lag, width=8)
     board.graph(
         "Cancellation",
-        _percentiles("tts_cancel_latency_seconds", "{{model}}", labels=OF_MODEL, by="model"),
+        _percentiles("nightingale_cancel_latency_seconds", "{{model}}", labels=OF_MODEL, by="model"),
         width=8,
         about="From a client's going to the model thread's being free of its work.",
     )
-    turn = {"{{model}}": f"max by (model) (tts_longest_turn_seconds{{{OF_MODEL}}})"}
+    turn = {"{{model}}": f"max by (model) (nightingale_longest_turn_seconds{{{OF_MODEL}}})"}
     board.graph("Longest turn of a model", turn, width=8, about="What another model's first audio may wait for.")
-    spoken = _percentiles("tts_batch_size", "{{model}}", labels=OF_MODEL, by="model")
+    spoken = _percentiles("nightingale_batch_size", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Utterances in a turn", spoken, unit="short", width=8, about="Above 1 only with speech_batch.")
-    load = {"{{instance}}": f"tts_predicted_load{{{HERE}}}"}
+    load = {"{{instance}}": f"nightingale_predicted_load{{{HERE}}}"}
     about = "Of the model thread, by the streams that are speaking."
     board.graph("Predicted load", load, unit="short", width=8, about=about)
 
     board.row("Continuity")
     per_surface = (
-        f'sum by (model, surface) (rate(tts_underrun_seconds_bucket{{{CHOSEN}, le="0.05"}}[$__rate_interval]))'
-        f" / sum by (model, surface) (rate(tts_underrun_seconds_count{{{CHOSEN}}}[$__rate_interval]))"
+        f'sum by (model, surface) (rate(nightingale_underrun_seconds_bucket{{{CHOSEN}, le="0.05"}}[$__rate_interval]))'
+        f" / sum by (model, surface) (rate(nightingale_underrun_seconds_count{{{CHOSEN}}}[$__rate_interval]))"
     )
     board.graph("Streams without a gap", {"{{model}} {{surface}}": per_surface}, unit="percentunit", width=8, max=1)
-    board.graph("Silence inserted", _percentiles("tts_underrun_seconds"), width=8)
-    board.graph("Between two pieces of audio", _percentiles("tts_chunk_gap_seconds"), width=8)
-    board.graph("Real-time factor", _percentiles("tts_rtf"), unit="short", about="Above 1, listeners must starve.")
+    board.graph("Silence inserted", _percentiles("nightingale_underrun_seconds"), width=8)
+    board.graph("Between two pieces of audio", _percentiles("nightingale_chunk_gap_seconds"), width=8)
+    board.graph(
+        "Real-time factor", _percentiles("nightingale_rtf"), unit="short", about="Above 1, listeners must starve."
+    )
     board.graph(
         "Seconds of audio a second",
         {
-            "{{model}} {{surface}}": rate("tts_audio_seconds_total", by="model, surface"),
-            "{{model}} wasted": rate("tts_wasted_audio_seconds_total", OF_MODEL, "model"),
+            "{{model}} {{surface}}": rate("nightingale_audio_seconds_total", by="model, surface"),
+            "{{model}} wasted": rate("nightingale_wasted_audio_seconds_total", OF_MODEL, "model"),
         },
         unit="short",
         about="Delivered, and computed for clients that had gone.",
     )
 
     board.row("Outcomes")
-    board.graph("Requests", {"{{outcome}}": rate("tts_requests_total", by="outcome")}, unit="reqps", stack=True)
+    board.graph("Requests", {"{{outcome}}": rate("nightingale_requests_total", by="outcome")}, unit="reqps", stack=True)
     shares = {
-        outcome: f"({rate('tts_requests_total', f'{HERE}, outcome={json.dumps(outcome)}')} or vector(0))"
-        f" / {rate('tts_requests_total', HERE)}"
+        outcome: f"({rate('nightingale_requests_total', f'{HERE}, outcome={json.dumps(outcome)}')} or vector(0))"
+        f" / {rate('nightingale_requests_total', HERE)}"
         for outcome in ("rejected", "failed", "cancelled")
     }
     board.graph("Shares", shares, unit="percentunit")
 
-    codes = {"{{code}}": rate("tts_errors_total", HERE, "code")}
+    codes = {"{{code}}": rate("nightingale_errors_total", HERE, "code")}
     board.graph("Errors by code", codes, unit="reqps", width=24, about="What clients were told.")
 
     board.row("Translation")
-    board.graph("First translated sentence", _percentiles("tts_translation_first_sentence_seconds"), width=8)
-    tokens = {"{{model}} {{direction}}": rate("tts_translation_tokens_total", by="model, direction")}
+    board.graph("First translated sentence", _percentiles("nightingale_translation_first_sentence_seconds"), width=8)
+    tokens = {"{{model}} {{direction}}": rate("nightingale_translation_tokens_total", by="model, direction")}
     board.graph("Tokens a second", tokens, unit="short", width=8)
-    batches = _percentiles("tts_translation_batch_size", "{{model}}", labels=OF_MODEL, by="model")
+    batches = _percentiles("nightingale_translation_batch_size", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Sentences together", batches, unit="short", width=8)
 
     board.row("Speech tokens and cloned voices")
-    board.graph("Speech tokens a second", {"{{model}}": rate("tts_t3_tokens_total", by="model")}, unit="short", width=8)
+    board.graph(
+        "Speech tokens a second", {"{{model}}": rate("nightingale_t3_tokens_total", by="model")}, unit="short", width=8
+    )
     accepted = f'{CHOSEN}, outcome="accepted"'
-    kept = rate("tts_t3_draft_tokens_total", accepted, "model")
-    drafts = {"{{model}}": f"{kept} / {rate('tts_t3_draft_tokens_total', by='model')}"}
+    kept = rate("nightingale_t3_draft_tokens_total", accepted, "model")
+    drafts = {"{{model}}": f"{kept} / {rate('nightingale_t3_draft_tokens_total', by='model')}"}
     board.graph("Guessed tokens that stood", drafts, unit="percentunit", width=8)
-    made = {"{{source}}": rate("tts_voice_conditionings_total", HERE, "source")}
+    made = {"{{source}}": rate("nightingale_voice_conditionings_total", HERE, "source")}
     board.graph("Cloned voices made ready", made, unit="short", width=8, about="From memory, from disk, or computed.")
-    computing = _percentiles("tts_voice_conditioning_seconds", "{{model}}", labels=OF_MODEL, by="model")
+    computing = _percentiles("nightingale_voice_conditioning_seconds", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Making a voice", computing, width=8)
-    board.graph("Voices kept", {"{{instance}}": f"tts_voices_stored{{{HERE}}}"}, unit="short", width=8)
-    board.graph("Voices in memory", {"{{instance}}": f"tts_voice_cache_bytes{{{HERE}}}"}, unit="bytes", width=8)
+    board.graph("Voices kept", {"{{instance}}": f"nightingale_voices_stored{{{HERE}}}"}, unit="short", width=8)
+    board.graph("Voices in memory", {"{{instance}}": f"nightingale_voice_cache_bytes{{{HERE}}}"}, unit="bytes", width=8)
 
     board.row("Memory and process")
     memory = {
-        "arrays": f"sum(tts_mlx_active_memory_bytes{{{HERE}}})",
-        "kept for reuse": f"sum(tts_mlx_cache_memory_bytes{{{HERE}}})",
-        "arrays, most": f"sum(tts_mlx_peak_memory_bytes{{{HERE}}})",
+        "arrays": f"sum(nightingale_mlx_active_memory_bytes{{{HERE}}})",
+        "kept for reuse": f"sum(nightingale_mlx_cache_memory_bytes{{{HERE}}})",
+        "arrays, most": f"sum(nightingale_mlx_peak_memory_bytes{{{HERE}}})",
         "resident": f"sum(process_resident_memory_bytes{{{HERE}}})",
     }
     board.graph("Memory", memory, unit="bytes", about="Resident memory is known on Linux only.")
     slope = {"resident": f"3600 * deriv(process_resident_memory_bytes{{{HERE}}}[1h])"}
-    slope["arrays"] = f"3600 * deriv(tts_mlx_active_memory_bytes{{{HERE}}}[1h])"
+    slope["arrays"] = f"3600 * deriv(nightingale_mlx_active_memory_bytes{{{HERE}}}[1h])"
     board.graph("Growth an hour", slope, unit="bytes", signed=True)
     board.graph(
         "Processors",
@@ -295,8 +309,8 @@ def panels() -> list[dict[str, Any]]:
         width=8,
     )
     board.graph("Open files", {"{{instance}}": f"process_open_fds{{{HERE}}}"}, unit="short", width=8)
-    board.graph("Warm-up", {"{{model}}": f"tts_warmup_seconds{{{OF_MODEL}}}"}, width=8)
-    arrays = {"{{model}}": f"tts_model_memory_bytes{{{OF_MODEL}}}"}
+    board.graph("Warm-up", {"{{model}}": f"nightingale_warmup_seconds{{{OF_MODEL}}}"}, width=8)
+    arrays = {"{{model}}": f"nightingale_model_memory_bytes{{{OF_MODEL}}}"}
     board.graph(
         "Models in memory", arrays, unit="bytes", width=24, about="What the arrays grew by while it was loaded."
     )
@@ -337,9 +351,9 @@ def dashboard() -> dict[str, Any]:
         "templating": {
             "list": [
                 {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
-                _variable("instance", "Server", "label_values(tts_build_info, instance)"),
-                _variable("model", "Model", "label_values(tts_requests_total, model)"),
-                _variable("surface", "Surface", "label_values(tts_requests_total, surface)"),
+                _variable("instance", "Server", "label_values(nightingale_build_info, instance)"),
+                _variable("model", "Model", "label_values(nightingale_requests_total, model)"),
+                _variable("surface", "Surface", "label_values(nightingale_requests_total, surface)"),
             ]
         },
         "annotations": {

@@ -34,7 +34,7 @@ from models.chatterbox.t3.decoder import Voice as TokenVoice
 from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
 from models.chatterbox.t3.kernels.cuda import checked
 from models.chatterbox.t3.network import T3
-from models.chatterbox.text import TextTokenizer, load_tokenizer, normalise
+from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
 from models.checkpoint import raise_problems, read_arrays
 from models.contract import (
     AudioChunk,
@@ -197,7 +197,7 @@ class ChatterboxSynthesizer:
     ) -> Generator[AudioChunk | None, None, None]:
         if request.conditioning is None:
             self.check_voice(request.voice)
-        text = self._tokenizer.encode(normalise(request.text, turbo=self._turbo))
+        text = self._tokenizer.encode(normalize(request.text, turbo=self._turbo))
         if not text and not request.first:
             # The reply is under way: a sentence of signs alone must not end it.
             logger.warning("a sentence holds nothing that can be read aloud, and is left out")

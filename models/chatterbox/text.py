@@ -38,7 +38,7 @@ _TURBO = (
 _ENGLISH = (("...", ", "), *_TURBO[:2], (" - ", ", "), (";", ", "), *_TURBO[2:])
 
 
-def normalise(text: str, *, turbo: bool = False) -> str:
+def normalize(text: str, *, turbo: bool = False) -> str:
     """`text` with a capital at its beginning, single spaces, plain quotes and dashes, and an end. "" stays "".
 
     Turbo was trained on text in which three dots, semicolons and dashes between spaces stay as they are.
@@ -58,7 +58,7 @@ class TextTokenizer(Protocol):
     """Safe on any thread."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalised `text`; empty if there is nothing in it that could be spoken. Raises InputTooLongError."""
+        """Ids of normalized `text`; empty if there is nothing in it that could be spoken. Raises InputTooLongError."""
         ...
 
 
@@ -113,7 +113,7 @@ class EnglishTokenizer:
         self._tokenizer.encode_special_tokens = True
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalised `text`. Raises InputTooLongError."""
+        """Ids of normalized `text`. Raises InputTooLongError."""
         known = "".join(self._known(character) for character in text)
         ids: list[int] = []
         for k, word in enumerate(known.split(" ")):
@@ -171,5 +171,5 @@ class TurboTokenizer:
         return found
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalised `text`. Raises InputTooLongError."""
+        """Ids of normalized `text`. Raises InputTooLongError."""
         return _check_length(self._tokenizer.encode(text, add_special_tokens=False).ids, self._config)

@@ -116,7 +116,7 @@ class SnakeUnit(nn.Module):
         done = []
         for k, part in enumerate(parts):
             with mx.stream(part.lane):
-                # Rows beyond the sequence are zero; rows of a neighbour are at hand, and used up.
+                # Rows beyond the sequence are zero; rows of a neighbor are at hand, and used up.
                 left, right = (reach if part.low == 0 else 0), (reach if part.high == length else 0)
                 low, high = part.low + reach - left, part.high - reach + right
                 start = None
@@ -247,7 +247,7 @@ class Generator(nn.Module):
         styled = self._bank(style)
         samples = None if steps is None else steps * self.source.samples_per_step
         with mx.stream(lanes()[-1]):  # beside the features, which do not need it
-            magnitude, phase = self._stft.analyse(self.source(f0, noise, steps), samples)
+            magnitude, phase = self._stft.analyze(self.source(f0, noise, steps), samples)
             harmonics = mx.concatenate([magnitude, phase], axis=2)
         count = None if steps is None else steps[:, :, None]
         frames = None if count is None else count * math.prod(self.rates) + 1
@@ -273,7 +273,7 @@ class Generator(nn.Module):
             x = valid.zero(self._merge(blocks, results, 0.01 if last else 0.1))
         x = self.conv_post(x).astype(mx.float32)
         bins = x.shape[2] // 2
-        yield [self._stft.synthesise(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
+        yield [self._stft.synthesize(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
 
     @staticmethod
     def _merge(blocks: list[ResBlock], results: list[list[_Part]], slope: float) -> mx.array:

@@ -249,7 +249,7 @@ class Decoder(nn.Module):
 
 
 class Kokoro(nn.Module):
-    """The whole network. `pipeline` runs its parts in order, with one host synchronisation for the durations."""
+    """The whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()

@@ -108,7 +108,7 @@ class KokoroSynthesizer:
         parse_blend(voice, self._packs)
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """One chunk: AdaIN normalises over the whole utterance, so that no part of it can be exact earlier.
+        """One chunk: AdaIN normalizes over the whole utterance, so that no part of it can be exact earlier.
 
         None comes before it after every piece of the work, unless it is the first of its stream: of two who wait for
         their first sound none gains if the later one goes between.
@@ -157,7 +157,7 @@ class KokoroSynthesizer:
             row = style(request.voice, self._packs, len(ids) - 2)
         return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
 
-    def synthesise(
+    def synthesize(
         self,
         ids: list[int],
         style_row: npt.NDArray[np.float32],
@@ -200,7 +200,7 @@ class KokoroSynthesizer:
         with timed.measure(Stage.PREDICTOR):
             encoded, expected = stages.durations(hidden, styles, count)
             mx.async_eval(expected, text)
-            # The one host synchronisation: the number of frames decides every later shape.
+            # The one host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
             frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]

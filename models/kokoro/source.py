@@ -50,7 +50,7 @@ class HarmonicSource(nn.Module):
             return cuda.harmonics(f0, noise, valid, self.merge.weight, self.merge.bias, size)
         turns = f0[:, :, None] * mx.arange(1, HARMONICS + 1) / SAMPLE_RATE
         phase = rounded_cumsum(turns - mx.floor(turns)) * 2 * math.pi * size
-        # Linear interpolation between the steps' centres, held at both ends.
+        # Linear interpolation between the steps' centers, held at both ends.
         before = mx.concatenate([phase[:, :1], phase[:, :-1]], axis=1)
         after = mx.concatenate([phase[:, 1:], phase[:, -1:]], axis=1)
         if steps is not None:

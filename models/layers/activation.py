@@ -1,6 +1,6 @@
 """Activations. Snake: Ziyin et al. 2020, arXiv:2006.08195; GELU's tanh form as transformers' `gelu_new`.
 
-MLX's exponential, erf and tanh on the CPU are scalar calls; the polynomials here vectorise. Where a layer's bias comes
+MLX's exponential, erf and tanh on the CPU are scalar calls; the polynomials here vectorize. Where a layer's bias comes
 right before the activation, it is added in the same kernel.
 """
 
@@ -12,7 +12,7 @@ from models.backend import mx, on_cpu
 from models.layers.compiled import traced
 
 # sin^2(pi m) as a polynomial in m^2 on [0, 1/2], least squares at 400 Chebyshev nodes, largest error 4.6e-7.
-# MLX's CPU sine is a scalar call per element; this vectorises, in a chain short enough for one fused kernel.
+# MLX's CPU sine is a scalar call per element; this vectorizes, in a chain short enough for one fused kernel.
 _SIN2 = (9.86952175, -32.46503585, 42.64227604, -29.42110714, 10.57316894)
 
 

@@ -1,7 +1,7 @@
 """Weights of 8 bits on the CPU: products with them in C (octet.c), in the place of the BLAS call MLX makes.
 
-MLX's own quantised product on the CPU is scalar code, slower than float32. Here the weights stay where they are, in
-float32, and have copies of 8 bits; the forwarding object that stands before BLAS (`models.native`) recognises a product
+MLX's own quantized product on the CPU is scalar code, slower than float32. Here the weights stay where they are, in
+float32, and have copies of 8 bits; the forwarding object that stands before BLAS (`models.native`) recognizes a product
 with such a matrix by its address. Each row has one scale, inputs are rounded to 8 bits as they come.
 """
 
@@ -40,7 +40,7 @@ def library() -> ctypes.CDLL | None:
     return found
 
 
-def quantise_rows(
+def quantize_rows(
     weight: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """weight [N, K] -> its rows in 8 bits [N, K], their scales [N] and the sums of what was rounded [N]."""
@@ -61,7 +61,7 @@ class Octets:
             raise OSError("the native routine for weights of 8 bits is not available on this machine")
         self._library = found
         self._weight = np.array(weight, copy=False)
-        self._arrays = quantise_rows(self._weight)
+        self._arrays = quantize_rows(self._weight)
         pointers = [array.ctypes.data for array in (self._weight, *self._arrays)]
         if not found.nightingale_octet_register(*pointers, *self._weight.shape):
             raise OSError("too many matrices have weights of 8 bits")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from models import native
 from models.backend import cpu_count
-from models.layers.int8 import quantise_rows
+from models.layers.int8 import quantize_rows
 
 logger = logging.getLogger(__name__)
 
@@ -62,14 +62,14 @@ class Screen:
         self._sums = np.empty(rows, np.int32)
         for start in range(0, rows, 4096):  # in pieces: the temporaries would be larger than the weights
             part = slice(start, start + 4096)
-            self._quantise(part)
+            self._quantize(part)
         self._banned = np.ascontiguousarray(banned, np.float32)
         self._scratch = np.empty(0, np.float32)
         self.full = 0
 
-    def _quantise(self, part: slice) -> None:
+    def _quantize(self, part: slice) -> None:
         w = self._weight[part]
-        copy, scale, sums = quantise_rows(w)
+        copy, scale, sums = quantize_rows(w)
         self._copy[part], self._scale[part], self._sums[part] = copy, scale, sums
         near = copy * scale[:, None]
         self._length[part] = np.linalg.norm(near, axis=1)

@@ -1,4 +1,4 @@
-"""Normalisation over channels (LayerNorm) and over time (instance norm), the latter with style (AdaIN).
+"""Normalization over channels (LayerNorm) and over time (instance norm), the latter with style (AdaIN).
 
 AdaIN: Huang and Belongie 2017, arXiv:1703.06868: y = (1 + gamma) * (x - mean_t) / sqrt(var_t + eps) + beta.
 Statistics come from the valid rows only; over parts of a sequence they are combined by Chan's formula, which does

@@ -22,7 +22,7 @@ Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 
 def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
-    """weight [O, I] cut along O, one piece a lane (views, no copies), quantised to `bits` unless 0."""
+    """weight [O, I] cut along O, one piece a lane (views, no copies), quantized to `bits` unless 0."""
     count = len(lanes()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
     edges = [weight.shape[0] * k // count for k in range(count + 1)]
     pieces = [weight[a:b] for a, b in pairwise(edges)]
@@ -38,7 +38,7 @@ def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
 
 
 def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
-    """A piece's weight, scales and offsets, as kernels take them; unless quantised the weight stands for all."""
+    """A piece's weight, scales and offsets, as kernels take them; unless quantized the weight stands for all."""
     weight, scales, offsets = part if len(part) == 3 else (part[0], part[0], part[0])
     return weight, scales, offsets
 
@@ -55,7 +55,7 @@ class Projection(nn.Module):
         self._octets: list[Octets] = []
 
     def lower(self, bits: int = 0) -> None:
-        """Cut the weight into one piece a lane (CPU) and quantise it to `bits` (4 or 8; 0 leaves it)."""
+        """Cut the weight into one piece a lane (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
         native = bits == 8 and int8.library() is not None
         self._bits = 0 if native else bits
         self._parts = row_parts(self.weight, self._bits)
@@ -66,7 +66,7 @@ class Projection(nn.Module):
 
     @property
     def bits(self) -> int:
-        """Bits of the weights that the device reads, 0 where they are not quantised."""
+        """Bits of the weights that the device reads, 0 where they are not quantized."""
         return self._bits
 
     @property

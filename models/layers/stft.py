@@ -59,7 +59,7 @@ class Stft(nn.Module):
             x = mx.take_along_axis(x, at, axis=1)
         return self._analysis(x[:, :, None])
 
-    def analyse(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
+    def analyze(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
         """Magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
 
         The phase of a negative real bin is +pi, as torch's.
@@ -74,7 +74,7 @@ class Stft(nn.Module):
         phase = mx.concatenate([ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
         return mx.sqrt(real * real + imaginary * imaginary), phase
 
-    def synthesise(
+    def synthesize(
         self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
     ) -> mx.array:
         """Signal [B, (F - 1) * hop] from magnitude and phase [B, F, bins].

@@ -1,4 +1,4 @@
-"""Weight normalisation, folded when a checkpoint is read (Salimans and Kingma 2016, arXiv:1602.07868)."""
+"""Weight normalization, folded when a checkpoint is read (Salimans and Kingma 2016, arXiv:1602.07868)."""
 
 from __future__ import annotations
 

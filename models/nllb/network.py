@@ -218,7 +218,7 @@ class Nllb(nn.Module):
         return self.encoder.norm.weight.dtype
 
     def lower(self, bits: int = 0) -> None:
-        """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantises the weights."""
+        """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
         # With 8 bits on a CPU the embeddings stay whole: the likeliest token is found from a copy of 8 bits as it is.
         whole = bits == 8 and int8.library() is not None
         self.bits = 0 if whole else bits

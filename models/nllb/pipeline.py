@@ -63,7 +63,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
     if spec.bits not in (0, 4, 8):
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
     if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
-        raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantised")
+        raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantized")
     if on_cpu() and (spec.bits == 4 or (spec.bits and int8.library() is None)):
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)

@@ -84,7 +84,7 @@ class Stages:
         return min(bucket(live, BATCH_BUCKETS), rows)
 
     def encode(self, sources: Sequence[Sequence[int]], head: Head, longest: int, copies: int = 1) -> Group:
-        """Encode token ids, each `copies` times in neighbouring rows, with room to decode `longest` tokens of each."""
+        """Encode token ids, each `copies` times in neighboring rows, with room to decode `longest` tokens of each."""
         limit = self.network.config.max_position_embeddings
         length = max(map(len, sources))
         room = longest + 2

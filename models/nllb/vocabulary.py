@@ -37,7 +37,7 @@ class Vocabulary(nn.Module):
         self._bits = 0
 
     def lower(self, bits: int = 0) -> None:
-        """Quantise to `bits` (0 leaves the weights as they are)."""
+        """Quantize to `bits` (0 leaves the weights as they are)."""
         self._bits = bits
         if bits:
             self._packed = tuple(mx.quantize(self.weight, group_size=GROUP, bits=bits))

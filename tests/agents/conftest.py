@@ -1,4 +1,4 @@
-"""Voice agents' frameworks run their own services against a real server process, and a recogniser hears what comes.
+"""Voice agents' frameworks run their own services against a real server process, and a recognizer hears what comes.
 
 The files here need packages whose pins disagree with this project's: `make agents` runs each by name in an environment
 of its own, with the server from the usual one. A run that does not name them passes them over.
@@ -20,7 +20,7 @@ TEXT = "The weather is fine today, and the train leaves in the morning. Please o
 
 @pytest.fixture(scope="session")
 def text() -> str:
-    """Two sentences that the recogniser knows the words of."""
+    """Two sentences that the recognizer knows the words of."""
     return TEXT
 
 
@@ -31,11 +31,11 @@ def tokens() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def share_heard(recognise: Callable[..., str]) -> Callable[[bytes, int, str], float]:
+def share_heard(recognize: Callable[..., str]) -> Callable[[bytes, int, str], float]:
     """`share_heard(audio, rate, said)`: the share of the words of `said` found in 16-bit samples at `rate`."""
 
     def share(audio: bytes, rate: int, said: str = TEXT) -> float:
-        heard = recognise(np.frombuffer(audio, "<i2"), rate).split()
+        heard = recognize(np.frombuffer(audio, "<i2"), rate).split()
         words = re.findall(r"[a-z']+", said.lower())
         return sum(word in heard for word in words) / len(words)
 
@@ -48,7 +48,7 @@ def cancelled(house_server: str) -> Callable[[str], float]:
 
     def count(surface: str) -> float:
         found = httpx.get(f"{house_server}/metrics").raise_for_status().text
-        lines = [line for line in found.splitlines() if line.startswith("tts_requests_total{")]
+        lines = [line for line in found.splitlines() if line.startswith("nightingale_requests_total{")]
         labels = (f'surface="{surface}"', 'outcome="cancelled"')
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
 

@@ -1,4 +1,4 @@
-"""A catalogue of stand-ins, and a server around them, on a socket in a thread of its own."""
+"""A catalog of stand-ins, and a server around them, on a socket in a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import uvicorn
 
 from app.config import Settings, load_settings
 from app.errors import UnknownModelError
-from app.server.app import configure, create_app, serve
+from app.server.app import create_app
+from app.server.serve import configure, serve
 from models.contract import WeightsError, WeightsMissingError
 from tests.app.standins import Parrot, Shout, Tone
 

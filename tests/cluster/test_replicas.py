@@ -48,7 +48,7 @@ def requests_served(port: int, **labels: str) -> float:
         sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == "tts_requests_total" and labels.items() <= sample.labels.items()
+        if sample.name == "nightingale_requests_total" and labels.items() <= sample.labels.items()
     )
 
 

@@ -16,8 +16,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.config import load_settings
 from app.observability import logs
-from app.server.app import configure, create_app
+from app.server.app import create_app
 from app.server.disconnect import Inbox, SocketClosedError
+from app.server.serve import configure
 
 
 async def echo(socket: WebSocket) -> None:

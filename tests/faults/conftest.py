@@ -76,7 +76,7 @@ class Server:
     @staticmethod
     def memory(gauges: dict[str, float]) -> float:
         """Resident bytes that are not MLX's."""
-        mlx = gauges["tts_mlx_active_memory_bytes"] + gauges["tts_mlx_cache_memory_bytes"]
+        mlx = gauges["nightingale_mlx_active_memory_bytes"] + gauges["nightingale_mlx_cache_memory_bytes"]
         return gauges["process_resident_memory_bytes"] - mlx
 
     def gauges(self) -> dict[str, float]:
@@ -208,7 +208,7 @@ def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, fl
     # A process that decodes recordings is there from now on.
     bad = {"data": {"name": "Ada", "consent": "true"}, "files": {"audio_sample": ("a", b"no audio")}}
     assert httpx.post(f"{victim.url}/v1/audio/voices", **bad, timeout=PATIENCE).status_code == 400
-    wait_until(lambda: victim.gauges()["tts_active_streams"] == 0, lambda: "streams are left")
+    wait_until(lambda: victim.gauges()["nightingale_active_streams"] == 0, lambda: "streams are left")
     # A connection that was just closed may still be counted.
     found = [victim.gauges() for _ in range(5)]
     return {name: min(gauges[name] for gauges in found) for name in found[0]}
@@ -231,13 +231,19 @@ def undisturbed(victim: Server, undisturbed_audio: dict[str, bytes], at_rest: di
         def rests() -> bool:
             now.update(victim.gauges())
             return (
-                now["tts_active_streams"] == 0
+                now["nightingale_active_streams"] == 0
                 and now["faults_tasks"] <= at_rest["faults_tasks"]
                 and now["process_open_fds"] <= at_rest["process_open_fds"]
-                and now["tts_mlx_active_memory_bytes"] <= at_rest["tts_mlx_active_memory_bytes"] + ARRAYS
+                and now["nightingale_mlx_active_memory_bytes"]
+                <= at_rest["nightingale_mlx_active_memory_bytes"] + ARRAYS
             )
 
-        names = ("tts_active_streams", "faults_tasks", "process_open_fds", "tts_mlx_active_memory_bytes")
+        names = (
+            "nightingale_active_streams",
+            "faults_tasks",
+            "process_open_fds",
+            "nightingale_mlx_active_memory_bytes",
+        )
         wait_until(rests, lambda: str([(name, at_rest[name], now[name]) for name in names]))
         # The first reading gave back what was free.
         assert victim.memory(victim.gauges()) < victim.memory(at_rest) + MEMORY

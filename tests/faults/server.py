@@ -19,7 +19,7 @@ from prometheus_client import Gauge
 
 from app.config import load_settings
 from app.engine.catalog import Catalog
-from app.server.app import serve
+from app.server.serve import serve
 from models.contract import AudioChunk, SpeechRequest
 from models.timeline import Timeline
 
@@ -28,7 +28,7 @@ DAY = 86_400.0
 
 
 class FaultyCatalog(Catalog):
-    """The catalogue of this machine; its house voice fails when asked to."""
+    """The catalog of this machine; its house voice fails when asked to."""
 
     def load(self, name: str) -> Any:
         model: Any = super().load(name)

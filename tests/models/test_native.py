@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.native import preload_blas, vectorise_jit
+from models.native import preload_blas, vectorize_jit
 
 CPU_LINUX = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"
@@ -72,7 +72,7 @@ def test_single_rows_leave_sgemm_alone() -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the script stands in for g++ on x86-64")
 def test_kernels_get_a_twin_for_unit_strides(tmp_path: Path) -> None:
     """The script compiles the twin and the original: both strides compute the same, and only one is vector code."""
-    assert vectorise_jit()
+    assert vectorize_jit()
     source, built = tmp_path / "kernel.cpp", tmp_path / "kernel.so"
     source.write_text(KERNEL)
     command = ["g++", "-std=c++17", "-O3", "-fPIC", "-shared", str(source), "-o", str(built)]
@@ -100,7 +100,7 @@ def test_kernels_get_a_twin_for_unit_strides(tmp_path: Path) -> None:
 @CPU_LINUX
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the script stands in for g++ on x86-64")
 def test_other_sources_and_failures_pass_through(tmp_path: Path) -> None:
-    assert vectorise_jit()
+    assert vectorize_jit()
     assert "g++" in subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
     plain = tmp_path / "with space.cpp"
     plain.write_text("int main() { for (int i0 = 0; i0 < 3; ++i0) { } return 7; }\n")

@@ -1,4 +1,4 @@
-"""What a judgement says, and that the judged voice is the product's."""
+"""What a judgment says, and that the judged voice is the product's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from training.corpus import product_phonemizer
-from training.evaluate import Judged, Recogniser, Spoken, house, joined, load, summary, verdict
+from training.evaluate import Judged, Recognizer, Spoken, house, joined, load, summary, verdict
 
 HOUSE = Path(__file__).parents[2] / "models/house"
 
@@ -65,8 +65,8 @@ def test_the_house_voice_speaks_through_the_product_and_is_heard(tmp_path: Path)
     assert spoken.rate == 24000
     assert 2 < len(spoken.audio) / spoken.rate < 6
     memory = tmp_path / "heard.json"
-    recogniser = Recogniser(memory)
-    heard = recogniser.hear(spoken.audio, spoken.rate)
+    recognizer = Recognizer(memory)
+    heard = recognizer.hear(spoken.audio, spoken.rate)
     assert len({"children", "built", "old", "fence"} & set(heard.split())) >= 2
-    recogniser.remember()
-    assert Recogniser(memory).hear(spoken.audio, spoken.rate) == heard
+    recognizer.remember()
+    assert Recognizer(memory).hear(spoken.audio, spoken.rate) == heard

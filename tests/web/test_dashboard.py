@@ -66,7 +66,9 @@ def test_figures_can_be_limited(open_page, until, house_server):
     assert rows[0].startswith("house, openai")
     total = int(rows[0].split("\t")[1])
     text = httpx.get(f"{house_server}/metrics").text
-    counted = [line for line in text.splitlines() if line.startswith("tts_ttfa_seconds_count") and '"openai"' in line]
+    counted = [
+        line for line in text.splitlines() if line.startswith("nightingale_ttfa_seconds_count") and '"openai"' in line
+    ]
     assert total == sum(float(line.rsplit(" ", 1)[1]) for line in counted)
     # Of the last minute there is what came since the page was opened.
     page.select_option("#window", "60")

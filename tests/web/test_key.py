@@ -69,7 +69,7 @@ def shows_metrics(page, until, address: str) -> None:
             break
         page.wait_for_timeout(20)
     assert page.url.startswith(address)
-    until(page, "document.body?.innerText.includes('tts_ready 1.0')")
+    until(page, "document.body?.innerText.includes('nightingale_ready 1.0')")
 
 
 def stored(page) -> list[str | None]:

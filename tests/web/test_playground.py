@@ -32,7 +32,7 @@ def speak(page, until, text: str = TEXT) -> None:
     page.keyboard.press("Control+Enter")
 
 
-def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server, recognise):
+def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server, recognize):
     page = open_page()
     speak(page, until)
     until(page, DONE)
@@ -41,7 +41,7 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     expected = np.frombuffer(whole.content, "<i2")
     assert samples.size == expected.size
     np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)
-    assert "the train leaves in the morning" in recognise(samples, 24_000)
+    assert "the train leaves in the morning" in recognize(samples, 24_000)
 
 
 def test_sound_is_played_while_it_streams(open_page, until):
@@ -149,7 +149,7 @@ def test_translated_words_are_those_that_are_spoken(open_page, until):
     [
         ("…", None, "nothing that can be read aloud", "nothing_to_speak"),
         ("a[pause:]b [pause:99999s]", None, "pause", "invalid_markup"),
-        ("Colourless green ideas sleep furiously.", "fr-fr", "phrasebook does not know", "outside_coverage"),
+        ("Colorless green ideas sleep furiously.", "fr-fr", "phrasebook does not know", "outside_coverage"),
     ],
 )
 def test_errors_show_with_their_request(open_page, until, text, translate, says, code):
@@ -471,7 +471,7 @@ def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
     page = open_page()
     until(page, READY)
     page.select_option("#translate", "fr-fr")
-    speak(page, until, "Colourless green ideas sleep furiously.")
+    speak(page, until, "Colorless green ideas sleep furiously.")
     until(page, "!document.querySelector('#error').hidden")
     assert page.is_hidden("#result")
     assert page.is_hidden("#times")

@@ -44,7 +44,7 @@ def normalizer() -> normalizers.Normalizer:
 
 
 def texts(seed: int, count: int) -> Iterator[str]:
-    """What the pieces are learnt from: normalized English, and the translations as they are."""
+    """What the pieces are learned from: normalized English, and the translations as they are."""
     plain = normalizer()
     for pair in itertools.islice(sentences(seed, held_out=False), count):
         yield plain.normalize_str(pair.texts["en"])

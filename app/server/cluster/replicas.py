@@ -30,9 +30,11 @@ from app.config import PREFIX, Settings, SettingsError
 from app.errors import SaturatedError, UnavailableError
 from app.extras import needs
 from app.observability import logs
-from app.server.app import ABORT_SECONDS, check_public, configure, create_app, drain
+from app.server.app import create_app
 from app.server.cluster import proxy
+from app.server.lifecycle import ABORT_SECONDS, drain
 from app.server.routes.health import FAILED
+from app.server.serve import check_public, configure
 from app.server.state import Services
 
 log = logging.getLogger(__name__)
@@ -269,7 +271,7 @@ def _prepare_environment(settings: Settings) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": f"{proxy.__name__}:{proxy.middlewares.__name__}",
         **{f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in proxy.SETTINGS},
-        # Lines that resemble each other are not the same line; and colours are for terminals.
+        # Lines that resemble each other are not the same line; and colors are for terminals.
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
     }

@@ -24,7 +24,7 @@ from starlette.types import Send
 
 from app import request_context
 from app.audio.encoders import INFO, Container, Format, check_bit_rate, choose_rate
-from app.engine.loading import Catalogue
+from app.engine.catalog import Catalog
 from app.errors import EmptyInputError, InvalidRequestError, ProtocolError, ServiceError, UnsupportedFormatError
 from app.observability import metrics
 from app.server.audio_response import Reply, Shape
@@ -301,7 +301,7 @@ def _metadata(ready: events.Ready) -> dict[str, Any]:
     }
 
 
-def _names(query: QueryParams, catalog: Catalogue) -> tuple[str | None, str | None, str | None]:
+def _names(query: QueryParams, catalog: Catalog) -> tuple[str | None, str | None, str | None]:
     """Model, voice and language of a request."""
     name = query.get("model", "")
     if not name:
@@ -324,7 +324,7 @@ def _encoding(query: QueryParams) -> str:
     return name
 
 
-def _start(query: QueryParams, catalog: Catalogue) -> events.Start:
+def _start(query: QueryParams, catalog: Catalog) -> events.Start:
     model, voice, lang = _names(query, catalog)
     try:
         return events.Start(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.engine.loading import Catalogue
+from app.engine.catalog import Catalog
 from app.errors import UnknownModelError
 
 
-def model_and_voice(name: str, catalog: Catalogue) -> tuple[str | None, str | None]:
+def model_and_voice(name: str, catalog: Catalog) -> tuple[str | None, str | None]:
     """What `name` means: MODEL/VOICE, a model alone, or else a voice of the default model.
 
-    Raises UnknownModelError for a MODEL/VOICE whose model the catalogue does not have. Whether there is such a voice is
+    Raises UnknownModelError for a MODEL/VOICE whose model the catalog does not have. Whether there is such a voice is
     for `SpeechService.prepare` to say.
     """
     model, slash, voice = name.partition("/")

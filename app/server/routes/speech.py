@@ -63,7 +63,7 @@ async def speech(request: Request, body: SpeechBody) -> Response:
 @router.get("/v1/models")
 @router.get("/v1/audio/models")
 async def models(request: Request) -> ModelList:
-    """Every model of the catalogue."""
+    """Every model of the catalog."""
     entries = _models(services(request))
     return ModelList(models=entries, data=entries)
 

@@ -12,7 +12,7 @@ const SHOWN = 120;
 const REQUESTS = 15;
 // Stages of a request that are named under its bar.
 const SLOWEST = 3;
-// A listener does not notice a shorter wait; it is an edge of tts_underrun_seconds.
+// A listener does not notice a shorter wait; it is an edge of nightingale_underrun_seconds.
 const GAP = 0.05;
 
 const samples = [];
@@ -57,18 +57,18 @@ function figure(name, value, about = "") {
 
 function showFigures() {
   const { metrics } = samples.at(-1);
-  const first = whole("tts_ttfa_seconds");
-  const rtf = whole("tts_rtf");
+  const first = whole("nightingale_ttfa_seconds");
+  const rtf = whole("nightingale_rtf");
   const gauge = (name) => total(metrics, name);
   $("figures").replaceChildren(
     figure("First audio, p50", duration(quantile(0.5, first)), `p95 ${duration(quantile(0.95, first))}, p99 ${duration(quantile(0.99, first))}`),
     figure("Real-time factor, p50", number(quantile(0.5, rtf), 3), `p95 ${number(quantile(0.95, rtf), 3)}`),
-    figure("Without a gap", percent(share(GAP, whole("tts_underrun_seconds"))), "streams, nowhere over 50 ms"),
-    figure("Active streams", number(gauge("tts_active_streams"))),
-    figure("Waiting", number(gauge("tts_queue_depth")), "utterances, for the model thread"),
-    figure("Heartbeat", duration(gauge("tts_worker_heartbeat_age_seconds")), "age of the model thread's"),
-    figure("Event loop", duration(quantile(0.99, [...grown("tts_event_loop_lag_seconds", [], {}).values()][0] ?? { edges: [], counts: [] })), "late, p99"),
-    figure("Arrays", bytes(gauge("tts_mlx_active_memory_bytes")), `${bytes(gauge("tts_mlx_cache_memory_bytes"))} kept for reuse`),
+    figure("Without a gap", percent(share(GAP, whole("nightingale_underrun_seconds"))), "streams, nowhere over 50 ms"),
+    figure("Active streams", number(gauge("nightingale_active_streams"))),
+    figure("Waiting", number(gauge("nightingale_queue_depth")), "utterances, for the model thread"),
+    figure("Heartbeat", duration(gauge("nightingale_worker_heartbeat_age_seconds")), "age of the model thread's"),
+    figure("Event loop", duration(quantile(0.99, [...grown("nightingale_event_loop_lag_seconds", [], {}).values()][0] ?? { edges: [], counts: [] })), "late, p99"),
+    figure("Arrays", bytes(gauge("nightingale_mlx_active_memory_bytes")), `${bytes(gauge("nightingale_mlx_cache_memory_bytes"))} kept for reuse`),
     figure("Resident", bytes(gauge("process_resident_memory_bytes") ?? NaN), "memory of the process"),
   );
 }
@@ -85,7 +85,7 @@ function fill(id, rows, nothing) {
 const swatch = (stage) => svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, fill: stageColor(stage) }));
 
 function showStages() {
-  const found = new Map([...grown("tts_stage_duration_seconds", ["stage"])].map(([[stage], counted]) => [stage, counted]));
+  const found = new Map([...grown("nightingale_stage_duration_seconds", ["stage"])].map(([[stage], counted]) => [stage, counted]));
   const all = [...found.values()].reduce((sum, counted) => sum + counted.sum, 0);
   fill("stages", inOrder(found.keys()).filter((stage) => found.get(stage).count).map((stage) => {
     const counted = found.get(stage);
@@ -96,27 +96,27 @@ function showStages() {
 
 function showModels() {
   const by = ["model", "surface"];
-  const rtf = new Map([...grown("tts_rtf", by)].map(([key, counted]) => [String(key), counted]));
-  const gaps = new Map([...grown("tts_underrun_seconds", by)].map(([key, counted]) => [String(key), counted]));
+  const rtf = new Map([...grown("nightingale_rtf", by)].map(([key, counted]) => [String(key), counted]));
+  const gaps = new Map([...grown("nightingale_underrun_seconds", by)].map(([key, counted]) => [String(key), counted]));
   const none = { edges: [], counts: [] };
-  fill("models", [...grown("tts_ttfa_seconds", by)].filter(([, counted]) => counted.count).map(([key, counted]) =>
+  fill("models", [...grown("nightingale_ttfa_seconds", by)].filter(([, counted]) => counted.count).map(([key, counted]) =>
     [key.join(", "), number(counted.count), ...[0.5, 0.95, 0.99].map((q) => duration(quantile(q, counted))),
       number(quantile(0.95, rtf.get(String(key)) ?? none), 3), percent(share(GAP, gaps.get(String(key)) ?? none))]), "Nothing was spoken in this time.");
-  const outcomes = ["ok", "cancelled", "rejected", "failed"].map((outcome) => [outcome, increase("tts_requests_total", { ...filters(), outcome })]);
+  const outcomes = ["ok", "cancelled", "rejected", "failed"].map((outcome) => [outcome, increase("nightingale_requests_total", { ...filters(), outcome })]);
   const all = outcomes.reduce((sum, [, count]) => sum + count, 0);
   fill("outcomes", all ? outcomes.map(([outcome, count]) => [outcome, number(count), percent(count / all)]) : [], "No request came in this time.");
 }
 
 function showErrors() {
-  const codes = [...new Set((samples.at(-1).metrics.get("tts_errors_total") ?? []).map(({ labels }) => labels.code))];
-  const counts = codes.map((code) => [code, increase("tts_errors_total", { code })]).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
+  const codes = [...new Set((samples.at(-1).metrics.get("nightingale_errors_total") ?? []).map(({ labels }) => labels.code))];
+  const counts = codes.map((code) => [code, increase("nightingale_errors_total", { code })]).filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
   fill("errors", counts.map(([code, count]) => [code, number(count)]), "None. All is well.");
 }
 
 function showResident() {
   const { metrics } = samples.at(-1);
-  fill("resident", (metrics.get("tts_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
-    [model, bytes(total(metrics, "tts_model_memory_bytes", { model }) ?? NaN), duration(value)]), "No model is loaded yet.");
+  fill("resident", (metrics.get("nightingale_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
+    [model, bytes(total(metrics, "nightingale_model_memory_bytes", { model }) ?? NaN), duration(value)]), "No model is loaded yet.");
 }
 
 function showRequests(requests) {
@@ -145,9 +145,9 @@ function showRequests(requests) {
 }
 
 const COURSES = [
-  ["Active streams", (metrics) => total(metrics, "tts_active_streams") ?? 0, (value) => number(value)],
-  ["Waiting for the model thread", (metrics) => total(metrics, "tts_queue_depth") ?? 0, (value) => number(value)],
-  ["Seconds of audio a second", null, (value) => number(value, 1), "tts_audio_seconds_total"],
+  ["Active streams", (metrics) => total(metrics, "nightingale_active_streams") ?? 0, (value) => number(value)],
+  ["Waiting for the model thread", (metrics) => total(metrics, "nightingale_queue_depth") ?? 0, (value) => number(value)],
+  ["Seconds of audio a second", null, (value) => number(value, 1), "nightingale_audio_seconds_total"],
   ["Processors in use", null, (value) => number(value, 2), "process_cpu_seconds_total"],
   ["Memory of the process", (metrics) => total(metrics, "process_resident_memory_bytes") ?? NaN, bytes],
 ];
@@ -178,7 +178,7 @@ let requests = [];
 function show() {
   if (!samples.length) return;
   for (const id of ["model", "surface"]) {
-    offer(id, new Set((samples.at(-1).metrics.get("tts_requests_total") ?? []).map(({ labels }) => labels[id])));
+    offer(id, new Set((samples.at(-1).metrics.get("nightingale_requests_total") ?? []).map(({ labels }) => labels[id])));
   }
   showFigures();
   showStages();

@@ -43,7 +43,7 @@ export function bytes(number) {
 
 const probe = document.body.appendChild(h("i", { hidden: true }));
 
-/** A colour of the style sheet as a canvas takes it: of the scheme that is shown. */
+/** A color of the style sheet as a canvas takes it: of the scheme that is shown. */
 export function color(name) {
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;

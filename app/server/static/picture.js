@@ -145,7 +145,7 @@ function join(a, b) {
   return { low: Math.min(a.low, b.low), high: Math.max(a.high, b.high), levels, count: a.count + b.count };
 }
 
-/** 256 colours from the ground to ink, through the accent, as pixels. */
+/** 256 colors from the ground to ink, through the accent, as pixels. */
 function palette() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const stops = dark

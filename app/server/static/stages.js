@@ -1,4 +1,4 @@
-// Stages and their colours, the same wherever they are drawn.
+// Stages and their colors, the same wherever they are drawn.
 import { duration, h, svg } from "./dom.js";
 
 // In the order in which a request passes them; models/timeline.py has the same.

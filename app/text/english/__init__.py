@@ -1,1 +1,1 @@
-"""English: normalisation, part-of-speech rules and pronunciation."""
+"""English: normalization, part-of-speech rules and pronunciation."""

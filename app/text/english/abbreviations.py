@@ -174,8 +174,8 @@ class Abbreviations(Speaker):
                 return tables.DIRECTIONS[name]
             named = name != "I" or not self._out or self._out[-1].text[:1].isupper()
             return name if capital_follows and named else ""
-        inside = lower not in tables.ONLY_CAPITALISED | tables.ONLY_INSIDE or self._is_not_end(end)
-        if lower in tables.ABBREVIATIONS and inside and (lower not in tables.ONLY_CAPITALISED or name[0].isupper()):
+        inside = lower not in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE or self._is_not_end(end)
+        if lower in tables.ABBREVIATIONS and inside and (lower not in tables.ONLY_CAPITALIZED or name[0].isupper()):
             return tables.ABBREVIATIONS[lower]
         return ""
 

@@ -160,7 +160,7 @@ def _for_tagging(piece: Piece) -> str:
 
 
 def _is_shouted_name(text: str, unlisted: bool) -> bool:
-    """Whether a capitalised word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
+    """Whether a capitalized word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
     return unlisted and len(text) > 6 and text.isupper() and text.isalpha() and not _is_listed(text)
 
 

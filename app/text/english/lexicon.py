@@ -27,7 +27,7 @@ CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
 _FLAPPING: Final = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
 
 # Stress that a word gains from its capitals: a capital first letter, all capitals.
-CAPITALISED: Final = 0.5
+CAPITALIZED: Final = 0.5
 SHOUTED: Final = 2.0
 
 Entry = str | Mapping[str, str | None]
@@ -151,7 +151,7 @@ class Lexicon:
         `stress` overrides the stress that capitals give.
         """
         if stress is None and word != word.lower():
-            stress = SHOUTED if word == word.upper() else CAPITALISED
+            stress = SHOUTED if word == word.upper() else CAPITALIZED
         special = self._function_word(word, tag, stress, following)
         if special is not None:
             return special
@@ -182,7 +182,7 @@ class Lexicon:
         return self._inflected(lower, tag, stress, following) is not None
 
     def _function_word(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
-        """The words whose sound depends on their neighbours."""
+        """The words whose sound depends on their neighbors."""
         titled = word.capitalize()
         if word in ("a", "A"):
             return "ɐ" if tag == "DT" else "ˈA"
@@ -224,7 +224,7 @@ class Lexicon:
             return self.add_ed(self.look_up(stem, tag, stress, following))
         stem = self._stem_of_ing(word)
         if stem is not None:
-            return self._add_ing(self.look_up(stem, tag, CAPITALISED if stress is None else stress, following))
+            return self._add_ing(self.look_up(stem, tag, CAPITALIZED if stress is None else stress, following))
         return None
 
     def _stem_of_s(self, word: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What all of English normalisation stands on: the text, the pieces said so far, and ways to say more."""
+"""What all of English normalization stands on: the text, the pieces said so far, and ways to say more."""
 
 from __future__ import annotations
 

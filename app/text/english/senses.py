@@ -1,6 +1,6 @@
 """Words that are spelled alike and sound by what they mean, and words that no lexicon has right.
 
-The tagger knows noun from verb; here neighbours tell a metal from a leader and a knot from the front of a ship.
+The tagger knows noun from verb; here neighbors tell a metal from a leader and a knot from the front of a ship.
 """
 
 from __future__ import annotations

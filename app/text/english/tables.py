@@ -1,4 +1,4 @@
-"""Word lists of English normalisation: abbreviations, units, currencies, symbols."""
+"""Word lists of English normalization: abbreviations, units, currencies, symbols."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALISED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
+ONLY_CAPITALIZED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
 # Those that are names or verbs too: not at the end of a sentence.
 ONLY_INSIDE: Final = word_set("max min temp est")
 BEFORE_NUMBER: Final[dict[str, str]] = {

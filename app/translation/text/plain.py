@@ -13,7 +13,7 @@ _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _LABEL: Final = re.compile(
     r"\s*(?:(?:[-*+•‣▪●○◦·–—>#]{1,6}|[(\[]?(?:\d{1,3}|[A-Za-z])[.)\]])(?=\s)\s*){0,4}(?:[・※■□◆◇▶►✓✔✗]\s*)?"
 )
-_LABELLED: Final = re.compile(r"\s|[-*+•‣▪●○◦·–—>#・※■□◆◇▶►✓✔✗]|[(\[]?(?:\d{1,3}|[A-Za-z])[.)\]]\s")
+_LABELED: Final = re.compile(r"\s|[-*+•‣▪●○◦·–—>#・※■□◆◇▶►✓✔✗]|[(\[]?(?:\d{1,3}|[A-Za-z])[.)\]]\s")
 _ENDED: Final = re.compile(r"[.!?:;…。！？：；।॥۔؟።។།]['\"”’»)\]」』）]*\s*$")
 _WRAPPED: Final = 50
 """Characters of a line from which on its end may be a wrap of the line rather than of the thought."""
@@ -43,7 +43,7 @@ def read(source: str) -> Iterator[Block]:
 def _continues(source: str, last: tuple[int, int], line: tuple[int, int]) -> bool:
     """Whether a line goes on with the sentence of the line before it: an e-mail wrapped at its margin, not a list."""
     gap = source[last[1] : line[0]]
-    if gap not in {"\n", "\r\n"} or last[1] - last[0] < _WRAPPED or _LABELLED.match(source, *line):
+    if gap not in {"\n", "\r\n"} or last[1] - last[0] < _WRAPPED or _LABELED.match(source, *line):
         return False
     first = source[line[0]]
     return first.isalpha() and not first.isupper() and not _ENDED.search(source, last[1] - 20, last[1])

@@ -157,7 +157,7 @@ class Segment:
 
 
 def _group(tokens: Block) -> list[Block]:
-    """Join neighbours of a kind: what stands together needs one placeholder."""
+    """Join neighbors of a kind: what stands together needs one placeholder."""
     groups: list[Block] = []
     for token in tokens:
         if groups and _is_text(groups[-1][0]) == _is_text(token):

@@ -52,7 +52,7 @@ class MelBank:
 
 
 def prompt_mel(pcm: Floats, mels: int = 80) -> Floats:
-    """S3Gen's log-mel of 24 kHz pcm [N] -> [N // 480, mels]; frames are centred on half a hop."""
+    """S3Gen's log-mel of 24 kHz pcm [N] -> [N // 480, mels]; frames are centered on half a hop."""
     bank = MelBank(24_000, 1920, 480, mels, (1920 - 480) // 2)
     found: Floats = np.log(np.maximum(bank.apply(np.sqrt(bank.power(pcm) + 1e-9)), 1e-5)).astype(np.float32)
     return found

@@ -1,7 +1,7 @@
 """CAM++: Kaldi filterbanks to a speaker vector for S3Gen.
 
 Wang et al. 2023, "CAM++: A Fast and Efficient Network for Speaker Verification Using Context-Aware Masking",
-arXiv:2303.00332; numbers from chatterbox 0.1.7 models/s3gen/xvector.py. Batch normalisation after a product is folded
+arXiv:2303.00332; numbers from chatterbox 0.1.7 models/s3gen/xvector.py. Batch normalization after a product is folded
 into it by `weights`; where it comes before, or roundings would show, its scale and shift are arrays of this network.
 """
 
@@ -72,7 +72,7 @@ class Head(nn.Module):
 
 
 class Affine(nn.Module):
-    """relu(scale * x + shift), each [C]: batch normalisation that is not folded into a product."""
+    """relu(scale * x + shift), each [C]: batch normalization that is not folded into a product."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """S3TokenizerV2: log-mel frames of 16 kHz speech to 25 speech tokens a second.
 
 Du et al. 2024, "CosyVoice 2", arXiv:2412.10117: a transformer with rotary positions (Su et al. 2021, arXiv:2104.09864)
-and a memory of 31 frames beside attention (FSMN: Zhang et al. 2015, arXiv:1512.08301), quantised to 3 levels in 8
+and a memory of 31 frames beside attention (FSMN: Zhang et al. 2015, arXiv:1512.08301), quantized to 3 levels in 8
 dimensions (FSQ: Mentzer et al. 2023, arXiv:2309.15505). Numbers from s3tokenizer 0.3.0 model_v2.py.
 """
 
@@ -102,12 +102,12 @@ class SpeechTokenizer(nn.Module):
                 x = block(x)
                 mx.eval(x)
                 yield
-            pieces.append(np.array(quantise(self.project(x))[0]))
+            pieces.append(np.array(quantize(self.project(x))[0]))
         half, last = _OVERLAP // 2 // FRAMES_PER_TOKEN, len(pieces) - 1
         return np.concatenate([piece[half if i else 0 : -half if i < last else None] for i, piece in enumerate(pieces)])
 
 
-def quantise(x: mx.array) -> mx.array:
+def quantize(x: mx.array) -> mx.array:
     """[..., 8] -> token ids [...], int32: the first dimension is the least significant digit, to base 3."""
     digits = mx.round(mx.tanh(x) * _BOUND).astype(mx.int32) + 1
     return (digits * mx.array([LEVELS**k for k in range(DIMENSIONS)])).sum(axis=-1)

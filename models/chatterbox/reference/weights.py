@@ -27,7 +27,7 @@ from models.checkpoint import check_shapes
 from models.contract import WeightsError
 
 SPEAKER, TOKENIZER = "speaker_encoder.", "tokenizer."  # prefixes in S3Gen's file
-_EPS = 1e-5  # of batch normalisation
+_EPS = 1e-5  # of batch normalization
 _COMPUTED = 1e-3  # of the largest value, between a file's buffer and ours
 
 Shape = tuple[int, ...]
@@ -153,14 +153,14 @@ def _shift(variance: mx.array, weight: mx.array | None, mean: mx.array, bias: mx
 
 
 def _affine(ours: str, name: str, width: int) -> Entries:
-    """Batch normalisation that is not folded into a product."""
+    """Batch normalization that is not folded into a product."""
     parts = _statistics(name, width)
     yield f"{ours}.scale", Source(dict(list(parts.items())[:2]), _scale)
     yield f"{ours}.shift", Source(parts, _shift)
 
 
 def _folded(ours: str, name: str, shape: Shape, norm: str, make: Make, affine: bool = True) -> Entries:
-    """A product without bias and the batch normalisation after it."""
+    """A product without bias and the batch normalization after it."""
     parts = _statistics(norm, shape[0], affine)
     scale = dict(list(parts.items())[: 2 if affine else 1])
 

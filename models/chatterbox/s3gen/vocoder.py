@@ -143,7 +143,7 @@ class ResBlock(nn.Module):
         for first, second in zip(self.first, self.second, strict=True):
             inner, place, end = rows, low, high
             for unit in (first, second):
-                # Rows beyond the sequence are zero; rows of a neighbouring part are at hand, and used up.
+                # Rows beyond the sequence are zero; rows of a neighboring part are at hand, and used up.
                 reach = unit.conv.padding
                 zeros = (reach if at_start else 0, reach if at_end else 0)
                 masked = None if mask is None else mask[:, place:end]
@@ -232,7 +232,7 @@ class HiFT(nn.Module):
         x = self.post(x)
         bins = x.shape[2] // 2
         magnitude = mx.minimum(mx.exp(x[..., :bins]), MOST_MAGNITUDE)
-        y = self._stft.synthesise(magnitude, sine(x[..., bins:]), valid.mask, samples)
+        y = self._stft.synthesize(magnitude, sine(x[..., bins:]), valid.mask, samples)
         return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
 
 

@@ -16,7 +16,7 @@ from models.layers.projection import Projection
 class Perceiver(nn.Module):
     """Learned queries look at the prompt, then at themselves, through one and the same block.
 
-    Queries, keys and values pass the same LayerNorm; the sum at the end is with what was not normalised.
+    Queries, keys and values pass the same LayerNorm; the sum at the end is with what was not normalized.
     """
 
     def __init__(self, config: T3Config) -> None:

@@ -45,7 +45,7 @@ class T3(nn.Module):
         return self.speech.dtype
 
     def lower(self, bits: int = 0) -> None:
-        """Bring every product into the device's order; `bits` 8 or 4 quantises the weights that a step reads."""
+        """Bring every product into the device's order; `bits` 8 or 4 quantizes the weights that a step reads."""
         self.bits = bits
         for name, module in self.named_modules():
             if isinstance(module, Projection):

@@ -1,7 +1,7 @@
 """Which token comes next: what the reference does to T3's logits, in its order, and a seeded draw; all on the device.
 
 Llama: repetition penalty, temperature, min_p, top_p. GPT-2: temperature, top_k, top_p, and the penalty last. The
-formulas are those of transformers' logits processors, on unnormalised logits; none of them needs log-probabilities.
+formulas are those of transformers' logits processors, on unnormalized logits; none of them needs log-probabilities.
 Among equal logits at a cut all are kept, where transformers keeps some.
 """
 
@@ -105,7 +105,7 @@ def guide(logits: mx.array, knobs: mx.array) -> mx.array:
     return logits[0] if logits.shape[0] == 1 else logits[0] + knobs[0] * (logits[0] - logits[1])
 
 
-def penalise(scores: mx.array, seen: mx.array, penalty: mx.array) -> mx.array:
+def penalize(scores: mx.array, seen: mx.array, penalty: mx.array) -> mx.array:
     """What was said becomes less likely: positive logits are divided by `penalty`, negative ones multiplied."""
     return mx.where(seen, mx.where(scores < 0, scores * penalty, scores / penalty), scores)
 
@@ -146,16 +146,16 @@ def process(scores: mx.array, seen: mx.array, knobs: mx.array, kind: Kind) -> mx
     if kind.exact:
         scores = mx.where(mx.arange(scores.shape[-1]) >= kind.spoken, -math.inf, scores)
     if kind.greedy:
-        return _only_best(penalise(scores, seen, penalty))
+        return _only_best(penalize(scores, seen, penalty))
     if not kind.penalty_last:
-        scores = keep_min_p(penalise(scores, seen, penalty) / temperature, log_least)
+        scores = keep_min_p(penalize(scores, seen, penalty) / temperature, log_least)
         return keep_top_p(scores, top_p) if kind.truncates else scores
     scores = scores / temperature
     ordered = mx.sort(scores, axis=-1)
     scores = keep_top_k(scores, kind.top_k, ordered)
     if kind.truncates:
         scores = keep_top_p(scores, top_p, keep_top_k(ordered, kind.top_k, ordered))
-    return penalise(scores, seen, penalty)
+    return penalize(scores, seen, penalty)
 
 
 def seed_words(seed: int) -> mx.array:

@@ -128,7 +128,7 @@ _MOMENTS = r"""
 """
 
 _APPLY = r"""
-    // Combine the runs' moments (Chan's formula), normalise with style, activate; rows beyond the valid ones are 0.
+    // Combine the runs' moments (Chan's formula), normalize with style, activate; rows beyond the valid ones are 0.
     const int L = x_shape[1], C = x_shape[2], SPLITS = partial_shape[1];
     const int c = blockIdx.x * 32 + threadIdx.x, b = blockIdx.z;
     const int valid = count[b];

@@ -1,6 +1,6 @@
 """CUDA sources of `kernels`. Blocks are 256 threads; all arithmetic is in float32 and stored as the arrays' type X.
 
-A warp's lanes take eight neighbouring channels each, 256 at a time, which is 16 bytes a lane of 16-bit weights. Weights
+A warp's lanes take eight neighboring channels each, 256 at a time, which is 16 bytes a lane of 16-bit weights. Weights
 of 8 and 4 bits lie as `mx.quantize` packs them in groups of 64: w = scale * q + offset.
 """
 
@@ -36,7 +36,7 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
-// A lane's share of a row of K channels, normalised unless the row is taken as it is.
+// A lane's share of a row of K channels, normalized unless the row is taken as it is.
 template <int K, typename X> struct Row {
   static constexpr int PIECES = (K + 255) / 256;
   float v[PIECES * 8];
@@ -64,7 +64,7 @@ template <int K, typename X> struct Row {
       if (k < K) *(Eight<X>*)(row + k) = piece;
     }
   }
-  __device__ void normalise(const Row& gain, const Row& shift, int lane) {
+  __device__ void normalize(const Row& gain, const Row& shift, int lane) {
     float total = 0.0f, spread = 0.0f;
     #pragma unroll
     for (int i = 0; i < PIECES * 8; ++i) total += v[i];
@@ -120,7 +120,7 @@ template <int K, int BITS, typename X> struct Weights {
   }
 };
 
-// Softmax attention of one query, computed by the whole block: LANES neighbouring threads a key of D channels, each
+// Softmax attention of one query, computed by the whole block: LANES neighboring threads a key of D channels, each
 // with a running maximum, sum and output of the keys it has seen.
 template <int D, typename X> struct Attention {
   static constexpr int LANES = D <= 8 ? 1 : D <= 16 ? 2 : D <= 32 ? 4 : D <= 64 ? 8 : D <= 128 ? 16 : 32;
@@ -210,7 +210,7 @@ _DENSE = r"""
     if (NORM) {
       Row<K, X> in;
       in.load(x + r * K, lane);
-      in.normalise(g, s, lane);
+      in.normalize(g, s, lane);
       #pragma unroll
       for (int i = 0; i < PER; ++i) out[i] = w[i].dot(in, lane);
     } else {
@@ -287,7 +287,7 @@ _RECALL = r"""
       in.load(x + row, lane);
       g.load(gain, lane);
       s.load(shift, lane);
-      in.normalise(g, s, lane);
+      in.normalize(g, s, lane);
       for (int o = threadIdx.x / 32; o < D; o += 4 * 8) {
         Weights<K, BITS, X> w[4];
         #pragma unroll
@@ -333,7 +333,7 @@ _MIX = r"""
 """
 
 _SETTLE = r"""
-  // A warp has one row. The sum is rounded to X before it is normalised, as in MLX.
+  // A warp has one row. The sum is rounded to X before it is normalized, as in MLX.
   const int lane = threadIdx.x % 32;
   const long long row = blockIdx.x * 8 + threadIdx.x / 32;
   if (row >= (long long)x_shape[0] * x_shape[1]) return;
@@ -345,7 +345,7 @@ _SETTLE = r"""
   #pragma unroll
   for (int i = 0; i < in.PIECES * 8; ++i) in.v[i] = (float)(X)(in.v[i] + more.v[i]);
   in.store(y + row * K, lane);
-  in.normalise(g, s, lane);
+  in.normalize(g, s, lane);
   in.store(normal + row * K, lane);
 """
 

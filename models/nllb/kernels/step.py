@@ -1,8 +1,8 @@
 """A decoder's step in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
 
 A step of plain MLX is about 26 launches a layer, since its attention of one query has no kernel that takes a mask. Here
-it is seven: normalisation and projection, attention that also writes the keys and values, projection and sum, the
-second attention with its normalisation and projection, projection and sum, and two for the feed-forward. The plain
+it is seven: normalization and projection, attention that also writes the keys and values, projection and sum, the
+second attention with its normalization and projection, projection and sum, and two for the feed-forward. The plain
 definition is in `network` and `vocabulary`: it runs on other devices, and the tests compare with it.
 
 The sources are in `cuda`; one warp computes one output, in float32, from weights that are read once.
@@ -22,7 +22,7 @@ from models.nllb.kernels import source as cuda
 
 FEW = 4  # rows of input to which one warp an output is faster than a matrix product
 _MOST_INPUTS = 4096  # of a product: eight weights of every 256 are in registers at once
-_MOST_NORMALISED = 2048
+_MOST_NORMALIZED = 2048
 _MOST_CHANNELS = 256  # of a head
 _MOST_KEYS = 128  # beyond which attention among all is left to MLX's kernels, which share what is read
 _MOST_QUERIES = 8  # a row, when the second attention projects them itself
@@ -38,7 +38,7 @@ def fits(width: int, heads: int, inner: int) -> bool:
     """Whether a decoder of these widths can run here."""
     head = width // heads
     whole = not (width % 64 or inner % 64 or head % 8)
-    return whole and width <= _MOST_NORMALISED and inner <= _MOST_INPUTS and head <= _MOST_CHANNELS
+    return whole and width <= _MOST_NORMALIZED and inner <= _MOST_INPUTS and head <= _MOST_CHANNELS
 
 
 @cache
@@ -96,7 +96,7 @@ def dense(
     inputs["sum"] = x if add is None else add
     outputs = projection.bias.size
     template = {"X": x.dtype, "K": x.shape[-1], "BITS": projection.bits}
-    # Outputs of one warp share what normalisation costs, and all blocks run at once; registers bound how many.
+    # Outputs of one warp share what normalization costs, and all blocks run at once; registers bound how many.
     per = 1 if norm is None or outputs % (4 * _WARPS) else 2 if x.dtype == mx.float32 or projection.bits else 4
     template |= {"NORM": norm is not None, "RELU": relu, "ADD": add is not None, "PER": per}
     shape = (*x.shape[:2], outputs)

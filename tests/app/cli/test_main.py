@@ -24,7 +24,7 @@ import app
 from app.cli import main, models
 from app.config import Settings
 from app.engine import catalog
-from app.server.app import invitation
+from app.server.lifecycle import invitation
 
 _spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).parents[1] / "engine" / "hub_server.py")
 hub_server = sys.modules.setdefault("hub_server", importlib.util.module_from_spec(_spec))
@@ -66,14 +66,14 @@ def one_line(done: subprocess.CompletedProcess[bytes], status: int) -> str:
 
 
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
-def test_say_writes_a_file_that_a_recogniser_understands(run, recognise, tmp_path, suffix):
+def test_say_writes_a_file_that_a_recognizer_understands(run, recognize, tmp_path, suffix):
     path = tmp_path / f"speech.{suffix}"
     done = run("say", SENTENCE, "-o", str(path))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     pcm, rate = soundfile.read(path, dtype="float32")
     assert rate == 24_000
     assert 1.5 < len(pcm) / rate < 6
-    heard = recognise(pcm, rate).split()
+    heard = recognize(pcm, rate).split()
     assert sum(word in heard for word in SENTENCE.lower().rstrip(".").split()) >= 5
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -87,7 +87,7 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
 
 
 @pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
-def test_say_writes_to_standard_output(run, tmp_path, recognise, given):
+def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
     done = run("say", SENTENCE, "-o", "-", *given)
     assert (done.returncode, done.stderr) == (0, b"")
     pcm, rate = done.stdout, 24_000
@@ -96,7 +96,7 @@ def test_say_writes_to_standard_output(run, tmp_path, recognise, given):
     else:
         assert given or done.stdout.startswith(b"RIFF")
         rate = None
-    assert "window" in recognise(pcm, rate).split()
+    assert "window" in recognize(pcm, rate).split()
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ FILES = {"config.json": b"{}", "kokoro-v1_0.pth": bytes(range(256)) * 4000, "voi
 
 @pytest.fixture
 def tiny_kokoro(monkeypatch, tmp_path):
-    """The catalogue's Kokoro with small pinned files, and a hub that has them."""
+    """The catalog's Kokoro with small pinned files, and a hub that has them."""
     entry = catalog.read_entries()["kokoro-82m"]
     pins = tuple(
         catalog.PinnedFile(path, hub_server.hashlib.sha256(content).hexdigest(), len(content))
@@ -390,12 +390,12 @@ def test_pull_then_verify_then_default(tiny_kokoro, capsys, tmp_path):
     assert err == ""
 
 
-def test_pulling_a_translator_states_its_licence_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
+def test_pulling_a_translator_states_its_license_before_anything_is_fetched(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path))
     with hub_server.serve(dict(FILES)) as hub:
         assert main.main(["models", "pull", "nllb", "--endpoint", hub.endpoint]) == 1
     captured = capsys.readouterr()
-    assert captured.out == "nllb-200-distilled-600m: licence CC-BY-NC-4.0: not for commercial use\n"
+    assert captured.out == "nllb-200-distilled-600m: license CC-BY-NC-4.0: not for commercial use\n"
     assert "has no facebook/nllb-200-distilled-600M at revision" in captured.err
 
 
@@ -408,7 +408,7 @@ def test_pull_of_a_corrupt_file_fails_in_one_line(tiny_kokoro, capsys, tmp_path)
     assert not (tmp_path / "models" / "kokoro-82m").exists()
 
 
-def test_pull_honours_hf_endpoint(run):
+def test_pull_honors_hf_endpoint(run):
     with hub_server.serve(dict(FILES)) as hub:
         error = one_line(run("models", "pull", "kokoro-82m", HF_ENDPOINT=hub.endpoint), 1)
     assert f"{hub.endpoint} has no hexgrad/Kokoro-82M at revision" in error

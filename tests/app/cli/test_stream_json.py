@@ -74,24 +74,24 @@ def process(environment) -> Iterator[subprocess.Popen[bytes]]:
     started.wait()
 
 
-def hears(recognise, pcm: np.ndarray, words: str, least: int) -> None:
-    heard = recognise(pcm, RATE).split()
+def hears(recognize, pcm: np.ndarray, words: str, least: int) -> None:
+    heard = recognize(pcm, RATE).split()
     assert sum(word in heard for word in words.split()) >= least, heard
 
 
 @pytest.mark.parametrize("name", ["claude-code-partial.jsonl", "openai-chat.sse"])
-def test_a_stream_becomes_a_file_that_a_recogniser_understands(say, recognise, tmp_path, name):
+def test_a_stream_becomes_a_file_that_a_recognizer_understands(say, recognize, tmp_path, name):
     path = tmp_path / "speech.wav"
     done = say("-o", str(path), "--voice", "slt", stdin=(STREAMS / name).read_bytes())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     pcm, rate = soundfile.read(path, dtype="float32")
     assert rate == RATE
-    hears(recognise, pcm, "good morning the house is quiet only the wind is in the trees", 8)
-    hears(recognise, pcm, "please open the window the window is open now", 6)
+    hears(recognize, pcm, "good morning the house is quiet only the wind is in the trees", 8)
+    hears(recognize, pcm, "please open the window the window is open now", 6)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_speech_begins_before_the_input_ends(process, recognise):
+def test_speech_begins_before_the_input_ends(process, recognize):
     # One sentence and silence: nothing that follows it says that it has ended.
     process.stdin.write(lines("Please open the window."))
     process.stdin.flush()
@@ -103,7 +103,7 @@ def test_speech_begins_before_the_input_ends(process, recognise):
     pcm = np.frombuffer(first + process.stdout.read(), "<i2")
     assert process.wait(60) == 0
     assert process.stderr.read() == b""
-    hears(recognise, pcm, "please open the window and close the door", 6)
+    hears(recognize, pcm, "please open the window and close the door", 6)
     assert 1.5 < pcm.size / RATE < 6
 
 
@@ -113,7 +113,7 @@ def test_a_long_sentence_is_begun_before_it_has_ended(process):
     assert np.abs(np.frombuffer(process.stdout.read(RATE), "<i2")).max() > 1000
 
 
-def test_broken_lines_are_reported_with_their_number_and_survived(say, tmp_path, recognise):
+def test_broken_lines_are_reported_with_their_number_and_survived(say, tmp_path, recognize):
     path = tmp_path / "speech.flac"
     stdin = delta("Please open") + "\n{broken\n" + delta(" the window.") + "\nnoise\n"
     done = say("-", "-o", str(path), stdin=stdin.encode())
@@ -121,7 +121,7 @@ def test_broken_lines_are_reported_with_their_number_and_survived(say, tmp_path,
     assert done.returncode == 0
     assert first.startswith("nightingale: line 2: not JSON")
     assert second.startswith("nightingale: line 4: not JSON")
-    hears(recognise, soundfile.read(path, dtype="float32")[0], "please open the window", 3)
+    hears(recognize, soundfile.read(path, dtype="float32")[0], "please open the window", 3)
 
 
 def test_a_failure_of_the_model_is_told_after_what_it_said(say, tmp_path):

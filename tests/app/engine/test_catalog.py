@@ -1,4 +1,4 @@
-"""The catalogue on real directories: names, defaults, presence, verification."""
+"""The catalog on real directories: names, defaults, presence, verification."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_loading_caps_what_mlx_keeps(tmp_path):
     ids = [0, *range(43, 60), 0]
     style = np.zeros((1, 64), dtype=np.float32)
     for length in range(2, 12):
-        model.synthesise([*ids[:length], 0], style, 1.0, 0, Timeline(), lambda: False)
+        model.synthesize([*ids[:length], 0], style, 1.0, 0, Timeline(), lambda: False)
     assert memory().cache <= 1 << 20
 
 
@@ -231,7 +231,7 @@ def test_check_file(tmp_path):
 NLLB_FILES = {"config.json", "pytorch_model.bin", "tokenizer.json"}
 
 
-def test_translators_state_their_licence(tmp_path):
+def test_translators_state_their_license(tmp_path):
     listed = {model.name: model for model in catalog(tmp_path).models()}
     translators = [model for name, model in listed.items() if name.startswith("nllb")]
     assert len(translators) == 3

@@ -237,7 +237,7 @@ def test_nobody_listens(target):
     assert "\n" not in str(caught.value)
 
 
-def test_offline_mode_is_honoured(hub, target, monkeypatch):
+def test_offline_mode_is_honored(hub, target, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         pull(ENTRY, target, endpoint=hub.endpoint, progress=False)

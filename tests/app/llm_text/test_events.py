@@ -24,7 +24,7 @@ def said(lines: list[object]) -> list[object]:
 
 
 def joined(events: list[object]) -> list[object]:
-    """The same, with neighbouring texts joined."""
+    """The same, with neighboring texts joined."""
     out: list[object] = []
     for event in events:
         if out and isinstance(event, TextDelta) and isinstance(out[-1], str):

@@ -149,7 +149,7 @@ def test_the_log_tells_of_requests_by_their_id(server: Any, caplog: Any, wait_un
 
 def test_errors_are_counted_and_logged_by_code_not_by_what_they_quote(server: Any, caplog: Any) -> None:
     def count(code: str) -> float:
-        return REGISTRY.get_sample_value("tts_errors_total", {"code": code}) or 0.0
+        return REGISTRY.get_sample_value("nightingale_errors_total", {"code": code}) or 0.0
 
     caplog.set_level(logging.INFO, "app.requests")
     before = {code: count(code) for code in ("unknown_voice", "model_failed", "protocol_error", "not_found")}

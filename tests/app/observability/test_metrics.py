@@ -37,13 +37,13 @@ def test_record_feeds_every_histogram_from_one_timeline() -> None:
     playback.delivered(2.0)
     metrics.record(timeline, labels, "ok", playback)
     assert timeline.finished is not None
-    assert sample("tts_stage_duration_seconds_sum", stage="bert", **named) == 0.5
-    assert sample("tts_ttfa_seconds_sum", **named) == timeline.ttfa_seconds
-    assert sample("tts_ttfa_audible_seconds_sum", **named) == pytest.approx(60.0)
-    assert sample("tts_rtf_sum", **named) == timeline.rtf
-    assert sample("tts_request_duration_seconds_sum", **named) == timeline.total_seconds
-    assert sample("tts_audio_seconds_total", **named) == 2.0
-    assert sample("tts_requests_total", outcome="ok", **named) == 1
+    assert sample("nightingale_stage_duration_seconds_sum", stage="bert", **named) == 0.5
+    assert sample("nightingale_ttfa_seconds_sum", **named) == timeline.ttfa_seconds
+    assert sample("nightingale_ttfa_audible_seconds_sum", **named) == pytest.approx(60.0)
+    assert sample("nightingale_rtf_sum", **named) == timeline.rtf
+    assert sample("nightingale_request_duration_seconds_sum", **named) == timeline.total_seconds
+    assert sample("nightingale_audio_seconds_total", **named) == 2.0
+    assert sample("nightingale_requests_total", outcome="ok", **named) == 1
 
 
 def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
@@ -53,26 +53,26 @@ def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
     timeline.add(Stage.TRANSLATE_DECODE, 0.25)
     volume = metrics.Volume(100, 3, 20, 30, timeline.started + 0.5)
     metrics.record_translation(timeline, labels, "ok", volume)
-    assert sample("tts_stage_duration_seconds_sum", stage="translate_decode", **named) == 0.25
-    assert sample("tts_request_duration_seconds_sum", **named) == timeline.total_seconds
-    assert sample("tts_requests_total", outcome="ok", **named) == 1
-    assert sample("tts_translation_first_sentence_seconds_sum", **named) == pytest.approx(0.5)
-    assert sample("tts_translation_characters_total", **named) == 100
-    assert sample("tts_translation_sentences_total", **named) == 3
-    assert sample("tts_translation_tokens_total", direction="source", **named) == 20
-    assert sample("tts_translation_tokens_total", direction="target", **named) == 30
-    assert sample("tts_audio_seconds_total", **named) == 0
+    assert sample("nightingale_stage_duration_seconds_sum", stage="translate_decode", **named) == 0.25
+    assert sample("nightingale_request_duration_seconds_sum", **named) == timeline.total_seconds
+    assert sample("nightingale_requests_total", outcome="ok", **named) == 1
+    assert sample("nightingale_translation_first_sentence_seconds_sum", **named) == pytest.approx(0.5)
+    assert sample("nightingale_translation_characters_total", **named) == 100
+    assert sample("nightingale_translation_sentences_total", **named) == 3
+    assert sample("nightingale_translation_tokens_total", direction="source", **named) == 20
+    assert sample("nightingale_translation_tokens_total", direction="target", **named) == 30
+    assert sample("nightingale_audio_seconds_total", **named) == 0
     metrics.record_translation(Timeline(), labels, "rejected", metrics.Volume(7))
-    assert sample("tts_translation_characters_total", **named) == 100
-    assert sample("tts_requests_total", outcome="rejected", **named) == 1
+    assert sample("nightingale_translation_characters_total", **named) == 100
+    assert sample("nightingale_requests_total", outcome="rejected", **named) == 1
 
 
 def test_what_was_refused_is_counted_and_times_nothing() -> None:
     labels = metrics.Labels("refused-model", "openai", False)
     named = {"model": "refused-model", "surface": "openai", "streaming": "false"}
     metrics.record(Timeline(), labels, "rejected", metrics.Playback())
-    assert sample("tts_requests_total", outcome="rejected", **named) == 1
-    assert sample("tts_request_duration_seconds_count", **named) == 0
+    assert sample("nightingale_requests_total", outcome="rejected", **named) == 1
+    assert sample("nightingale_request_duration_seconds_count", **named) == 0
 
 
 def test_every_stage_has_a_budget_with_buckets_on_both_sides() -> None:
@@ -108,5 +108,5 @@ def test_memory_is_read_from_mlx() -> None:
     kept = mx.zeros((1 << 20,), dtype=mx.float32)
     mx.eval(kept)
     metrics.read_memory()
-    assert sample("tts_mlx_active_memory_bytes") >= 4 << 20
-    assert sample("tts_mlx_peak_memory_bytes") >= sample("tts_mlx_active_memory_bytes")
+    assert sample("nightingale_mlx_active_memory_bytes") >= 4 << 20
+    assert sample("nightingale_mlx_peak_memory_bytes") >= sample("nightingale_mlx_active_memory_bytes")

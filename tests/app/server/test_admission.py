@@ -67,7 +67,7 @@ def test_characters_a_minute(start_server: Any, tmp_path: Path) -> None:
     assert 25_000 < int(refused.headers["retry-after-ms"]) <= 30_000
     assert speak(running, BOB).status_code == 200
     assert running.tone.begun == [TWENTY] * 3
-    assert 'tts_requests_total{model="tone",outcome="rejected"' in running.metrics()
+    assert 'nightingale_requests_total{model="tone",outcome="rejected"' in running.metrics()
 
 
 def test_what_is_translated_counts_too(start_server: Any, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_what_is_translated_counts_too(start_server: Any, tmp_path: Path) -> Non
     assert code(refused) == (429, "rate_limit_exceeded")
     assert refused.headers["retry-after-ms"]
     assert code(speak(running, ADA)) == (429, "rate_limit_exceeded")
-    assert "tts_active_streams 0.0" in running.metrics()
+    assert "nightingale_active_streams 0.0" in running.metrics()
 
 
 def test_a_socket_goes_on_after_a_set_over_the_quota(start_server: Any, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_openai_s_client_knows_a_wrong_key(start_server: Any, tmp_path: Path) ->
 
 
 def load(running: Any) -> float:
-    line = next(line for line in running.metrics().splitlines() if line.startswith("tts_predicted_load"))
+    line = next(line for line in running.metrics().splitlines() if line.startswith("nightingale_predicted_load"))
     return float(line.split()[1])
 
 
@@ -244,7 +244,7 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
     assert code(refused) == (503, "overloaded")
     assert "0.4 seconds" in refused.json()["error"]["message"]
     assert refused.headers["retry-after"]
-    assert 'tts_queue_depth{priority="first"} 0.0' in running.metrics()
+    assert 'nightingale_queue_depth{priority="first"} 0.0' in running.metrics()
     tone.gate.set()
     thread.join()
     assert statuses == [200]

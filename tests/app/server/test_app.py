@@ -77,7 +77,7 @@ def test_sigterm_finishes_streams_and_refuses_new_ones(tmp_path: Path) -> None:
             socket.send(json.dumps({"type": "start"}))
             assert json.loads(socket.recv(timeout=5))["type"] == "ready"
             listener.start()
-            while "tts_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
+            while "nightingale_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
                 time.sleep(0.01)
             server.popen.send_signal(signal.SIGTERM)
             # An idle socket is told and closed.
@@ -131,7 +131,7 @@ def test_sigterm_lets_a_socket_speak_what_it_was_sent(tmp_path: Path) -> None:
             say(drained, "gated")
             # Answered once all that came before it was read.
             assert drained.ping().wait(20)
-            while "tts_active_streams 1.0" not in httpx.get(server.url + "/metrics").text:
+            while "nightingale_active_streams 1.0" not in httpx.get(server.url + "/metrics").text:
                 time.sleep(0.01)
             server.popen.send_signal(signal.SIGTERM)
             while httpx.get(server.url + "/readyz").status_code == 200:
@@ -169,7 +169,7 @@ def test_draining_ends_in_time_even_when_streams_do_not(tmp_path: Path) -> None:
             httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi."})
         waiting = threading.Thread(target=listen, args=("Hi.", "gated"))
         waiting.start()
-        while "tts_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
+        while "nightingale_active_streams 2.0" not in httpx.get(server.url + "/metrics").text:
             time.sleep(0.01)
         with connect(server.url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
             for message in ({"type": "start", "voice": "gated"}, {"type": "text", "text": "Hi."}, {"type": "flush"}):

@@ -79,7 +79,7 @@ def test_no_more_wait_than_may_queue(slow: Any, wait_until: Any) -> None:
     with ThreadPoolExecutor() as pool:
         first = in_thread(pool, running)
         assert wait_until(lambda: state(running) == "loading")
-        assert wait_until(lambda: "tts_active_streams 1.0" in running.metrics())
+        assert wait_until(lambda: "nightingale_active_streams 1.0" in running.metrics())
         time.sleep(0.2)
         refused = speak(running)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_loading")
@@ -92,7 +92,7 @@ def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: An
     with pytest.raises(httpx.ReadTimeout):
         body = {"input": "Hi.", "model": "tone-two"}
         httpx.post(running.url + "/v1/audio/speech", json=body, timeout=0.5)
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics(), 20)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics(), 20)
     assert state(running) == "loading"
 
 
@@ -119,7 +119,7 @@ def test_a_socket_that_is_closed_while_it_loads_gives_the_slot_back(slow: Any, w
     with connect(running.websocket_url) as socket:
         socket.send(json.dumps({"type": "start", "model": "tone-two"}))
         assert json.loads(socket.recv(timeout=30))["type"] == "loading"
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics(), 20)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics(), 20)
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:

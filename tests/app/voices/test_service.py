@@ -33,7 +33,7 @@ def made(size: int) -> Conditioning:
 
 
 def cached_bytes() -> float:
-    return REGISTRY.get_sample_value("tts_voice_cache_bytes") or 0.0
+    return REGISTRY.get_sample_value("nightingale_voice_cache_bytes") or 0.0
 
 
 def test_the_cache_lets_go_of_what_was_not_used_for_longest() -> None:

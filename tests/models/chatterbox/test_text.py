@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 from models.chatterbox.config import ENGLISH, TURBO
-from models.chatterbox.text import EnglishTokenizer, TurboTokenizer, load_tokenizer, normalise
+from models.chatterbox.text import EnglishTokenizer, TurboTokenizer, load_tokenizer, normalize
 from models.contract import InputTooLongError, WeightsError, WeightsMissingError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,!?'\"-[]"
@@ -65,15 +65,15 @@ def turbo_files(folder: Path, laugh: int | None = None) -> dict[str, str]:
     ],
 )
 def test_punctuation(text: str, english: str, turbo: str) -> None:
-    assert normalise(text) == english
-    assert normalise(text, turbo=True) == turbo
+    assert normalize(text) == english
+    assert normalize(text, turbo=True) == turbo
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab .,:;…—–-“”‘’!?\n\"'", max_size=30))
 def test_what_comes_out_has_an_end_and_no_typographic_signs(text: str) -> None:
     for turbo in (False, True):
-        found = normalise(text, turbo=turbo)
+        found = normalize(text, turbo=turbo)
         assert found == "" or found.endswith((".", "!", "?", "-", ","))
         assert not set(found) & set("…—–“”‘’:\n") and (turbo or ";" not in found)
         assert not found[:1].islower()
@@ -107,7 +107,7 @@ def test_characters_without_a_piece(tmp_path: Path) -> None:
 @given(text=st.text(max_size=40))
 def test_any_text_has_ids(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     tokenizer = EnglishTokenizer(str(english_file(tmp_path_factory.mktemp("english"))), ENGLISH.t3)
-    assert not {0, 1, 255} & set(tokenizer.encode(normalise(text)))
+    assert not {0, 1, 255} & set(tokenizer.encode(normalize(text)))
 
 
 def test_turbo(tmp_path: Path) -> None:

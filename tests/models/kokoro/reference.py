@@ -103,7 +103,7 @@ class Reference:
             assert not missing, f"{name}: {missing}"
             assert not extra, f"{name}: {extra}"
 
-    def randomise(self, seed: int) -> None:
+    def randomize(self, seed: int) -> None:
         """Weights under which every parameter matters and signals keep a sound level: norms, biases, alphas too.
 
         Durations come out at one to five frames, so that long inputs stay affordable, F0 near 120 Hz.

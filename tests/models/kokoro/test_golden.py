@@ -114,6 +114,6 @@ def test_level_of_speech(voice: str) -> None:
     expected = golden("morning", voice)
     loud = expected["waveform"] * (expected["peak"] / 32767)
     reference = 20 * np.log10(np.sqrt(np.mean(loud**2)))
-    pcm = house().synthesise(tokens(UTTERANCES["morning"]), style_row(voice), 1.0, 3, Timeline(), lambda: False)[0]
+    pcm = house().synthesize(tokens(UTTERANCES["morning"]), style_row(voice), 1.0, 3, Timeline(), lambda: False)[0]
     assert abs(20 * np.log10(np.sqrt(np.mean(pcm**2))) - reference) < 0.5
     assert -24 < reference < -16

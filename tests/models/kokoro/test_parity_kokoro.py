@@ -59,7 +59,7 @@ def reference() -> Iterator[Reference]:
     threads = torch.get_num_threads()
     torch.manual_seed(0)
     found = Reference(KOKORO)
-    found.randomise(seed=1)
+    found.randomize(seed=1)
     yield found
     torch.set_num_threads(threads)
 
@@ -93,16 +93,16 @@ class Branches:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, phase: np.ndarray) -> None:
-        self.turned, self.bins, original = 0, phase.size, Stft.analyse
+        self.turned, self.bins, original = 0, phase.size, Stft.analyze
         expected = phase.swapaxes(1, 2)
 
-        def analyse(stft: Stft, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
+        def analyze(stft: Stft, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
             magnitude, found = original(stft, x, samples)
             far = np.abs(np.array(found) - expected) > 0.01
             self.turned = int(np.count_nonzero(far))
             return magnitude, mx.where(mx.array(far), mx.array(expected), found)
 
-        monkeypatch.setattr(Stft, "analyse", analyse)
+        monkeypatch.setattr(Stft, "analyze", analyze)
 
 
 def compare(
@@ -123,7 +123,7 @@ def compare(
     with monkeypatch.context() as patch:
         branches = Branches(patch, spoken.phase)
         given = decode(network, text, spoken.f0, spoken.energy, row, merged)
-    pcm, frames = model.synthesise(ids, row, speed, 0, Timeline(), lambda: False, noise=merged)
+    pcm, frames = model.synthesize(ids, row, speed, 0, Timeline(), lambda: False, noise=merged)
     assert frames.tolist() == spoken.durations.tolist()
     errors = {
         "F0": distance(f0, spoken.f0),

@@ -85,7 +85,7 @@ def test_buckets_equal_the_unpadded(monkeypatch: pytest.MonkeyPatch, count: int)
     """Durations the same, F0 and energy within 1e-4. (The decoder given equal F0: test_network.)"""
     captured, row, ids = Captured(monkeypatch), style_row("slt"), tokens(phonemes(count))
     models = house(), KokoroSynthesizer(house().config, house().network, house()._packs, padded=True)
-    (pcm, frames), (other, padded) = (model.synthesise(ids, row, 1.0, 0, Timeline(), never) for model in models)
+    (pcm, frames), (other, padded) = (model.synthesize(ids, row, 1.0, 0, Timeline(), never) for model in models)
     total = int(frames.sum())
     assert padded.tolist() == frames.tolist()
     assert pcm.shape == other.shape == (600 * total,)
@@ -101,7 +101,7 @@ def test_speed_leaves_the_boundary_tokens(padded: bool) -> None:
     model, ids = padded_house() if padded else house(), tokens(UTTERANCES["numbers"])
 
     def frames(speed: float) -> np.ndarray:
-        pcm, found = model.synthesise(ids, style_row("rms"), speed, 0, Timeline(), never)
+        pcm, found = model.synthesize(ids, style_row("rms"), speed, 0, Timeline(), never)
         assert len(pcm) == 600 * found.sum()
         return found
 
@@ -131,7 +131,7 @@ def test_phoneme_ends() -> None:
     """One for each character, ascending, the last within the closing silence of the audio's end."""
     text = UTTERANCES["numbers"]
     chunk = speak(replace(HELLO, phonemes=text))
-    frames = house().synthesise(tokens(text), style_row("rms"), 1.0, 0, Timeline(), never)[1]
+    frames = house().synthesize(tokens(text), style_row("rms"), 1.0, 0, Timeline(), never)[1]
     ends = chunk.phoneme_ends
     assert len(ends) == len(text)
     assert ends == pytest.approx((np.cumsum(frames) * 0.025)[1:-1])
@@ -152,7 +152,7 @@ def test_the_longest_utterance_and_one_more() -> None:
         speak(replace(HELLO, phonemes=phonemes(511)))
     assert house().max_phonemes == 510
     ids = tokens(phonemes(510))
-    pcm, frames = house().synthesise(ids, style_row("rms"), 4.0, 0, Timeline(), never)
+    pcm, frames = house().synthesize(ids, style_row("rms"), 4.0, 0, Timeline(), never)
     assert len(frames) == 512
     assert len(pcm) == 600 * frames.sum()
     assert np.isfinite(pcm).all()
@@ -187,7 +187,7 @@ def test_blends() -> None:
     assert both.tobytes() not in (one.tobytes(), other.tobytes())
     house().check_voice("rms(2)+slt(1)")
     row = (2 * style_row("rms") + style_row("slt")) / 3
-    mixed = house().synthesise(tokens(HELLO.phonemes), row.astype(np.float32), 1.0, 0, Timeline(), never)[0]
+    mixed = house().synthesize(tokens(HELLO.phonemes), row.astype(np.float32), 1.0, 0, Timeline(), never)[0]
     assert mixed.shape == both.shape
     assert distance(both, mixed) < 0.05
 

@@ -24,7 +24,7 @@ def source() -> HarmonicSource:
 
 
 def exact(layer: HarmonicSource, f0: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """The definition in float64: nine harmonics' phases at the steps' centres, linear between, held at the ends."""
+    """The definition in float64: nine harmonics' phases at the steps' centers, linear between, held at the ends."""
     turns = (f0.astype(np.float64)[:, None] * np.arange(1, 10) / RATE) % 1
     phase = np.cumsum(turns, axis=0) * 2 * math.pi * STEP
     at = np.clip((np.arange(len(f0) * STEP) + 0.5) / STEP - 0.5, 0, len(f0) - 1)

@@ -149,7 +149,7 @@ def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[fl
         samples = mx.array([[x.shape[1]]] * x.shape[0])
         x = mx.pad(x, ((0, 0), (0, extra)), constant_values=5.0)
     frames = case.hops + 1
-    magnitude, phase = (np.array(found)[:, :frames] for found in layer.analyse(x, samples))
+    magnitude, phase = (np.array(found)[:, :frames] for found in layer.analyze(x, samples))
     turn = np.angle(np.exp(1j * (phase.astype(np.float64) - values["phase"])))
     loud = values["magnitude"] > 0.05
     ends = np.abs(phase[:, :, :: layer.bins - 1] - values["phase"][:, :, :: layer.bins - 1])
@@ -163,12 +163,12 @@ def synthesis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> float:
     layer, hop = Stft(case.n_fft, case.n_fft // 4), case.n_fft // 4
     magnitude, phase = mx.array(values["magnitude"]), mx.array(values["phase"])
     if not extra:
-        return distance(layer.synthesise(magnitude, phase), values["x"])
+        return distance(layer.synthesize(magnitude, phase), values["x"])
     frames = case.hops + 1
     wide = ((0, 0), (0, extra), (0, 0))
     magnitude, phase = mx.pad(magnitude, wide, constant_values=4.0), mx.pad(phase, wide, constant_values=1.0)
     batch = magnitude.shape[0]
-    y = layer.synthesise(
+    y = layer.synthesize(
         magnitude, phase, valid_rows((frames,) * batch, frames + extra), mx.array([[case.hops * hop]] * batch)
     )
     assert not np.any(np.array(y[:, case.hops * hop :])), "samples beyond the end must be zero"

@@ -47,7 +47,7 @@ def test_sentences_of_many_lengths_leave_no_more_than_some_traces() -> None:
     symbol = max(model.config.vocab.values())
 
     def speak(count: int) -> np.ndarray:
-        return model.synthesise([0, *[symbol] * count, 0], row, 1.0, 0, Timeline(), lambda: False)[0]
+        return model.synthesize([0, *[symbol] * count, 0], row, 1.0, 0, Timeline(), lambda: False)[0]
 
     before = speak(4)
     held = norm._squared_deviation()

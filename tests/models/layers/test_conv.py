@@ -52,7 +52,7 @@ def test_start_is_added(name: str) -> None:
 
 
 def test_own_padding_on_each_side() -> None:
-    """`valid(x, left, right)` on parts of a sequence with their neighbours' rows equals the whole."""
+    """`valid(x, left, right)` on parts of a sequence with their neighbors' rows equals the whole."""
     case, values = CONV["dilation3"], golden("conv", "dilation3")
     layer, x = checks.conv_layer(case, values), mx.array(values["x"])
     cut, reach = 14, case.padding

@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.layers import int8
-from models.layers.int8 import Octets, quantise_rows
+from models.layers.int8 import Octets, quantize_rows
 from models.layers.projection import Projection
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +24,7 @@ def matrix(rows: int, width: int, seed: int = 0) -> np.ndarray:
 
 def emulated(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The same arithmetic in numpy, with exact integers."""
-    copy, scale, _ = quantise_rows(weight)
+    copy, scale, _ = quantize_rows(weight)
     step = np.abs(x).max(axis=1, keepdims=True).astype(np.float32) / np.float32(127)
     coarse = np.rint(x * (np.float32(1) / step)).astype(np.int64)
     return (coarse @ copy.astype(np.int64).T) * (scale * step).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Normalisation against PyTorch's values (tests/golden/make_layers.py)."""
+"""Normalization against PyTorch's values (tests/golden/make_layers.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of few rows: cut over the lanes, quantised, and as they were."""
+"""Products of few rows: cut over the lanes, quantized, and as they were."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_large_weights_are_shared_out() -> None:
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.01), (4, 0.15)])
-def test_quantised(monkeypatch: pytest.MonkeyPatch, bits: int, most: float) -> None:
+def test_quantized(monkeypatch: pytest.MonkeyPatch, bits: int, most: float) -> None:
     """Near the product, not equal to it: half a step of 2^bits in each group's range, over 64 inputs."""
     monkeypatch.setattr(projection, "_LEAST_WEIGHTS", 1)
     layer = random_projection(128, 96)

@@ -34,7 +34,7 @@ class Reference:
         draw = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for name, p in self.model.named_parameters():
-                _randomise(name, p, draw)
+                _randomize(name, p, draw)
             # Louder than the others, so that some translations end by themselves.
             self.model.model.shared.weight[END] *= loudness
 
@@ -88,7 +88,7 @@ def _padded(sources: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tenso
     return ids, (ids != PAD).long()
 
 
-def _randomise(name: str, p: torch.Tensor, draw: torch.Generator) -> None:
+def _randomize(name: str, p: torch.Tensor, draw: torch.Generator) -> None:
     """Values at which signals neither die nor explode, and logits differ by far more than rounding."""
     p.normal_(generator=draw)
     if name == "model.decoder.layer_norm.weight":

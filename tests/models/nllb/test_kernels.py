@@ -96,7 +96,7 @@ def test_steps_equal_the_plain_network(shape: str, batch: int, bits: int, gpu: C
 
 
 def monkey_lower(module: Any, bits: int) -> None:
-    """Quantise as a GPU would: `mx.quantize`, one piece."""
+    """Quantize as a GPU would: `mx.quantize`, one piece."""
     if hasattr(module, "_packed"):
         module.lower(bits)
         return

@@ -354,7 +354,7 @@ def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("bits", "alike"), [(8, 0.99), (4, 0.7)])
 def test_fewer_bits(tmp_path: Path, bits: int, alike: float) -> None:
-    """Quantised weights give nearly the same hidden states, and translations come out."""
+    """Quantized weights give nearly the same hidden states, and translations come out."""
     from models.backend import mx
 
     given = files(tmp_path)

@@ -124,7 +124,7 @@ def test_bits(tmp_path: Path, bits: int) -> None:
         load(ModelSpec("tiny", "nllb", files(tmp_path), bits=bits))
 
 
-def test_a_width_that_cannot_be_quantised(tmp_path: Path) -> None:
+def test_a_width_that_cannot_be_quantized(tmp_path: Path) -> None:
     given = files(tmp_path, encoder_ffn_dim=96)
     load(ModelSpec("tiny", "nllb", given))
     with pytest.raises(WeightsError, match="multiples of 64"):

@@ -59,7 +59,7 @@ def parse_output(name: str) -> Output:
 
 
 def model_name(model_id: str | None) -> str | None:
-    """A name for the catalogue; None, the default model, for ElevenLabs' own names."""
+    """A name for the catalog; None, the default model, for ElevenLabs' own names."""
     return None if model_id is None or model_id.startswith(MODEL_PREFIX) else model_id
 
 

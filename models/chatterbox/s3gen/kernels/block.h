@@ -161,7 +161,7 @@ INLINE void block(
     product<TILES>(at, mixed, feed, add(of.out_bias));
     feed = start(at, ring, of.fc1, WIDE, CHANNELS);
     SYNC();
-    normalise<TILES>(
+    normalize<TILES>(
         at, stream.data, of.gain2, of.shift2, [&](const int r, const int c, const float a, const float b) {
           *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
         }

@@ -2,7 +2,7 @@
 
 A transformer block of MLX's operations is ten launches, a resnet block fourteen. Here a transformer block is one:
 attention to keys and values that the kernel before has written, everything to the block's end, and the next block's
-queries, keys and values; a resnet block is two, since its second convolution hears its neighbours' first. The plain
+queries, keys and values; a resnet block is two, since its second convolution hears its neighbors' first. The plain
 definition is `estimator.Stage`, which this agrees with but for rounding: sums between layers stay float32.
 
 Matrices are kept as `pieces`, in the order in which the kernels read them.
@@ -82,7 +82,7 @@ def body(name: str) -> str:
 
 
 def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
-    """Of shared memory: weights underway, the stream, what is normalised of it, and the widest rows that are read."""
+    """Of shared memory: weights underway, the stream, what is normalized of it, and the widest rows that are read."""
     channels, heads, wide = sizes
     rows = 16 * tiles
     fixed = rows * 4 * (channels + 4)

@@ -51,7 +51,7 @@ INLINE void resnet(
   if (second) feed = start(at, ring, of.res, CHANNELS, before_width);
   SYNC();
   if (second) fetch(thread, of.before + row * before_width, 0, ROWS, input);
-  normalise<TILES>(at, stream.data, of.gain, of.shift, [&](const int r, const int c, const float a, const float b) {
+  normalize<TILES>(at, stream.data, of.gain, of.shift, [&](const int r, const int c, const float a, const float b) {
     const uint both = second ? 0 : *(const uint *)(of.time + c);
     float *here = stream.at(r, c);
     here[0] = mish(a) + low(both);

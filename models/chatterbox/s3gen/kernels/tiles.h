@@ -1,7 +1,7 @@
 // Tiles of 16 * TILES rows: products, layer norm, and a block's queries, keys and values.
 //
 // A tensor core multiplies [16, 16] by [16, 8]. Which 16 of a sum's terms it takes at a time is free, as long as both
-// factors agree: here a lane's share of 64 terms is 16 neighbours, two pieces of 16 bytes of a row. Weights, keys and
+// factors agree: here a lane's share of 64 terms is 16 neighbors, two pieces of 16 bytes of a row. Weights, keys and
 // values lie in memory as such pieces, a warp's 32 one after the other, so that it reads 512 bytes at a time (`place`).
 //
 // Expected: CHANNELS, HEADS (of 64 channels each), WIDE, and the words of cuda.h.
@@ -87,7 +87,7 @@ INLINE Feed start(const At &at, const Ring &ring, const ushort *weights, const i
   return feed;
 }
 
-// Calls done(row, column, first, second) with two neighbouring columns of rows x weights^T, for 16 * TILES rows.
+// Calls done(row, column, first, second) with two neighboring columns of rows x weights^T, for 16 * TILES rows.
 template <int TILES, typename Done>
 INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done) {
   const int each = rows.width / 64, runs = feed.runs;
@@ -134,10 +134,10 @@ INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done
   }
 }
 
-// Calls done(row, channel, first, second) with two neighbouring channels of each row's layer norm, of `stream`
+// Calls done(row, channel, first, second) with two neighboring channels of each row's layer norm, of `stream`
 // [16 * TILES, CHANNELS + 4].
 template <int TILES, typename Done>
-INLINE void normalise(const At &at, const float *stream, const ushort *gain, const ushort *shift, const Done &done) {
+INLINE void normalize(const At &at, const float *stream, const ushort *gain, const ushort *shift, const Done &done) {
   constexpr int EACH = CHANNELS / 32;
   for (int row = at.warp; row < 16 * TILES; row += WARPS) {
     const float *from = stream + (row * (CHANNELS + 4) + at.lane * EACH);
@@ -191,7 +191,7 @@ struct Made {
 };
 
 // Of 64 keys that attention takes at a time, the row of the product with queries that stands for frame `frame`: such that
-// a lane's logits are those of the 16 neighbours whose values it reads.
+// a lane's logits are those of the 16 neighbors whose values it reads.
 INLINE int key_row(const int frame) {
   const int r = frame % 64;
   return frame - r + r % 16 / 2 * 8 + r / 16 * 2 + r % 2;
@@ -206,7 +206,7 @@ INLINE void project(
 ) {
   const int frame = row % frames, each = frames * HEAD, own = row / frames * HEADS * each;
   Feed feed = start(at, ring, weights, 3 * INNER, CHANNELS);
-  normalise<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
+  normalize<TILES>(at, stream, gain, shift, [&](const int r, const int c, const float a, const float b) {
     *(uint *)(normal.data + (r * normal.stride + c)) = PACKED(a, b);
   });
   SYNC();

@@ -174,7 +174,7 @@ def test_a_client_that_leaves_stops_its_own_work(server: Any, wait_until: Any) -
     with speaking(server, model="tone/gated") as socket:
         send(socket, "Speak", text=LONG)
         assert wait_until(lambda: server.tone.begun)
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     server.tone.gate.set()
     time.sleep(0.1)
     assert len(server.tone.computed) <= 1

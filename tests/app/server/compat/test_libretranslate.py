@@ -181,6 +181,6 @@ def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any)
 
 def test_its_requests_are_counted_under_its_name(client: LibreTranslateAPI, translating: Any) -> None:
     client.translate("Hello there.", "en", "es")
-    assert 'tts_requests_total{model="shout",outcome="ok",streaming="false",surface="libretranslate"}' in (
+    assert 'nightingale_requests_total{model="shout",outcome="ok",streaming="false",surface="libretranslate"}' in (
         translating.metrics()
     )

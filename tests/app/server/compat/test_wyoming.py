@@ -265,7 +265,7 @@ def test_a_client_that_leaves_stops_its_own_work(tone_server: Any, wait_until: A
     with connected(port) as client:
         client.send("synthesize", text=LONG, voice={"name": "gated"})
         assert wait_until(lambda: server.tone.begun)
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     server.tone.gate.set()
     time.sleep(0.1)
     assert len(server.tone.computed) <= 1
@@ -277,7 +277,7 @@ def test_clients_that_leave_as_it_ends_give_their_slots_back(tone_server: Any, w
         with connected(port) as client:
             client.send("synthesize", text="Hi.")
             client.until("audio-stop")
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
 
 
 def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, wait_until: Any) -> None:
@@ -287,7 +287,7 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.send("synthesize", text=LONG * 30)
         assert wait_until(lambda: server.tone.begun)
-        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 30)
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics(), 30)
         assert len(server.tone.begun) < 300
 
 

@@ -20,10 +20,10 @@ from websockets.sync.client import ClientConnection, connect
 from app.config import Settings, SettingsError, is_loopback
 from app.engine.admission import Client
 from app.errors import CrossSiteError
-from app.server.app import serve
 from app.server.middleware import auth
 from app.server.middleware.auth import KeyFile, Quotas, parse_keys
 from app.server.middleware.origins import check_origin
+from app.server.serve import serve
 
 ADA = "ada-0123456789-0123456789"
 BOB = "bob-0123456789-0123456789"
@@ -364,7 +364,7 @@ def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) 
                 time.sleep(0.005)
         assert close_code(socket) == 1008
         assert "5 messages a second" in (socket.close_reason or "")
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
 
 
 def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> None:
@@ -378,8 +378,8 @@ def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> 
         assert close_code(socket) == 1008
         assert time.monotonic() - start < 5
         assert "0.5 seconds" in (socket.close_reason or "")
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
-    assert 'tts_errors_total{code="session_timeout"}' in running.metrics()
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
+    assert 'nightingale_errors_total{code="session_timeout"}' in running.metrics()
 
 
 # Browsers.

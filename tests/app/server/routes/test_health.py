@@ -69,7 +69,7 @@ def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any
         assert wait_until(lambda done=done: model().get("warm", {}).get("done") == done)
         assert model()["status"] == "warming"
         assert model()["warm"] == {"done": done, "total": 3, "last": f"bucket {done - 1}", "last_seconds": 0.0}
-    assert value(running, "tts_ready") == 0
+    assert value(running, "nightingale_ready") == 0
     refused = speak(running, input="Hi.")
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "model_loading"
@@ -77,8 +77,8 @@ def test_readyz_shows_the_warm_up_and_then_says_yes(start_server: Any, tone: Any
     assert refused.headers["retry-after"]
     tone.warm_gate.release()
     assert wait_until(lambda: httpx.get(running.url + "/readyz").status_code == 200, 20)
-    assert value(running, "tts_ready") == 1
-    assert value(running, "tts_warmup_seconds", model="tone") > 0
+    assert value(running, "nightingale_ready") == 1
+    assert value(running, "nightingale_warmup_seconds", model="tone") > 0
     assert speak(running, input="Hi.").status_code == 200
 
 
@@ -129,31 +129,31 @@ def test_every_metric_of_the_set_is_there(server: Any) -> None:
     speak(server, input="Hello world.")
     names = {name for name, _ in samples(server)}
     expected = {
-        "tts_stage_duration_seconds_bucket",
-        "tts_ttfa_seconds_bucket",
-        "tts_ttfa_audible_seconds_bucket",
-        "tts_chunk_gap_seconds_bucket",
-        "tts_underrun_seconds_bucket",
-        "tts_rtf_bucket",
-        "tts_request_duration_seconds_bucket",
-        "tts_requests_total",
-        "tts_translation_first_sentence_seconds_bucket",
-        "tts_translation_batch_size_bucket",
-        "tts_translation_sentences_total",
-        "tts_translation_characters_total",
-        "tts_translation_tokens_total",
-        "tts_cancel_latency_seconds_bucket",
-        "tts_wasted_audio_seconds_total",
-        "tts_queue_depth",
-        "tts_active_streams",
-        "tts_worker_heartbeat_age_seconds",
-        "tts_event_loop_lag_seconds_bucket",
-        "tts_ready",
-        "tts_warmup_seconds",
-        "tts_mlx_active_memory_bytes",
-        "tts_mlx_cache_memory_bytes",
-        "tts_mlx_peak_memory_bytes",
-        "tts_build_info",
+        "nightingale_stage_duration_seconds_bucket",
+        "nightingale_ttfa_seconds_bucket",
+        "nightingale_ttfa_audible_seconds_bucket",
+        "nightingale_chunk_gap_seconds_bucket",
+        "nightingale_underrun_seconds_bucket",
+        "nightingale_rtf_bucket",
+        "nightingale_request_duration_seconds_bucket",
+        "nightingale_requests_total",
+        "nightingale_translation_first_sentence_seconds_bucket",
+        "nightingale_translation_batch_size_bucket",
+        "nightingale_translation_sentences_total",
+        "nightingale_translation_characters_total",
+        "nightingale_translation_tokens_total",
+        "nightingale_cancel_latency_seconds_bucket",
+        "nightingale_wasted_audio_seconds_total",
+        "nightingale_queue_depth",
+        "nightingale_active_streams",
+        "nightingale_worker_heartbeat_age_seconds",
+        "nightingale_event_loop_lag_seconds_bucket",
+        "nightingale_ready",
+        "nightingale_warmup_seconds",
+        "nightingale_mlx_active_memory_bytes",
+        "nightingale_mlx_cache_memory_bytes",
+        "nightingale_mlx_peak_memory_bytes",
+        "nightingale_build_info",
     }
     text = server.metrics()
     missing = {name for name in expected if name not in names and name.removesuffix("_bucket") not in text}
@@ -162,28 +162,30 @@ def test_every_metric_of_the_set_is_there(server: Any) -> None:
 
 def test_one_request_is_recorded_once_and_agrees_with_its_header(server: Any) -> None:
     stages = ("queue", "g2p", "decoder", "audio_encode")
-    before = {stage: value(server, "tts_stage_duration_seconds_sum", stage=stage, **OPENAI) for stage in stages}
-    counts = {stage: value(server, "tts_stage_duration_seconds_count", stage=stage, **OPENAI) for stage in stages}
-    requests = value(server, "tts_requests_total", outcome="ok", **OPENAI)
-    audio = value(server, "tts_audio_seconds_total", **OPENAI)
+    before = {stage: value(server, "nightingale_stage_duration_seconds_sum", stage=stage, **OPENAI) for stage in stages}
+    counts = {
+        stage: value(server, "nightingale_stage_duration_seconds_count", stage=stage, **OPENAI) for stage in stages
+    }
+    requests = value(server, "nightingale_requests_total", outcome="ok", **OPENAI)
+    audio = value(server, "nightingale_audio_seconds_total", **OPENAI)
     response = speak(server, input="Hello world.")
     header = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
     for stage in stages:
-        seconds = value(server, "tts_stage_duration_seconds_sum", stage=stage, **OPENAI) - before[stage]
+        seconds = value(server, "nightingale_stage_duration_seconds_sum", stage=stage, **OPENAI) - before[stage]
         assert abs(seconds * 1e3 - float(header[stage])) < 0.02
-        assert value(server, "tts_stage_duration_seconds_count", stage=stage, **OPENAI) == counts[stage] + 1
-    assert value(server, "tts_requests_total", outcome="ok", **OPENAI) == requests + 1
-    added = value(server, "tts_audio_seconds_total", **OPENAI) - audio
+        assert value(server, "nightingale_stage_duration_seconds_count", stage=stage, **OPENAI) == counts[stage] + 1
+    assert value(server, "nightingale_requests_total", outcome="ok", **OPENAI) == requests + 1
+    added = value(server, "nightingale_audio_seconds_total", **OPENAI) - audio
     assert abs(added - (len(response.content) - 44) / 48_000) < 1e-6
 
 
 def test_outcomes_are_told_apart(server: Any, wait_until: Any) -> None:
     def outcomes() -> dict[str, float]:
         rejected = value(
-            server, "tts_requests_total", outcome="rejected", model="none", surface="openai", streaming="false"
+            server, "nightingale_requests_total", outcome="rejected", model="none", surface="openai", streaming="false"
         )
         named = {
-            outcome: value(server, "tts_requests_total", outcome=outcome, **OPENAI)
+            outcome: value(server, "nightingale_requests_total", outcome=outcome, **OPENAI)
             for outcome in ("cancelled", "failed", "ok")
         }
         return named | {"rejected": rejected}
@@ -198,18 +200,18 @@ def test_outcomes_are_told_apart(server: Any, wait_until: Any) -> None:
     assert after["rejected"] == before["rejected"] + 1
     assert after["failed"] == before["failed"] + 1
     assert after["ok"] == before["ok"]
-    assert value(server, "tts_cancel_latency_seconds_count", model="tone") >= 1
+    assert value(server, "nightingale_cancel_latency_seconds_count", model="tone") >= 1
 
 
 def test_first_audible_counts_the_silence_before_it(server: Any, wait_until: Any) -> None:
     named = OPENAI | {"streaming": "true"}
 
     def sums() -> list[float]:
-        return [value(server, f"tts_{name}_sum", **named) for name in ("ttfa_seconds", "ttfa_audible_seconds")]
+        return [value(server, f"nightingale_{name}_sum", **named) for name in ("ttfa_seconds", "ttfa_audible_seconds")]
 
-    before, count = sums(), value(server, "tts_ttfa_seconds_count", **named)
+    before, count = sums(), value(server, "nightingale_ttfa_seconds_count", **named)
     speak(server, input="[pause:3s] Hello there.")
-    assert wait_until(lambda: value(server, "tts_ttfa_seconds_count", **named) == count + 1)
+    assert wait_until(lambda: value(server, "nightingale_ttfa_seconds_count", **named) == count + 1)
     first, audible = (after - earlier for after, earlier in zip(sums(), before, strict=True))
     # The pause is sent at once, and lasts.
     assert first < 3.0 <= audible - first < 3.5

@@ -294,7 +294,7 @@ def test_a_client_that_leaves_stops_its_own_work(server: Any, wait_until: Any) -
     with httpx.stream("POST", server.url + SPEECH, json={"input": LONG, "voice": "slow"}, timeout=20) as response:
         next(response.iter_raw())
     # Who left looks like who sends nothing more, until it is sent something.
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     begun = len(server.tone.begun)
     assert begun <= 3
     time.sleep(1.2)
@@ -305,7 +305,7 @@ def test_a_client_that_leaves_stops_its_own_work(server: Any, wait_until: Any) -
 def test_a_client_that_leaves_before_the_first_byte_stops_its_own_work(server: Any, wait_until: Any) -> None:
     with pytest.raises(httpx.ReadTimeout):
         post(server, timeout=0.3, input="Hello there, world.", voice="gated")
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     assert server.tone.computed == []
     assert post(server, input="Hi.").status_code == 200
 
@@ -321,11 +321,11 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         head = f"POST {SPEECH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and "tts_active_streams 1.0" not in running.metrics():
+        while time.monotonic() < deadline and "nightingale_active_streams 1.0" not in running.metrics():
             time.sleep(0.01)
-        while time.monotonic() < deadline and "tts_active_streams 0.0" not in running.metrics():
+        while time.monotonic() < deadline and "nightingale_active_streams 0.0" not in running.metrics():
             time.sleep(0.05)
-    assert "tts_active_streams 0.0" in running.metrics()
+    assert "nightingale_active_streams 0.0" in running.metrics()
     assert 0 < len(tone.computed) < 150
 
 
@@ -395,7 +395,7 @@ def test_overload_is_refused_early_with_retry_after(start_server: Any, tone: Any
     threads[0].start()
     assert wait_until(lambda: len(tone.begun) == 1)
     threads[1].start()
-    assert wait_until(lambda: 'tts_queue_depth{priority="first"} 1.0' in running.metrics())
+    assert wait_until(lambda: 'nightingale_queue_depth{priority="first"} 1.0' in running.metrics())
     refused = post(running, input="Hello there.")
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "overloaded"
@@ -421,7 +421,7 @@ def test_a_model_being_warmed_does_not_hold_up_another(start_server: Any, wait_u
         waiting = pool.submit(post, running, input="Hi.", model="tone-two")
         assert wait_until(lambda: "loading" in httpx.get(running.url + "/v1/models/tone-two").json()["status"])
         speaking = pool.submit(post, running, input="Hi.")
-        assert wait_until(lambda: 'tts_queue_depth{priority="first"} 1.0' in running.metrics())
+        assert wait_until(lambda: 'nightingale_queue_depth{priority="first"} 1.0' in running.metrics())
         second.warm_gate.release()
         assert speaking.result(30).status_code == 200
         assert not waiting.done()

@@ -186,7 +186,7 @@ def test_leaving_cancels(server: Any, wait_until: Any) -> None:
         send(socket, "text", text=LONG)
         send(socket, "flush")
         receive(socket)
-    assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics(), 2)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics(), 2)
     begun = len(server.tone.begun)
     time.sleep(1.2)
     assert len(server.tone.begun) == begun < 5
@@ -291,7 +291,7 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         send(socket, "text", text=text)
         send(socket, "flush")
         assert wait_until(lambda: len(tone.computed) > 3)
-        assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics(), 10)
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics(), 10)
     assert len(tone.computed) < 200
     with session(running) as socket:
         send(socket, "text", text="Still here.")
@@ -305,7 +305,7 @@ def test_sockets_are_bounded(start_server: Any, wait_until: Any) -> None:
         assert receive(second)["error"]["code"] == "overloaded"
         assert close_code(second) == 1013
     # The place is free when the server has noticed.
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     with session(running):
         pass
 

@@ -311,7 +311,7 @@ def test_a_client_that_leaves_stops_its_own_work(translating: Any, wait_until: A
     closed = translating.shout.closed
     with pytest.raises(httpx.ReadTimeout):
         post(translating, timeout=0.5, text=given, stream=streamed)
-    assert wait_until(lambda: "tts_active_streams 0.0" in translating.metrics(), 2)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in translating.metrics(), 2)
     assert wait_until(lambda: translating.shout.closed == closed + 1, 2)
     # One batch was begun; the others were dropped before they were computed.
     assert len(translating.shout.batches) == 1
@@ -336,7 +336,7 @@ def test_a_client_that_leaves_stops_the_splitting_of_its_text(
     with pytest.raises(httpx.ReadTimeout):
         post(translating, timeout=0.5, text="Endless.")
     assert ended.wait(20)
-    assert wait_until(lambda: "tts_active_streams 0.0" in translating.metrics(), 20)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in translating.metrics(), 20)
     assert texts(post(translating, text="Hi.")) == ["HI."]
 
 
@@ -367,19 +367,19 @@ def test_translations_are_counted(translating: Any) -> None:
         return float(found.group(1)) if found else 0.0
 
     counters = {
-        "tts_translation_sentences_total": 2,
-        "tts_translation_characters_total": 23,
-        "tts_request_duration_seconds_count": 1,
-        "tts_translation_first_sentence_seconds_count": 1,
+        "nightingale_translation_sentences_total": 2,
+        "nightingale_translation_characters_total": 23,
+        "nightingale_request_duration_seconds_count": 1,
+        "nightingale_translation_first_sentence_seconds_count": 1,
     }
     before = {name: value(name) for name in counters}
-    tokens = [value("tts_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
+    tokens = [value("nightingale_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
     post(translating, text="Hello there. Good bye.\n")
     for name, more in counters.items():
         assert value(name) == before[name] + more, name
-    after = [value("tts_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
+    after = [value("nightingale_translation_tokens_total", f'direction="{each}",') for each in ("source", "target")]
     assert [now - then for now, then in zip(after, tokens, strict=True)] == [8, 4]
-    assert 'tts_translation_batch_size_bucket{le="2.0",model="shout"}' in translating.metrics()
+    assert 'nightingale_translation_batch_size_bucket{le="2.0",model="shout"}' in translating.metrics()
 
 
 @pytest.mark.parametrize(

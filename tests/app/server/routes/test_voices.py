@@ -270,7 +270,7 @@ def test_clients_that_do_not_end_their_bodies(running: Any, wait_until: Any) -> 
         assert wait_until(lambda: upload(running).status_code == 503)
         refused = error(upload(running), 503, "overloaded")
         assert "uploaded" in refused["message"]
-        assert "tts_active_streams 0.0" in running.metrics()
+        assert "nightingale_active_streams 0.0" in running.metrics()
         assert speak(running, "own").status_code == 200
     assert wait_until(lambda: upload(running).status_code == 200)
 
@@ -311,10 +311,10 @@ def test_a_client_that_goes_while_its_recording_is_decoded(
         client = socket.create_connection((request.url.host, request.url.port))
         client.sendall(f"POST {VOICES} HTTP/1.1\r\n{head}\r\n".encode() + request.read())
         clients.append(client)
-    assert wait_until(lambda: f"tts_active_streams {len(clients)}.0" in running.metrics())
+    assert wait_until(lambda: f"nightingale_active_streams {len(clients)}.0" in running.metrics())
     for client in clients:
         client.close()
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert upload(running).status_code == 200
 
 

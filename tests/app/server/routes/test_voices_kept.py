@@ -22,7 +22,7 @@ from tests.app.server.cloning import TEXT, VOICES, cloned, error, pitch_of, spea
 
 
 def counted(server: Any, source: str) -> float:
-    found = re.search(rf'tts_voice_conditionings_total{{source="{source}"}} ([\d.]+)', server.metrics())
+    found = re.search(rf'nightingale_voice_conditionings_total{{source="{source}"}} ([\d.]+)', server.metrics())
     return float(found.group(1)) if found else 0.0
 
 
@@ -42,7 +42,7 @@ def test_many_requests_wait_for_one_making(running: Any, wait_until: Any) -> Non
     voice = cloned(running, 700.0)
     with ThreadPoolExecutor(6) as pool:
         speaking = [pool.submit(speak, running, voice) for _ in range(6)]
-        assert wait_until(lambda: "tts_active_streams 6.0" in running.metrics())
+        assert wait_until(lambda: "nightingale_active_streams 6.0" in running.metrics())
         running.parrot.gate.set()
         replies = [each.result() for each in speaking]
     assert len(running.parrot.heard) == 1
@@ -77,7 +77,7 @@ def test_a_client_that_goes_gives_up_the_making(start_server: Any, tmp_path: Pat
                 ws.send(json.dumps({"type": "start", "model": "parrot", "voice": voice}))
                 assert wait_until(lambda heard=heard: len(running.parrot.heard) > heard)
         assert wait_until(lambda before=before: running.parrot.given_up == before + 1), leave
-    assert wait_until(lambda: "tts_active_streams 0.0" in running.metrics())
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     running.parrot.gate.set()
     assert speak(running, voice).status_code == 200
 
@@ -89,7 +89,7 @@ def test_what_does_not_fit_in_memory_comes_from_disk(start_server: Any, tmp_path
     before = counted(running, "disk")
     assert pitch_of(speak(running, voice).content) == pytest.approx(700, abs=5)
     assert counted(running, "disk") == before + 1
-    assert "tts_voice_cache_bytes 0.0" in running.metrics()
+    assert "nightingale_voice_cache_bytes 0.0" in running.metrics()
 
 
 def test_what_another_release_made_is_made_again(

@@ -207,7 +207,7 @@ def test_its_sockets_are_closed(running: Any, keys: Path, wait_until: Any, path:
         assert json.loads(stays.recv(timeout=10))["type"] == "ready"
         with pytest.raises(InvalidStatus, match="401"), connect(url, additional_headers=bearer(BOB)):
             pass
-        assert wait_until(lambda: "tts_active_streams 1.0" in metrics(running, ADA))
+        assert wait_until(lambda: "nightingale_active_streams 1.0" in metrics(running, ADA))
 
 
 def metrics(server: Any, key: str) -> str:
@@ -226,7 +226,7 @@ def test_its_replies_are_broken_off(running: Any, keys: Path, wait_until: Any) -
         with pytest.raises(httpx.RemoteProtocolError):
             for _ in pieces:
                 pass
-    assert wait_until(lambda: "tts_active_streams 0.0" in metrics(running, ADA), 20)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in metrics(running, ADA), 20)
 
 
 @pytest.mark.usefixtures("quick")
@@ -240,4 +240,4 @@ def test_what_waits_for_its_first_byte_is_refused(running: Any, keys: Path, wait
         assert wait_until(lambda: "Hi." in running.tone.begun)
         replace(keys, f'ada = "{ADA}"')
         assert b" 401 " in raw.makefile("rb").readline()
-    assert wait_until(lambda: "tts_active_streams 0.0" in metrics(running, ADA), 20)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in metrics(running, ADA), 20)

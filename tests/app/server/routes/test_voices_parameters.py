@@ -102,7 +102,9 @@ def test_models_say_what_they_hold_and_take(cloning: Any) -> None:
 def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
     def count(name: str) -> float:
         # One line for each surface that spoke.
-        return sum(map(float, re.findall(rf'tts_t3_{name}{{model="parrot"[^}}]*}} ([\d.]+)', cloning.metrics())))
+        return sum(
+            map(float, re.findall(rf'nightingale_t3_{name}{{model="parrot"[^}}]*}} ([\d.]+)', cloning.metrics()))
+        )
 
     before = count("tokens_total")
     speak(cloning, "own")
@@ -110,7 +112,7 @@ def test_tokens_are_counted(cloning: Any, wait_until: Any) -> None:
     assert wait_until(lambda: count("tokens_total") == before + len(TEXT))
     metrics = cloning.metrics()
     for outcome, drafted in (("accepted", 4), ("rejected", 6)):
-        found = re.search(rf'tts_t3_draft_tokens_total{{[^}}]*outcome="{outcome}"[^}}]*}} ([\d.]+)', metrics)
+        found = re.search(rf'nightingale_t3_draft_tokens_total{{[^}}]*outcome="{outcome}"[^}}]*}} ([\d.]+)', metrics)
         assert found
         assert float(found.group(1)) % drafted == 0
     assert 'stage="t3_decode"' in metrics

@@ -232,7 +232,7 @@ def test_malformed_messages_end_the_session_with_an_error(frame: str | bytes, ex
         {"type": "start", "seed": -1},
         {"type": "start", "sample_rate": "fast"},
         {"type": "start", "voice": 3},
-        {"type": "start", "colour": "red"},
+        {"type": "start", "color": "red"},
     ],
 )
 def test_a_wrong_first_message_is_refused(message: dict[str, object]) -> None:

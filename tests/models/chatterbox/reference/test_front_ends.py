@@ -66,7 +66,7 @@ def test_mels_equal_the_reference() -> None:
 
 
 def test_frames_per_second() -> None:
-    """S3Gen's frames are not centred on the hop, and the tokenizer's last is dropped: 2 a token, and 4."""
+    """S3Gen's frames are not centered on the hop, and the tokenizer's last is dropped: 2 a token, and 4."""
     assert prompt_mel(np.zeros(48_000, np.float32)).shape == (100, 80)
     assert token_mel(np.ones(32_000, np.float32)).shape == (200, 128)
     assert voice_mel(np.zeros(32_000, np.float32)).shape == (201, 40)
@@ -86,7 +86,7 @@ def test_the_token_mel_spans_eight_decades() -> None:
 
 
 def test_filters_have_equal_area() -> None:
-    """Slaney's normalisation: HTK's triangles of equal height would weigh 8 kHz ten times as much."""
+    """Slaney's normalization: HTK's triangles of equal height would weigh 8 kHz ten times as much."""
     filters = slaney_filters(24_000, 1920, 80, 8000.0)
     area = filters.sum(axis=0) * 24_000 / 1920
     assert np.allclose(area, 1.0, atol=0.15)

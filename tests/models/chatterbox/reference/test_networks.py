@@ -10,7 +10,7 @@ from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.mel import token_mel, voice_mel
 from models.chatterbox.reference.resample import resample_hann
 from models.chatterbox.reference.speaker import segment_means
-from models.chatterbox.reference.tokenizer import quantise
+from models.chatterbox.reference.tokenizer import quantize
 from models.chatterbox.reference.voice_encoder import trim, windows
 from tests.models.chatterbox.reference.builder import distance, encoder, golden, speech
 
@@ -92,12 +92,12 @@ def test_segments_are_averaged_over_what_they_have() -> None:
 def test_the_first_dimension_is_the_last_digit() -> None:
     levels = np.full((3, 8), -9.0, np.float32)
     levels[1, 0], levels[2, 7] = 0.0, 9.0
-    assert np.array(quantise(mx.array(levels))).tolist() == [0, 1, 2 * 3**7]
+    assert np.array(quantize(mx.array(levels))).tolist() == [0, 1, 2 * 3**7]
     # Half of tanh's range, less a thousandth, is where a level ends.
     edge = float(np.arctanh(0.5 / 0.999))
     row = np.full((2, 8), -9.0, np.float32)
     row[:, 0] = edge - 1e-4, edge + 1e-4
-    assert np.array(quantise(mx.array(row))).tolist() == [1, 2]
+    assert np.array(quantize(mx.array(row))).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("frames", [1, 4, 5, 399])

@@ -1,6 +1,6 @@
 """The reference's encoders at full size against the reference package, on shared random weights (`make parity`).
 
-Speaker and voice vectors to 1e-4, tokens identical. Random also in what batch normalisation measured.
+Speaker and voice vectors to 1e-4, tokens identical. Random also in what batch normalization measured.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def test_the_speaker_network_is_as_exact_as_pytorch(ours: ReferenceEncoder, refe
     """Against the reference in float64, from the same filterbanks, the median error is at most twice PyTorch's float32.
 
     One input says little: changing its last bits changes either's error thirtyfold, since random gates stand at +-130.
-    So it is many, each changed by a millionth. Measured medians, on a Xeon: 2.8e-6 of either. With batch normalisation
+    So it is many, each changed by a millionth. Measured medians, on a Xeon: 2.8e-6 of either. With batch normalization
     folded into `Dense.reduce` ours was 6.9e-6: rounded weights err alike in every frame, and means over time keep that.
     """
     from tests.models.chatterbox.reference import package

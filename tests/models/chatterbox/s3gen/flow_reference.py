@@ -33,11 +33,11 @@ def build(*, mean_flow: bool, seed: int) -> Any:
 
         with patch.object(s3gen, "S3Tokenizer", lambda *_: None), patch.object(s3gen, "CAMPPlus", lambda **_: None):
             flow = s3gen.S3Token2Mel(meanflow=mean_flow).flow
-    randomise(flow, seed)
+    randomize(flow, seed)
     return flow.eval()
 
 
-def randomise(module: nn.Module, seed: int) -> None:
+def randomize(module: nn.Module, seed: int) -> None:
     """Norms around 1, biases around 0, and everything else so that activations neither vanish nor explode."""
     generator = torch.Generator().manual_seed(seed)
 

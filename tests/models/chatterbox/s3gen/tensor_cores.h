@@ -44,7 +44,7 @@ static float BITS_FLOAT(uint bits) {
 static uint PACKED(float low, float high) { return bfloat16(low).bits | (uint)bfloat16(high).bits << 16; }
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k16": a lane holds A[g][2t], A[g + 8][2t], A[g][2t + 8], A[g + 8][2t + 8],
-// each with its neighbour, B[2t][g] and B[2t + 8][g] likewise, and C[g][2t], C[g][2t + 1] and those eight rows below,
+// each with its neighbor, B[2t][g] and B[2t + 8][g] likewise, and C[g][2t], C[g][2t + 1] and those eight rows below,
 // for g = lane / 4 and t = lane % 4. Both buffers are needed: a lane may come again before others have read.
 static uint fragments[64][2][32][6];
 static int turns[64][32];

@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_a_speaker_is_a_direction() -> None:
-    """Its length counts for nothing, as the reference normalises it."""
+    """Its length counts for nothing, as the reference normalizes it."""
     own, mu, noise, (prompt_mel, speaker) = flow(), normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
     once, thrice = (own.solve(mu, prompt_mel, speaker * scale, noise, 1) for scale in (1.0, 3.0))
     assert distance(thrice, once) < CLOSE

@@ -55,7 +55,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Call
     return start
 
 
-def randomised(module: nn.Module) -> nn.Module:
+def randomized(module: nn.Module) -> nn.Module:
     """Every array of `module` such that it matters, in bfloat16."""
     draw = np.random.default_rng(0)
 
@@ -72,7 +72,7 @@ def randomised(module: nn.Module) -> nn.Module:
 
 def stage(inputs: int = 128, count: int = 2, config: FlowConfig = CONFIG) -> Stage:
     """A stage whose input is as wide as its stream, or twice so, with `count` blocks."""
-    made = randomised(Stage(inputs, replace(config, blocks=count)))
+    made = randomized(Stage(inputs, replace(config, blocks=count)))
     assert isinstance(made, Stage)
     return made
 

@@ -224,7 +224,7 @@ def test_the_whole_is_what_flow_and_vocoder_make() -> None:
 
 @pytest.mark.parametrize("variant", ["english", "turbo"])
 def test_a_real_flow_in_chunks(variant: str, vocoder: Vocoder) -> None:
-    """Streamed, the frames are solved with other neighbours: near the whole, every sample there, the same each time."""
+    """Streamed, the frames are solved with other neighbors: near the whole, every sample there, the same each time."""
     flow = flow_builder.flow(variant)
     mel, speaker = flow_builder.voice()
     prompt = Prompt(flow_builder.tokens(flow_builder.PROMPT, 4), mel, speaker)
@@ -267,7 +267,7 @@ def smooth(frames: int) -> np.ndarray:
 
 
 class Restless(Frames):
-    """A flow that solves the same frames a little differently in each chunk, as attention to other neighbours does."""
+    """A flow that solves the same frames a little differently in each chunk, as attention to other neighbors does."""
 
     def steps(self, *given: Any, **options: Any) -> Iterator[mx.array]:
         shift = 1.0 * np.random.RandomState(len(self.encoded)).standard_normal(self.mel.shape[1])

@@ -133,7 +133,7 @@ def whole_bfloats(config: T3Config) -> T3:
 
 
 def eight_bits(config: T3Config) -> T3:
-    """`whole_bfloats` with products of 8 bits, by MLX's quantisation; scales and offsets are bfloat16's, as a GPU's."""
+    """`whole_bfloats` with products of 8 bits, by MLX's quantization; scales and offsets are bfloat16's, as a GPU's."""
     model = whole_bfloats.__wrapped__(config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(int8, "library", lambda: None)  # the CPU's own form

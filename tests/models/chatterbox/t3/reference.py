@@ -43,7 +43,7 @@ class Reference:
             self.model.tfmr.rotary_emb = LlamaRotaryEmbedding(self.model.cfg)
         draw = torch.Generator().manual_seed(seed)
         for name, p in self.model.named_parameters():
-            _randomise(name, p, draw)
+            _randomize(name, p, draw)
 
     def save(self, path: Path) -> None:
         """A safetensors file as the official ones are: everything the module has."""
@@ -131,7 +131,7 @@ def _quiet(steps: range, **_options: object) -> Iterator[int]:
     return iter(steps)
 
 
-def _randomise(name: str, p: torch.nn.Parameter, draw: torch.Generator) -> None:
+def _randomize(name: str, p: torch.nn.Parameter, draw: torch.Generator) -> None:
     if ".ln_" in name or "norm" in name:
         p.normal_(1.0 if name.endswith("weight") else 0.0, 0.1, generator=draw)
     elif name.endswith("bias"):

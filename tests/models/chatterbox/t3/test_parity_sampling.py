@@ -40,7 +40,7 @@ def test_repetition_penalty(shape: tuple[int, int], penalty: float) -> None:
     theirs = RepetitionPenaltyLogitsProcessor(penalty)(torch.from_numpy(said), torch.from_numpy(x)).numpy()
     seen = np.zeros(shape, bool)
     np.put_along_axis(seen, said, True, axis=1)
-    compare(sampling.penalise(mx.array(x), mx.array(seen), mx.array(penalty)), theirs)
+    compare(sampling.penalize(mx.array(x), mx.array(seen), mx.array(penalty)), theirs)
 
 
 @pytest.mark.parametrize("shape", SIZES)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.chatterbox.config import ENGLISH, TURBO
-from models.chatterbox.text import EnglishTokenizer, TurboTokenizer, normalise
+from models.chatterbox.text import EnglishTokenizer, TurboTokenizer, normalize
 from tests.models.chatterbox.test_text import LETTERS, english_file, turbo_files
 
 pytestmark = pytest.mark.parity
@@ -39,7 +39,7 @@ def test_punctuation(turbo: bool) -> None:
     theirs = reference_function("tts_turbo.py" if turbo else "tts.py", "punc_norm")
     for text in texts("ab cd  .,:;…—–-“”‘’!?\n\"'é", 1):
         if text.strip():
-            assert normalise(text, turbo=turbo) == theirs(text.strip()), text
+            assert normalize(text, turbo=turbo) == theirs(text.strip()), text
 
 
 def test_english_ids(tmp_path: Path) -> None:

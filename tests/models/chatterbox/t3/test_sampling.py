@@ -66,7 +66,7 @@ def test_guidance() -> None:
 @given(SCORES, st.floats(1, 3))
 def test_penalty(scores: np.ndarray, penalty: float) -> None:
     seen = np.random.RandomState(0).rand(*scores.shape) < 0.5
-    found = np.array(sampling.penalise(mx.array(scores), mx.array(seen), mx.array(penalty, dtype=mx.float32)))
+    found = np.array(sampling.penalize(mx.array(scores), mx.array(seen), mx.array(penalty, dtype=mx.float32)))
     np.testing.assert_array_equal(found[~seen], scores[~seen])
     assert (found[seen] <= scores[seen] + 1e-6).all()
     signed = np.where(scores < 0, scores * np.float32(penalty), scores / np.float32(penalty))
@@ -112,7 +112,7 @@ def composed(scores: np.ndarray, seen: np.ndarray, order: str, rules_: Rules, to
     x = mx.array(scores)
     for step in order.split():
         if step == "penalty":
-            x = sampling.penalise(x, mx.array(seen), mx.array(rules_.penalty))
+            x = sampling.penalize(x, mx.array(seen), mx.array(rules_.penalty))
         elif step == "temperature":
             x = x / rules_.temperature
         elif step == "min_p":
@@ -175,7 +175,7 @@ def test_exact_length_is_all_speech(name: str) -> None:
         assert found[: config.start_speech].all() is np.bool_(exact)
 
 
-def test_logits_need_no_normalisation() -> None:
+def test_logits_need_no_normalization() -> None:
     """Adding a constant before the penalty-free processors changes no probability (a port's samplers wanted logs)."""
     chosen = rules(penalty=1.0, top_p=0.8)
     scores = np.random.RandomState(3).standard_normal((4, LLAMA.speech_vocabulary)).astype(np.float32)

@@ -200,7 +200,7 @@ def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any) -> No
         server.tone.begun.clear()
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/text-to-speech/gated{path}", json={"text": long}, timeout=0.3)
-        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
         assert 1 <= len(server.tone.begun) <= 3
 
 

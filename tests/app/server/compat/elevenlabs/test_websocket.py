@@ -485,7 +485,7 @@ def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any) -> No
         with session(server, "gated", multi=multi) as socket:
             send(socket, text=LONG, flush=True)
             assert wait_until(lambda: server.tone.begun)
-        assert wait_until(lambda: "tts_active_streams 0.0" in server.metrics())
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
         assert len(server.tone.begun) <= 3
 
 

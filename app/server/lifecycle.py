@@ -1,0 +1,120 @@
+"""Life of the server: load, warm, ready, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from app.config import Settings
+from app.engine.catalog import Catalog
+from app.engine.worker import ModelWorker
+from app.observability import metrics, tracing
+from app.server.compat import wyoming
+from app.server.routes import health
+from app.server.state import Services
+from app.speech.service import SpeechService
+from app.translation.service import TranslationService
+
+log = logging.getLogger(__name__)
+
+# How long streams that are broken off at the end of draining have to say so.
+ABORT_SECONDS = 1.0
+# Seconds between two looks whether everything is warm.
+_LOOK_EVERY = 0.05
+# Seconds for the model's thread to end.
+STOP_SECONDS = 1.0
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], traces: tracing.Traces | None) -> Lifespan:
+    """Return the context in which the application serves: services start before it and end after it.
+
+    Args:
+        settings: the deployment's choices.
+        catalog: the models of this machine.
+        preload: canonical names of the models that readiness waits for.
+        traces: exporter of traces; None where none are wanted.
+    """
+
+    @asynccontextmanager
+    async def serving(app: FastAPI) -> AsyncIterator[None]:
+        worker = ModelWorker(
+            catalog.load,
+            warmup=settings.warmup != "none",
+            queue_size=settings.queue_size,
+            queue_seconds=settings.queue_seconds,
+        )
+        translation = TranslationService(settings, catalog, worker)
+        speech = SpeechService(settings, catalog, worker, translation)
+        services = Services(settings, catalog, worker, speech, translation, preload)
+        app.state.services = services
+        if traces is not None:
+            traces.start()
+        services.worker.start()
+        for name in services.preload:
+            services.worker.request_load(name)
+        lag = asyncio.create_task(metrics.watch_event_loop())
+        lexicons = asyncio.create_task(services.speech.warm())
+        translates = any(catalog.kind(name) == "translation" for name in preload)
+        languages = asyncio.create_task(services.translation.warm(detect=translates))
+        await services.speech.voices.start()
+        satellites = wyoming.WyomingServer(services)
+        if settings.wyoming_port is not None:
+            await satellites.start(settings.wyoming_host, settings.wyoming_port)
+        try:
+            yield
+        finally:
+            services.speech.drain()
+            await satellites.stop()
+            lag.cancel()
+            lexicons.cancel()
+            languages.cancel()
+            services.speech.close()
+            services.translation.close()
+            # The thread finishes the chunk it computes; the event loop must not wait with it.
+            await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
+            if traces is not None:
+                await asyncio.to_thread(traces.stop)
+
+    return serving
+
+
+async def drain(speech: SpeechService, seconds: float) -> None:
+    """Refuse new work; return when the last stream has ended, at the latest after `seconds` and ABORT_SECONDS."""
+    speech.drain()
+    try:
+        await asyncio.wait_for(speech.idle(), seconds)
+    except TimeoutError:
+        log.warning("%d streams did not end in time and are broken off", speech.active)
+        speech.abort()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(speech.idle(), ABORT_SECONDS)
+
+
+async def announce(app: Services, port: int) -> None:
+    """Log what to do next, once everything is warm; nothing where it will not be."""
+    while not app.ready:
+        if app.speech.draining or app.speech.front_end == "failed":
+            return
+        if any(state.status in health.FAILED for state in app.states()):
+            return
+        await asyncio.sleep(_LOOK_EVERY)
+    log.info("%s", invitation(app.settings, port))
+
+
+def invitation(settings: Settings, port: int) -> str:
+    """Return one line with the server's address and something to try."""
+    host = settings.host
+    if host in ("0.0.0.0", "::"):  # noqa: S104
+        host = "localhost"
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    key = " -H 'Authorization: Bearer YOUR_KEY'" if settings.keys_file is not None else ""
+    return (
+        f"ready: open {url}/ in a browser, or try: curl {url}/v1/audio/speech{key} -H 'Content-Type: application/json' "
+        f"""-d '{{"input": "Hello world."}}' -o hello.{settings.default_format}"""
+    )
