@@ -148,8 +148,8 @@ def held(network: T3, decoder: Decoder, utterance: Utterance) -> float:
     copies: int = sum(
         array.nbytes
         for _, module in network.named_modules()
-        for octets in getattr(module, "_octets", [])
-        for array in octets._arrays
+        for int8_weights in getattr(module, "_int8_weights", [])
+        for array in int8_weights._arrays
     )
     return float(memory().active + copies) / 2**20
 

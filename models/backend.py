@@ -1,4 +1,4 @@
-"""Device choice, lanes and memory: everything that differs between the machines MLX runs on.
+"""Device choice, CPU streams and memory: everything that differs between the machines MLX runs on.
 
 Import MLX through this module (`from models.backend import mx`), so that what `models.native` puts in place is there
 before MLX is loaded. `python -m models.backend` builds what has to be compiled and says what was chosen.
@@ -22,9 +22,9 @@ from models.private import FolderError
 __all__ = [
     "MemoryUse",
     "cpu_count",
+    "cpu_streams",
     "device_name",
     "give_back",
-    "lanes",
     "limit_cache",
     "memory",
     "mx",
@@ -94,16 +94,16 @@ def device_name() -> str:
     return f"gpu ({info.get('device_name', 'unknown')})"
 
 
-def lanes() -> list[mx.Stream]:
+def cpu_streams() -> list[mx.Stream]:
     """Streams that compute side by side: one a core on the CPU (each has its own thread), one on a GPU.
 
     MLX streams belong to the thread that made them, so each thread gets its own.
     """
-    found: list[mx.Stream] | None = getattr(_local, "lanes", None)
+    found: list[mx.Stream] | None = getattr(_local, "cpu_streams", None)
     if found is None:
         first = mx.default_stream(mx.default_device())
         more = min(cpu_count(), _MAX_LANES) - 1 if on_cpu() else 0
-        found = _local.lanes = [first, *(mx.new_stream(mx.cpu) for _ in range(more))]
+        found = _local.cpu_streams = [first, *(mx.new_stream(mx.cpu) for _ in range(more))]
     return found
 
 
@@ -112,7 +112,7 @@ def release_thread() -> None:
 
     MLX joins a stream's own thread only here: a process that exits while one lives may abort (SIGABRT).
     """
-    _local.lanes = None
+    _local.cpu_streams = None
     mx.clear_streams()
 
 

@@ -17,15 +17,15 @@ from functools import partial
 
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import HarmonicSource
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
 from models.layers.kernels import cuda
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, moments
 from models.layers.stft import Stft
 from models.layers.style import StyleAffine, StyleBank
@@ -45,12 +45,12 @@ class _Part:
     lane: mx.Stream
 
 
-@traced
+@compiled_cache
 def _snake():  # type: ignore[no-untyped-def]
     return mx.compile(_affine_snake)
 
 
-@traced
+@compiled_cache
 def _snake_masked():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, *terms: _affine_snake(x, *terms[:-1]) * terms[-1])
 
@@ -61,7 +61,7 @@ def _affine_snake(
     return snake(x * scale + shift, x * rate + phase, inverse)
 
 
-@traced
+@compiled_cache
 def _in_cycles():  # type: ignore[no-untyped-def]
     return mx.compile(lambda scale, shift, rate: (scale * rate, shift * rate))
 
@@ -89,7 +89,7 @@ class SnakeUnit(nn.Module):
             mx.eval(self._summed)
 
     def __call__(
-        self, parts: list[_Part], styled: mx.array, length: int, valid: Valid, onto: list[_Part] | None
+        self, parts: list[_Part], styled: mx.array, length: int, valid: PaddingMask, onto: list[_Part] | None
     ) -> list[_Part]:
         """Apply to every part; `onto` are parts to add the result to (the residual). Bias is left out."""
         affine = self.norm(styled)
@@ -168,7 +168,7 @@ class ResBlock(nn.Module):
             total = total + unit.conv.bias
         return total
 
-    def __call__(self, x: mx.array, styled: mx.array, valid: Valid) -> list[_Part]:
+    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[_Part]:
         length = x.shape[1]
         halo = sum(unit.conv.padding for unit in (*self.first, *self.second))
         parts = _split(x, halo)
@@ -180,7 +180,7 @@ class ResBlock(nn.Module):
 
 def _split(x: mx.array, halo: int) -> list[_Part]:
     length = x.shape[1]
-    streams = lanes()[: max(1, length // _LEAST_ROWS)]
+    streams = cpu_streams()[: max(1, length // _LEAST_ROWS)]
     edges = [length * k // len(streams) for k in range(len(streams) + 1)]
     parts = []
     for lane, start, stop in zip(streams, edges, edges[1:], strict=False):
@@ -246,20 +246,20 @@ class Generator(nn.Module):
         """
         styled = self._bank(style)
         samples = None if steps is None else steps * self.source.samples_per_step
-        with mx.stream(lanes()[-1]):  # beside the features, which do not need it
+        with mx.stream(cpu_streams()[-1]):  # beside the features, which do not need it
             magnitude, phase = self._stft.analyze(self.source(f0, noise, steps), samples)
             harmonics = mx.concatenate([magnitude, phase], axis=2)
         count = None if steps is None else steps[:, :, None]
         frames = None if count is None else count * math.prod(self.rates) + 1
-        harmonics = Valid.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
-        x = Valid.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
+        harmonics = PaddingMask.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
+        x = PaddingMask.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
         yield [x, harmonics]
-        valid = Valid()
+        valid = PaddingMask()
         for i, (up, blocks) in enumerate(zip(self.ups, self.resblocks, strict=True)):
             last = i + 1 == len(self.ups)
             source = self.noise_convs[i](harmonics)
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
-            valid = Valid.of(count, source.shape[1])
+            valid = PaddingMask.of(count, source.shape[1])
             excitation = _join(self.noise_res[i](valid.zero(source), styled, valid))
             yield [excitation]
             x = up(x)
@@ -287,12 +287,12 @@ class Generator(nn.Module):
         return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
 
 
-@traced
+@compiled_cache
 def _add3():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, c: a + b + c)
 
 
-@traced
+@compiled_cache
 def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
     def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
         return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)

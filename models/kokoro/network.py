@@ -13,12 +13,12 @@ from models.kokoro.config import AlbertConfig, KokoroConfig
 from models.kokoro.generator import Generator, SnakeUnit
 from models.layers.activation import gelu_tanh, leaky_relu
 from models.layers.attention import SelfAttention
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d
 from models.layers.kernels import cuda
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, layer_norm, moments
 from models.layers.style import StyleAffine, StyleBank
 
@@ -41,7 +41,7 @@ class Albert(nn.Module):
         self.ffn_norm = nn.LayerNorm(hidden, eps=1e-12)
         self.layers = config.num_hidden_layers
 
-    def __call__(self, ids: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
         x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
         x = self.mapping(self.embedding_norm(x + self.token_type_embeddings.weight[0]))
         bias = None
@@ -77,7 +77,7 @@ class TextEncoder(nn.Module):
         self.cnn = [TextEncoderLayer(width, kernel) for _ in range(config.text_encoder_layers)]
         self.lstm = BiLSTM(width, width // 2)
 
-    def __call__(self, ids: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(self.embedding(ids))
         for layer in self.cnn:
             x = valid.zero(layer(x))
@@ -93,7 +93,7 @@ class DurationEncoder(nn.Module):
         self.lstms = [BiLSTM(width + style, width // 2) for _ in range(config.n_layer)]
         self.norms = [nn.Linear(style, 2 * width) for _ in range(config.n_layer)]
 
-    def __call__(self, x: mx.array, style: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, x: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
         tail = mx.broadcast_to(style[:, None], (*x.shape[:2], style.shape[-1]))
         x = valid.zero(mx.concatenate([x, tail], axis=-1))
         for lstm, norm in zip(self.lstms, self.norms, strict=True):
@@ -122,7 +122,7 @@ class AdainResBlock(nn.Module):
                 inputs, inputs, 3, stride=2, padding=1, output_padding=1, groups=inputs, bias=True
             )
 
-    def __call__(self, x: mx.array, styled: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         residual = _adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
             residual = self.pool(residual)
@@ -137,12 +137,12 @@ class AdainResBlock(nn.Module):
         return result
 
 
-@traced
+@compiled_cache
 def _affine_leaky():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, 0.2))
 
 
-def _adain_leaky(x: mx.array, affine: mx.array, valid: Valid) -> mx.array:
+def _adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
     if cuda.available():
         return cuda.adain(x, affine, None, valid.number(x))
     gamma, beta = mx.split(affine[:, None], 2, axis=-1)
@@ -179,13 +179,13 @@ class ProsodyPredictor(nn.Module):
             AdainResBlock(half, half, style),
         ]
 
-    def durations(self, x: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+    def durations(self, x: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
         """x [B, T, hidden] -> encoding [B, T, hidden + style] and expected frames per token [B, T], unrounded."""
         encoded = self.text_encoder(x, style, valid)
         logits = self.duration_proj(self.lstm(encoded, valid))
         return encoded, mx.sum(mx.sigmoid(logits), axis=-1)
 
-    def curves(self, aligned: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+    def curves(self, aligned: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
         """Aligned encoding [B, F, hidden + style] -> F0 in Hz and energy, each [B, 2F]."""
         shared, styled = self.shared(aligned, valid), self._bank(style)
         results = []
@@ -237,7 +237,7 @@ class Decoder(nn.Module):
                 module.relower()
         self.bind_styles()
 
-    def features(self, text: mx.array, f0: mx.array, energy: mx.array, style: mx.array, valid: Valid) -> mx.array:
+    def features(self, text: mx.array, f0: mx.array, energy: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
         """Everything before the generator: [B, F, hidden] -> [B, 2F, channels]."""
         curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
         curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)

@@ -44,7 +44,7 @@ from models.kokoro.steps import (
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
-from models.layers.compiled import seen
+from models.layers.compiled import note_shape
 from models.timeline import Stage, Timeline
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
@@ -224,7 +224,7 @@ class KokoroSynthesizer:
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
             count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
             if not self._padded:
-                seen("kokoro", encoded.shape, length)
+                note_shape("kokoro", encoded.shape, length)
             f0, energy = stages.curves(align(encoded, spoken, length), styles, count)
             if self._profile:
                 mx.eval(f0, energy)

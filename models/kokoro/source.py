@@ -18,7 +18,7 @@ from mlx import nn
 from models.backend import mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.kernels import cuda
 
 HARMONICS = 9
@@ -91,7 +91,7 @@ def _weights(length: int, size: int) -> npt.NDArray[np.float32]:
     return (at - np.floor(at)).reshape(1, length, size, 1)
 
 
-@traced
+@compiled_cache
 def _blend():  # type: ignore[no-untyped-def]
     """(1 - w) a + w b with the first product fused into the sum, as torch's interpolation is compiled."""
 

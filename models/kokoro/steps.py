@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.contract import IsCancelled
 from models.kokoro.network import Kokoro
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.timeline import Stage, Timeline
 
 TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
@@ -77,7 +77,7 @@ class Stages:
 
     def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
         """ids [B, T] -> [B, T, hidden]."""
-        with mx.stream(lanes()[-1]):  # beside PL-BERT, unless profiling waits for each
+        with mx.stream(cpu_streams()[-1]):  # beside PL-BERT, unless profiling waits for each
             return self.network.text_encoder(ids, _valid(count, ids))
 
     def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
@@ -116,8 +116,8 @@ def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:
     return first, second
 
 
-def _valid(count: mx.array | None, x: mx.array) -> Valid:
-    return Valid() if count is None else Valid.of(count[:, None, None], x.shape[1])
+def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
+    return PaddingMask() if count is None else PaddingMask.of(count[:, None, None], x.shape[1])
 
 
 def counted(lengths: Sequence[int], size: int, *, padded: bool) -> mx.array | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from models.backend import mx, on_cpu
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 
 # sin^2(pi m) as a polynomial in m^2 on [0, 1/2], least squares at 400 Chebyshev nodes, largest error 4.6e-7.
 # MLX's CPU sine is a scalar call per element; this vectorizes, in a chain short enough for one fused kernel.
@@ -36,7 +36,7 @@ _SIN = (0.999999994, -0.166666646, 0.00833331029, -0.000198401519, 2.75293953e-0
 _TURN = (6.25, 0.033203125, 2 * math.pi - 6.25 - 0.033203125)
 
 
-@traced
+@compiled_cache
 def _sine():  # type: ignore[no-untyped-def]
     def reduce(x: mx.array) -> mx.array:
         n = mx.round(x * (0.5 / math.pi))
@@ -77,7 +77,7 @@ def _tanh_within(u: mx.array) -> mx.array:
     return above / ((1 + z * d1) + z2 * (d2 + z * d3))
 
 
-@traced
+@compiled_cache
 def _gelu_tanh():  # type: ignore[no-untyped-def]
     def argument(x: mx.array) -> mx.array:
         return math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
@@ -109,7 +109,7 @@ _ERF_BELOW = (0.323655146, 0.0446117073, 0.00339941531, 0.000146851582)
 _ERF_REACH = 5.25
 
 
-@traced
+@compiled_cache
 def _gelu():  # type: ignore[no-untyped-def]
     def exact(x: mx.array, bias: mx.array) -> mx.array:
         x = x + bias
@@ -142,7 +142,7 @@ def gelu(x: mx.array, bias: mx.array) -> mx.array:
     return result
 
 
-@traced
+@compiled_cache
 def _silu():  # type: ignore[no-untyped-def]
     def exact(x: mx.array, bias: mx.array) -> mx.array:
         x = x + bias
@@ -185,7 +185,7 @@ def _exp_within(x: mx.array) -> mx.array:
     return y * y
 
 
-@traced
+@compiled_cache
 def _exp_below():  # type: ignore[no-untyped-def]
     if not on_cpu():
         return mx.compile(lambda x, top: mx.exp(x - top))
@@ -199,7 +199,7 @@ def exp_below(x: mx.array, top: mx.array) -> mx.array:
     return result
 
 
-@traced
+@compiled_cache
 def _mish():  # type: ignore[no-untyped-def]
     # tanh(log(1 + w)) = (w^2 + 2w) / (w^2 + 2w + 2) for w = exp(x); from x = 9 on it is 1, below -15 it is w.
     def exact(x: mx.array) -> mx.array:

@@ -21,14 +21,14 @@ _factories: list[Any] = []
 _seen: set[Hashable] = set()
 
 
-def traced(factory: Callable[P, T]) -> Callable[P, T]:
+def compiled_cache(factory: Callable[P, T]) -> Callable[P, T]:
     """`functools.cache` for what makes compiled functions: callers ask each time, and hold none of them."""
     made: Any = cache(factory)
     _factories.append(made)
     return cast("Callable[P, T]", made)
 
 
-def seen(*shape: Hashable) -> None:
+def note_shape(*shape: Hashable) -> None:
     """Say what is about to be computed, on the thread that computes; drops all traces when there were too many."""
     if shape in _seen:
         return

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
-from models.layers.compiled import traced
+from models.backend import cpu_streams, mx, on_cpu
+from models.layers.compiled import compiled_cache
 from models.layers.linear import column_chunks
 
 
@@ -30,7 +30,7 @@ def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None
 def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
     """shift_sum with the taps' output channels in `chunks`, one a lane."""
     parts = []
-    for taps, lane in zip(chunks, lanes(), strict=False):
+    for taps, lane in zip(chunks, cpu_streams(), strict=False):
         with mx.stream(lane):
             parts.append(shift_sum(x, taps, dilation))
     return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
@@ -40,7 +40,7 @@ def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
 _TAPS = 4
 
 
-@traced
+@compiled_cache
 def _multiply_add():  # type: ignore[no-untyped-def]
     def added(y: mx.array, rows: list[mx.array], taps: list[mx.array]) -> mx.array:
         for row, tap in zip(rows, taps, strict=True):
@@ -58,8 +58,8 @@ class Conv1d(nn.Module):
     """1-D cross-correlation, as torch.nn.Conv1d but channels-last: x [B, L, I] -> [B, L', O].
 
     `weight` is [O, K, I / groups] (MLX's order), `bias` [O] or None. Zero padding on both sides; any stride,
-    dilation and groups. `spread` has the CPU's lanes share the output channels, for layers that are wide and short and
-    not already run on a lane. Call `lower()` once after loading.
+    dilation and groups. `spread` divides the output channels among the CPU streams, for layers that are wide and short
+    and do not already run on a stream of their own. Call `lower()` once after loading.
     """
 
     def __init__(

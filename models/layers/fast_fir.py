@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.backend import mx
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.conv import shift_sum
 
 LEAST_KERNEL, LEAST_CHANNELS = 7, 128
@@ -32,17 +32,17 @@ def summed_taps(taps: mx.array) -> mx.array:
     return taps[0::2] + mx.pad(taps[1::2], [(0, 1), (0, 0), (0, 0)])
 
 
-@traced
+@compiled_cache
 def _sum():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b: a + b)
 
 
-@traced
+@compiled_cache
 def _even():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, onto: a + b + onto)
 
 
-@traced
+@compiled_cache
 def _odd():  # type: ignore[no-untyped-def]
     return mx.compile(lambda r, a, b, onto: r - a - b + onto)
 

@@ -31,7 +31,7 @@ static matrix *place(const float *weight) {
 }
 
 /* Have products with `weight` [n, k] computed from its copy. Returns 0 if there is no room. */
-long nightingale_octet_register(const float *weight, const int8_t *copy, const float *scale, const int32_t *sums, long n,
+long nightingale_int8_register(const float *weight, const int8_t *copy, const float *scale, const int32_t *sums, long n,
                                 long k) {
     matrix *m = place(weight);
     if (!m->weight) {
@@ -43,7 +43,7 @@ long nightingale_octet_register(const float *weight, const int8_t *copy, const f
 }
 
 /* Forget `weight`: its memory may become another array's. The slot stays taken, for those found behind it. */
-void nightingale_octet_forget(const float *weight) {
+void nightingale_int8_forget(const float *weight) {
     matrix *m = place(weight);
     if (m->weight) m->n = m->k = 0;
 }
@@ -104,7 +104,7 @@ static inline float value(const matrix *w, long r, double step, int32_t sum) {
 }
 
 /* c [m, n] = alpha x [m, k] weight^T + beta c, if `weight` is registered with these n and k; otherwise returns 0. */
-int nightingale_octet_product(int m, int n, int k, float alpha, const float *x, int ldx, const float *weight, float beta,
+int nightingale_int8_product(int m, int n, int k, float alpha, const float *x, int ldx, const float *weight, float beta,
                               float *c, int ldc) {
     if (!held) return 0;
     const matrix *w = place(weight);

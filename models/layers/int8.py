@@ -1,4 +1,4 @@
-"""Weights of 8 bits on the CPU: products with them in C (octet.c), in the place of the BLAS call MLX makes.
+"""Weights of 8 bits on the CPU: products with them in C (int8.c), in the place of the BLAS call MLX makes.
 
 MLX's own quantized product on the CPU is scalar code, slower than float32. Here the weights stay where they are, in
 float32, and have copies of 8 bits; the forwarding object that stands before BLAS (`models.native`) recognizes a product
@@ -29,14 +29,14 @@ def library() -> ctypes.CDLL | None:
     if blas is None or not on_cpu():
         return None
     try:
-        found = native.compile_tuned("octet", __file__)
+        found = native.compile_tuned("int8", __file__)
     except OSError as error:
         logger.info("no native routine for weights of 8 bits: %s", error)
         return None
-    found.nightingale_octet_register.argtypes = (*[_Pointer] * 4, ctypes.c_long, ctypes.c_long)
-    found.nightingale_octet_register.restype = ctypes.c_long
-    found.nightingale_octet_forget.argtypes = (_Pointer,)
-    blas.nightingale_replace_products(ctypes.cast(found.nightingale_octet_product, _Pointer))
+    found.nightingale_int8_register.argtypes = (*[_Pointer] * 4, ctypes.c_long, ctypes.c_long)
+    found.nightingale_int8_register.restype = ctypes.c_long
+    found.nightingale_int8_forget.argtypes = (_Pointer,)
+    blas.nightingale_replace_products(ctypes.cast(found.nightingale_int8_product, _Pointer))
     return found
 
 
@@ -49,7 +49,7 @@ def quantize_rows(
     return copy, scale, copy.sum(axis=1, dtype=np.int32)
 
 
-class Octets:
+class Int8Weights:
     """The copy of one weight [N, K]: while this lives, products x @ weight.T are computed from it.
 
     Raises OSError where that is not possible. `weight` must be evaluated, contiguous and float32.
@@ -63,10 +63,10 @@ class Octets:
         self._weight = np.array(weight, copy=False)
         self._arrays = quantize_rows(self._weight)
         pointers = [array.ctypes.data for array in (self._weight, *self._arrays)]
-        if not found.nightingale_octet_register(*pointers, *self._weight.shape):
+        if not found.nightingale_int8_register(*pointers, *self._weight.shape):
             raise OSError("too many matrices have weights of 8 bits")
         self._address = pointers[0]
 
     def __del__(self) -> None:
         if hasattr(self, "_address"):
-            self._library.nightingale_octet_forget(self._address)
+            self._library.nightingale_int8_forget(self._address)

@@ -1,4 +1,4 @@
-"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (octet.c).
+"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (int8.c).
 
 Where there is no C compiler everything works without it, slower.
 """
@@ -18,7 +18,7 @@ from models.layers.int8 import quantize_rows
 
 logger = logging.getLogger(__name__)
 
-MOST_INPUTS = 64  # of `Screen.largest` in one call
+MOST_INPUTS = 64  # of `Int8Argmax.largest` in one call
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
@@ -27,14 +27,14 @@ Ints = npt.NDArray[np.int32]
 def library() -> ctypes.CDLL | None:
     """The compiled routine; None where it cannot be compiled."""
     try:
-        return native.compile_tuned("octet", __file__)
+        return native.compile_tuned("int8", __file__)
     except OSError as error:
         logger.info("no native routine for the CPU, translation is slower: %s", error)
         return None
 
 
 class _Task(ctypes.Structure):
-    """octet.c's `task`, in its order."""
+    """int8.c's `task`, in its order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
@@ -43,7 +43,7 @@ class _Task(ctypes.Structure):
     )
 
 
-class Screen:
+class Int8Argmax:
     """Finds the largest of weight [N, K] x + banned [N] exactly, reading a copy of 8 bits and few rows of `weight`.
 
     Not safe on two threads at once.

@@ -1,4 +1,4 @@
-"""Dense layer, its columns computed side by side on the CPU's lanes."""
+"""Dense layer, its columns computed side by side on the CPU streams."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from itertools import pairwise
 
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 
 _LEAST_COLUMNS = 128  # narrower products finish before a second lane would have started
 
 
 def column_chunks(weight: mx.array) -> list[mx.array]:
     """weight [..., I, O] cut along O, one contiguous piece a lane; a single piece where it is narrow."""
-    count = max(1, min(len(lanes()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
+    count = max(1, min(len(cpu_streams()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
     edges = [weight.shape[-1] * k // count for k in range(count + 1)]
     return [mx.contiguous(weight[..., a:b]) for a, b in pairwise(edges)]
 
@@ -37,7 +37,7 @@ class Linear(nn.Module):
         if not self._columns:
             return mx.addmm(self.bias, x, self.weight.T)
         parts = []
-        for chunk, lane in zip(self._columns, lanes(), strict=False):
+        for chunk, lane in zip(self._columns, cpu_streams(), strict=False):
             with mx.stream(lane):
                 parts.append(x @ chunk)
         return (parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)) + self.bias

@@ -9,12 +9,12 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.kernels import cuda
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 
 
-@traced
+@compiled_cache
 def _gates():  # type: ignore[no-untyped-def]
     def step(g: mx.array, c: mx.array) -> tuple[mx.array, mx.array]:
         i, f, u, o = mx.split(g, 4, axis=-1)
@@ -58,7 +58,7 @@ class BiLSTM(nn.Module):
         self.wh = mx.zeros((2, hidden, 4 * hidden))
         self.bias = mx.zeros((8 * hidden,))
 
-    def __call__(self, x: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         """Padded rows of the result are zero."""
         batch, length, _ = x.shape
         hidden = self.hidden

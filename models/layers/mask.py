@@ -8,7 +8,7 @@ from models.backend import mx
 
 
 @dataclass(frozen=True, slots=True)
-class Valid:
+class PaddingMask:
     """`mask` [B, L, 1] is 1 on valid rows, the first ones, and 0 after; `count` [B, 1, 1] is their number.
 
     Both are None where nothing is padded.
@@ -18,11 +18,11 @@ class Valid:
     count: mx.array | None = None
 
     @staticmethod
-    def of(count: mx.array | None, rows: int) -> Valid:
+    def of(count: mx.array | None, rows: int) -> PaddingMask:
         """The first `count` [B, 1, 1] of `rows` rows; everything where count is None."""
         if count is None:
-            return Valid()
-        return Valid((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
+            return PaddingMask()
+        return PaddingMask((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
 
     def number(self, x: mx.array) -> mx.array:
         """Valid rows of x [B, L, C], as int32 [B]."""
@@ -34,6 +34,6 @@ class Valid:
         """x [B, L, C] with its padding set to zero."""
         return x if self.mask is None else x * self.mask.astype(x.dtype)
 
-    def doubled(self, rows: int) -> Valid:
+    def doubled(self, rows: int) -> PaddingMask:
         """The same after the length has doubled to `rows`."""
-        return self if self.count is None else Valid.of(self.count * 2, rows)
+        return self if self.count is None else PaddingMask.of(self.count * 2, rows)

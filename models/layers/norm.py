@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from models.backend import mx, on_cpu
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 
 EPS = 1e-5
 
@@ -26,12 +26,12 @@ class Moments:
     count: mx.array | int
 
 
-@traced
+@compiled_cache
 def _squared_deviation():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, mean: mx.square(x - mean))
 
 
-@traced
+@compiled_cache
 def _masked_deviation():  # type: ignore[no-untyped-def]
     return mx.compile(lambda x, mean, mask: mx.square((x - mean) * mask))
 
@@ -50,7 +50,7 @@ def _row_sum(x: mx.array) -> mx.array:
     return mx.sum(x, axis=1, keepdims=True)
 
 
-@traced
+@compiled_cache
 def _affine():  # type: ignore[no-untyped-def]
     """The parts' moments to AdaIN's scale and shift, as one fused function: it is many operations on few numbers."""
 

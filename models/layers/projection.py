@@ -1,8 +1,8 @@
 """Dense layer for few rows of input: what reading the weights costs is what it costs.
 
 The weights stay in the checkpoint's order [O, I]: each output is then one run of memory. On the CPU the outputs are
-shared out between the lanes, as one core cannot draw all of the memory's bandwidth. Weights of 8 or 4 bits are read in
-groups along I with a scale and an offset each; those of 8 bits on the CPU by `octet`, where that can be compiled.
+divided among the CPU streams, as one core cannot draw all of the memory's bandwidth. Weights of 8 or 4 bits are read
+in groups along I with a scale and an offset each; those of 8 bits on the CPU by `int8`, where that can be compiled.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from itertools import pairwise
 
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.layers import int8
-from models.layers.int8 import Octets
+from models.layers.int8 import Int8Weights
 
 GROUP = 64  # inputs that share a scale
 _LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
@@ -23,7 +23,7 @@ Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
     """weight [O, I] cut along O, one piece a lane (views, no copies), quantized to `bits` unless 0."""
-    count = len(lanes()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
+    count = len(cpu_streams()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
     edges = [weight.shape[0] * k // count for k in range(count + 1)]
     pieces = [weight[a:b] for a, b in pairwise(edges)]
     return [tuple(mx.quantize(w, group_size=GROUP, bits=bits)) if bits else (w,) for w in pieces]
@@ -52,7 +52,7 @@ class Projection(nn.Module):
         self.bias = mx.zeros((outputs,))
         self._parts: list[Part] = []
         self._bits = 0
-        self._octets: list[Octets] = []
+        self._int8_weights: list[Int8Weights] = []
 
     def lower(self, bits: int = 0) -> None:
         """Cut the weight into one piece a lane (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
@@ -61,7 +61,7 @@ class Projection(nn.Module):
         self._parts = row_parts(self.weight, self._bits)
         mx.eval(self._parts)
         if native:
-            self._octets = [Octets(weight) for (weight,) in self._parts]
+            self._int8_weights = [Int8Weights(weight) for (weight,) in self._parts]
         self.weight = self._parts[0][0]
 
     @property
@@ -83,7 +83,7 @@ class Projection(nn.Module):
                 return multiply(x, self._parts[0], self._bits) + self.bias
             return mx.addmm(self.bias, x, self._parts[0][0].T)
         outputs = []
-        for part, lane in zip(self._parts, lanes(), strict=False):
+        for part, lane in zip(self._parts, cpu_streams(), strict=False):
             with mx.stream(lane):
                 outputs.append(multiply(x, part, self._bits))
         return mx.concatenate(outputs, axis=-1) + self.bias

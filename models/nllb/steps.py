@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx, on_cpu
-from models.layers.compiled import seen
+from models.layers.compiled import note_shape
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
 
@@ -93,7 +93,7 @@ class Stages:
             room = length_cap(length, limit) + 2
         room += -room % 8
         if not self.padded:
-            seen("nllb", len(sources) * copies, length, room)
+            note_shape("nllb", len(sources) * copies, length, room)
         ids = np.full((self.batch(len(sources)), length), PAD, np.int32)
         counts = np.ones(len(ids), np.int32)
         for row, source in enumerate(sources):

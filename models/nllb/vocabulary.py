@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.layers import int8_argmax
-from models.layers.int8_argmax import Screen
+from models.layers.int8_argmax import Int8Argmax
 from models.layers.projection import GROUP, Part, multiply, row_parts, triple
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
@@ -107,15 +107,15 @@ class Head:
         }
         mx.eval(self.tree)
         self.table = table
-        self.screen: Screen | None = None
+        self.screen: Int8Argmax | None = None
         if on_cpu() and not bits and self.size >= _WORTH_SCREENING and int8_argmax.library() is not None:
-            self.screen = Screen(np.array(weight, copy=False), banned)
+            self.screen = Int8Argmax(np.array(weight, copy=False), banned)
 
 
 def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
     """x [..., C] -> [..., rows], before anything is banned."""
     outputs = []
-    for part, lane in zip(tree["parts"], lanes(), strict=False):
+    for part, lane in zip(tree["parts"], cpu_streams(), strict=False):
         with mx.stream(lane):
             outputs.append(multiply(x, tuple(part), bits))
     return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
@@ -131,7 +131,9 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
         found = step.likeliest(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
         return found.reshape(x.shape[:-1])
     values, places = [], []
-    for part, (banned,), (start,), lane in zip(tree["parts"], tree["banned"], tree["starts"], lanes(), strict=False):
+    for part, (banned,), (start,), lane in zip(
+        tree["parts"], tree["banned"], tree["starts"], cpu_streams(), strict=False
+    ):
         with mx.stream(lane):
             y = multiply(x, tuple(part), bits) + banned
             place = mx.argmax(y, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""BLAS, lanes and memory. Each process chooses its BLAS once: what fails is tried in processes of their own."""
+"""BLAS, CPU streams and memory. Each process chooses its BLAS once: what fails is tried in processes of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.backend import cpu_count, device_name, lanes, limit_cache, memory, mx, on_cpu, preload_blas
+from models.backend import cpu_count, cpu_streams, device_name, limit_cache, memory, mx, on_cpu, preload_blas
 
 LINUX = sys.platform == "linux"
 
@@ -110,15 +110,15 @@ def test_the_module_says_what_was_chosen() -> None:
 
 def test_lanes_belong_to_their_thread() -> None:
     """One stream a core on a CPU, at most eight; a thread always gets its own ones, and the same again."""
-    mine, seen = lanes(), []
+    mine, seen = cpu_streams(), []
     assert len(mine) == (min(cpu_count(), 8) if on_cpu() else 1)
-    assert lanes() is mine
+    assert cpu_streams() is mine
     assert len({str(stream) for stream in mine}) == len(mine)
 
     def work() -> None:
-        theirs = lanes()
+        theirs = cpu_streams()
         with mx.stream(theirs[-1]):
-            seen.append((theirs, theirs is lanes(), float(mx.sum(mx.ones((3,))))))
+            seen.append((theirs, theirs is cpu_streams(), float(mx.sum(mx.ones((3,))))))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -162,7 +162,7 @@ def test_processors_of_this_process() -> None:
 def test_lanes_compute_what_one_stream_does(reach: int) -> None:
     x = mx.random.normal((reach * 50, 16), key=mx.random.key(reach))
     parts = []
-    for k, lane in enumerate(lanes()):
+    for k, lane in enumerate(cpu_streams()):
         with mx.stream(lane):
             parts.append(mx.sin(x) * (k + 1))
     for k, part in enumerate(parts):

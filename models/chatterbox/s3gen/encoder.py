@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import EncoderConfig
 from models.layers.activation import leaky_relu, silu
 from models.layers.attention import attend
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.layers.norm import layer_norm
 
 FIRST_REACH = 256  # tokens for which positions are prepared at least
@@ -75,7 +75,7 @@ class RelativeAttention(nn.Module):
         near = self._table[:, middle - length + 1 : middle + length]
         q, k, v = self.qkv(x).reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
         parts = []
-        streams = lanes() if on_cpu() else lanes()[:1]
+        streams = cpu_streams() if on_cpu() else cpu_streams()[:1]
         for index, lane in enumerate(streams):
             some = slice(self.heads * index // len(streams), self.heads * (index + 1) // len(streams))
             if some.start == some.stop:
@@ -188,7 +188,7 @@ class Encoder(nn.Module):
 
         Rows that stand for no token change nothing and hold nothing of use. `reserve(T)` comes first.
         """
-        valid = Valid.of(count, ids.shape[1])
+        valid = PaddingMask.of(count, ids.shape[1])
         x = self.look_ahead(valid.zero(mx.take(self.embedding, ids, axis=0)))
         bias = _key_bias(valid)
         for layer in self.layers:
@@ -205,7 +205,7 @@ class Encoder(nn.Module):
         return x + self.ahead2.valid(y, 2, 0) + self.ahead2.bias
 
 
-def _key_bias(valid: Valid) -> mx.array | None:
+def _key_bias(valid: PaddingMask) -> mx.array | None:
     if valid.mask is None:
         return None
     return mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]

@@ -27,7 +27,7 @@ from models.chatterbox.config import FlowConfig
 from models.chatterbox.s3gen.kernels import cuda as kernels
 from models.layers.activation import gelu, mish, silu
 from models.layers.attention import attend
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
@@ -40,7 +40,7 @@ LEAST_PIECE = 32  # rows worth a lane of their own
 Pieces = list[mx.array]
 
 
-@traced
+@compiled_cache
 def _sum3():  # type: ignore[no-untyped-def]
     return mx.compile(lambda a, b, c: a + b + c)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 
 REACH = 5  # frames on either side that a frame's pitch depends on: one a convolution
 
 
-@traced
+@compiled_cache
 def _elu():  # type: ignore[no-untyped-def]
     """Bias, then ELU; exp(x) - 1 stands for expm1, which MLX's CPU computes one by one (absolute error 6e-8)."""
 
@@ -34,7 +34,7 @@ class F0Predictor(nn.Module):
         self.convs = [Conv1d(width if i else mels, width, 3, padding=1, spread=True) for i in range(layers)]
         self.out = nn.Linear(width, 1)
 
-    def __call__(self, mel: mx.array, valid: Valid) -> mx.array:
+    def __call__(self, mel: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(mel)
         for conv in self.convs:
             x = valid.zero(_elu()(conv.valid(x, 1, 1), conv.bias))

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, ChatterboxConfig
 from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
-from models.layers.compiled import seen
+from models.layers.compiled import note_shape
 from models.layers.linear import Linear
 
 # Rows of tokens, prompt and speech together, to which a GPU pads; beyond the last, it doubles.
@@ -98,7 +98,7 @@ class Flow(nn.Module):
             raise ModelRequestError(f"speech tokens are from 0 to {SPEECH_TOKENS - 1}")
         rows = bucket(total) if self.padded else total
         if not self.padded:
-            seen("flow", rows)
+            note_shape("flow", rows)
         self.encoder.reserve(rows)
         count = mx.array([[[total]]]) if self.padded else None
         mu: mx.array = self._encoded(mx.array(np.pad(ids, (0, rows - total))[None]), count)
@@ -175,7 +175,7 @@ class Flow(nn.Module):
         if not on_cpu():
             return self.estimator(mx.broadcast_to(x, (batch, *x.shape[1:])), given, shift, bias)
         run = partial(self.estimator, x, shifts=shift, bias=bias)
-        streams = lanes()
+        streams = cpu_streams()
         share = max(1, len(streams) // batch)
         rows = []
         for row in range(batch):

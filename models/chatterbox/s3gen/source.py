@@ -17,13 +17,13 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.compiled import traced
+from models.layers.compiled import compiled_cache
 
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
 _TURN = 2.0**32
 
 
-@traced
+@compiled_cache
 def _mix():  # type: ignore[no-untyped-def]
     def mix(waves: mx.array, noise: mx.array, gain: mx.array, bias: mx.array, f0: mx.array) -> mx.array:
         voiced = f0 > VOICED_ABOVE_HZ

@@ -18,15 +18,15 @@ from typing import Any
 
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import HarmonicSource
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
-from models.layers.compiled import seen, traced
+from models.layers.compiled import compiled_cache, note_shape
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.layers.stft import Stft
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
@@ -57,7 +57,7 @@ class Spoken:
     turns: mx.array
 
 
-@traced
+@compiled_cache
 def _snake(masked: bool):  # type: ignore[no-untyped-def]
     def shifted(x: mx.array, shift: mx.array, rate: mx.array, phase: mx.array, inverse: mx.array) -> mx.array:
         return snake(x + shift, x * rate + phase, inverse)
@@ -65,12 +65,12 @@ def _snake(masked: bool):  # type: ignore[no-untyped-def]
     return mx.compile((lambda x, *terms: shifted(x, *terms[:-1]) * terms[-1]) if masked else shifted)
 
 
-@traced
+@compiled_cache
 def _sum():  # type: ignore[no-untyped-def]
     return mx.compile(lambda *terms: sum(terms[1:], terms[0]))
 
 
-@traced
+@compiled_cache
 def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
     def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
         return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
@@ -200,7 +200,7 @@ class HiFT(nn.Module):
         carried; `count` int32 [1] the valid frames if the rest is padding.
         """
         count = None if count is None else count.reshape(1, 1, 1)
-        f0 = self.f0(mel, Valid.of(count, mel.shape[1]))
+        f0 = self.f0(mel, PaddingMask.of(count, mel.shape[1]))
         known = 0 if source is None else source.shape[1] // self.samples_per_frame
         made, after = self.source(f0[:, known:], phases, noise, turns)
         if source is not None:
@@ -211,10 +211,10 @@ class HiFT(nn.Module):
         """Samples [1, F * samples_per_frame] from mel [1, F, mels] and excitation; `count` [1, 1, 1] valid frames."""
         samples = None if count is None else count[:, :, 0] * self.samples_per_frame
         rows = None if count is None else count * math.prod(self.rates) + 1
-        with mx.stream(lanes()[-1]):  # beside the mel's first layers
+        with mx.stream(cpu_streams()[-1]):  # beside the mel's first layers
             spectrum = self._stft.spectrum(source, samples)
-        spectrum = Valid.of(rows, spectrum.shape[1]).zero(spectrum)
-        valid = Valid.of(count, mel.shape[1])
+        spectrum = PaddingMask.of(rows, spectrum.shape[1]).zero(spectrum)
+        valid = PaddingMask.of(count, mel.shape[1])
         x = valid.zero(leaky_relu(self.pre(valid.zero(mel)), SLOPE))
         for i, (up, blocks) in enumerate(zip(self.ups, self.blocks, strict=True)):
             last = i + 1 == len(self.ups)
@@ -222,7 +222,7 @@ class HiFT(nn.Module):
             x = up(x)
             if last:
                 x = reflect_left(x)
-            valid = Valid.of(count, x.shape[1])
+            valid = PaddingMask.of(count, x.shape[1])
             excited = self.source_downs[i](spectrum)
             excitation = _blocks([self.source_blocks[i]], excited, valid, lambda parts: parts[0])
             x = _sum()(x, excitation, self.source_blocks[i].bias)
@@ -236,9 +236,9 @@ class HiFT(nn.Module):
         return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
 
 
-def _blocks(blocks: list[ResBlock], x: mx.array, valid: Valid, merge: Any) -> mx.array:
+def _blocks(blocks: list[ResBlock], x: mx.array, valid: PaddingMask, merge: Any) -> mx.array:
     """`merge` of the blocks' results for x [B, L, C], part by part of the time axis."""
-    length, streams = x.shape[1], lanes()
+    length, streams = x.shape[1], cpu_streams()
     most = max(1, length // _LEAST_ROWS)
     wanted = -(-x.nbytes // (_PART_BYTES * len(streams))) * len(streams) if on_cpu() else 1
     count = min(wanted, most)
@@ -273,7 +273,7 @@ class Vocoder:
         frames = mel.shape[1]
         source, turns = (None, None) if carried is None else (carried.source, carried.turns)
         if not self._padded:
-            seen("vocoder", frames, 0 if carried is None else carried.source.shape[1])
+            note_shape("vocoder", frames, 0 if carried is None else carried.source.shape[1])
             return Spoken(*self._run(mel, phases, noise, None, source, turns))
         more = [(0, 0), (0, bucket(frames) - frames), (0, 0)]
         count = mx.array([frames])

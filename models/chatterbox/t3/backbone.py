@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
 from models.layers.activation import gelu_tanh, silu
@@ -30,7 +30,7 @@ class Matrix(Projection):
         if not self._parts:
             return x @ self.weight.T
         outputs = []
-        for part, lane in zip(self._parts, lanes(), strict=False):
+        for part, lane in zip(self._parts, cpu_streams(), strict=False):
             with mx.stream(lane):
                 outputs.append(multiply(x, part, self._bits))
         return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)

@@ -21,7 +21,7 @@ from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import DRAW, Kind, Rules
 from models.chatterbox.t3.speculation import accept
 from models.contract import Cancelled, InputTooLongError, IsCancelled
-from models.layers.compiled import seen
+from models.layers.compiled import note_shape
 from models.timeline import Stage, Timeline
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Decoder:
         batch, count, _ = embeddings.shape
         size = bucket(count, PROMPT_BUCKETS) if self._padded else count
         if not self._padded:
-            seen("t3", batch, size)
+            note_shape("t3", batch, size)
         embeddings = mx.pad(embeddings, [(0, 0), (0, size - count), (0, 0)])
         cache = network.allocate(batch, self.room(size + 1), self.cache_bits)
         kind, knobs, words = rules.kind(config), rules.knobs(), sampling.seed_words(utterance.seed)

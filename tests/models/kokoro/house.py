@@ -11,7 +11,7 @@ from models.backend import mx
 from models.contract import ModelSpec
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 
 HOUSE = Path(__file__).parents[3] / "models/house"
 VOICES = ("rms", "slt")
@@ -52,8 +52,8 @@ def distance(ours: mx.array | np.ndarray, reference: mx.array | np.ndarray) -> f
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
-def _counted(rows: int, bucket: int | None) -> tuple[Valid, int]:
-    return (Valid(), rows) if bucket is None else (Valid.of(mx.array([[[rows]]]), bucket), bucket)
+def _counted(rows: int, bucket: int | None) -> tuple[PaddingMask, int]:
+    return (PaddingMask(), rows) if bucket is None else (PaddingMask.of(mx.array([[[rows]]]), bucket), bucket)
 
 
 def _widen(x: mx.array, rows: int, rubbish: float) -> mx.array:

@@ -13,7 +13,7 @@ from models.contract import Asked, AudioChunk, BatchSynthesizer, Cancelled, Mode
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, Row, bucket
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens
@@ -54,7 +54,9 @@ class Curves:
         kind = type(house().network.predictor)
         original = kind.curves
 
-        def curves(predictor: object, aligned: mx.array, style: mx.array, valid: Valid) -> tuple[mx.array, mx.array]:
+        def curves(
+            predictor: object, aligned: mx.array, style: mx.array, valid: PaddingMask
+        ) -> tuple[mx.array, mx.array]:
             found = original(predictor, aligned, style, valid)
             rows = found[0].shape[0]
             counts = [aligned.shape[1]] * rows if valid.count is None else np.array(valid.count)[:, 0, 0].astype(int)
@@ -114,7 +116,7 @@ def test_the_decoder_given_equal_curves(network: Kokoro, lengths: tuple[int, ...
     text, f0, energy, noise = (stacked(part, rubbish) for part, rubbish in enumerate((0.0, 90.0, 2.0, 1.0)))
     styles = mx.array(np.stack([each[4] for each in inputs]))
     count = mx.array([[[frames]] for frames in lengths])
-    features = network.decoder.features(text, f0, energy, styles, Valid.of(count, longest))
+    features = network.decoder.features(text, f0, energy, styles, PaddingMask.of(count, longest))
     samples = np.array(network.decoder.generator(features, styles, f0, noise, 2 * count[:, 0]))
     for at, frames in enumerate(lengths):
         assert distance(samples[at, : 600 * frames], alone[at]) < 1e-4

@@ -11,7 +11,7 @@ import pytest
 
 from models.backend import mx
 from models.kokoro.network import Kokoro
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 
@@ -67,7 +67,7 @@ def albert(arrays: dict[str, np.ndarray], gelu: Callable[[np.ndarray], np.ndarra
 
 def test_albert_uses_the_tanh_gelu(network: Kokoro, arrays: dict[str, np.ndarray]) -> None:
     """Trap: the exact GELU moves durations. Both are computed here; the network is on the tanh form."""
-    found = np.array(network.bert(mx.array([IDS]), Valid()), dtype=np.float64)[0]
+    found = np.array(network.bert(mx.array([IDS]), PaddingMask()), dtype=np.float64)[0]
     assert distance(found, albert(arrays, gelu_tanh)) < 2e-6
     assert distance(found, albert(arrays, gelu_exact)) > 2e-5
 
@@ -82,7 +82,7 @@ def test_the_residual_block_divides_by_the_root_of_two(network: Kokoro) -> None:
     if kept[2] is not None:
         block.conv2._taps = mx.zeros_like(kept[2])
     try:
-        y = block(x, network.predictor._bank(mx.zeros((1, 6))), Valid())
+        y = block(x, network.predictor._bank(mx.zeros((1, 6))), PaddingMask())
     finally:
         block.conv2.weight, block.conv2.bias, block.conv2._taps = kept
         block.norm1, block.norm2 = norms

@@ -14,7 +14,7 @@ from models.layers.activation import snake
 from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d
 from models.layers.lstm import BiLSTM
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, moments
 from models.layers.stft import Stft
 from tests.golden import layer_cases
@@ -47,9 +47,9 @@ def valid_rows(lengths: tuple[int, ...], rows: int) -> mx.array:
     return (mx.arange(rows)[None, :, None] < mx.array(lengths)[:, None, None]).astype(mx.float32)
 
 
-def valid(lengths: tuple[int, ...], rows: int) -> Valid:
+def valid(lengths: tuple[int, ...], rows: int) -> PaddingMask:
     """The same as the layers take it."""
-    return Valid.of(mx.array(lengths)[:, None, None], rows)
+    return PaddingMask.of(mx.array(lengths)[:, None, None], rows)
 
 
 def conv_layer(case: layer_cases.Conv, values: Arrays, *, lowered: bool = True) -> Conv1d:

@@ -24,16 +24,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_functions_are_made_once_until_many_shapes_were_seen() -> None:
     made = []
 
-    @compiled.traced
+    @compiled.compiled_cache
     def factory() -> object:
         made.append(object())
         return made[-1]
 
     first = factory()
     for length in (1, 2, 3, 2, 1):
-        compiled.seen("test", length)
+        compiled.note_shape("test", length)
         assert factory() is first
-    compiled.seen("test", 4)
+    compiled.note_shape("test", 4)
     assert factory() is not first
     assert len(made) == 2
 

@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.layers import int8
-from models.layers.int8 import Octets, quantize_rows
+from models.layers.int8 import Int8Weights, quantize_rows
 from models.layers.projection import Projection
 
 pytestmark = pytest.mark.skipif(
@@ -40,7 +40,7 @@ def test_the_routine_is_there() -> None:
 def test_products_are_those_of_the_copies(rows: int, width: int) -> None:
     weight, x = mx.array(matrix(70, width)), matrix(rows, width, 1)
     plain = np.array(mx.array(x) @ weight.T)
-    held = Octets(weight)
+    held = Int8Weights(weight)
     found = np.array(mx.array(x) @ weight.T)
     assert np.allclose(found, emulated(x, np.array(weight)), rtol=1e-5, atol=1e-4)
     error = np.linalg.norm(found - plain) / np.linalg.norm(plain)
@@ -50,7 +50,7 @@ def test_products_are_those_of_the_copies(rows: int, width: int) -> None:
 
 def test_sums_are_added_to() -> None:
     weight, x, bias = mx.array(matrix(70, 64)), mx.array(matrix(5, 64, 1)), mx.array(matrix(1, 70, 2)[0])
-    held = Octets(weight)
+    held = Int8Weights(weight)
     product = np.array(x @ weight.T)
     assert np.allclose(np.array(mx.addmm(bias, x, weight.T)), product + np.array(bias), atol=1e-5)
     assert np.allclose(np.array(mx.addmm(bias, x, weight.T, 0.5, 2.0)), 0.5 * product + 2 * np.array(bias), atol=1e-5)
@@ -60,7 +60,7 @@ def test_sums_are_added_to() -> None:
 def test_rows_do_not_depend_on_each_other() -> None:
     """A sentence is translated alike alone and in a batch."""
     weight, x = mx.array(matrix(70, 64)), matrix(40, 64, 1)
-    held = Octets(weight)
+    held = Int8Weights(weight)
     whole = np.array(mx.array(x) @ weight.T)
     alone = np.concatenate([np.array(mx.array(row[None]) @ weight.T) for row in x])
     assert np.array_equal(whole, alone)
@@ -71,7 +71,7 @@ def test_other_matrices_are_left_alone() -> None:
     """Another one, a part of this one, and this one the other way round."""
     values = matrix(64, 64)
     weight, other, x = mx.array(values), mx.array(matrix(64, 64, 3)), matrix(3, 64, 1)
-    held = Octets(weight)
+    held = Int8Weights(weight)
     for product, expected in (
         (mx.array(x) @ other.T, x @ np.array(other).T),
         (mx.array(x) @ weight[:32].T, x @ values[:32].T),
@@ -86,7 +86,7 @@ def test_a_matrix_that_is_gone_is_forgotten() -> None:
     """Its memory may be another array's next."""
     weight, x = mx.array(matrix(70, 64)), mx.array(matrix(3, 64, 1))
     plain = np.array(x @ weight.T)
-    held = Octets(weight)
+    held = Int8Weights(weight)
     assert not np.allclose(np.array(x @ weight.T), plain, atol=1e-4)
     del held
     gc.collect()
@@ -98,7 +98,7 @@ def test_zeros_and_extremes() -> None:
     values[0], values[1] = 0, 1e30
     weight, x = mx.array(values), np.zeros((2, 64), np.float32)
     x[1] = -1.0
-    held = Octets(weight)
+    held = Int8Weights(weight)
     found = np.array(mx.array(x) @ weight.T)
     assert np.isfinite(found).all()
     assert (found[0] == 0).all()

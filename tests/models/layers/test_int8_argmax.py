@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models import native
 from models.layers import int8_argmax
-from models.layers.int8_argmax import MOST_INPUTS, Screen
+from models.layers.int8_argmax import MOST_INPUTS, Int8Argmax
 
 
 def random_weight(rows: int, width: int, seed: int = 0) -> np.ndarray:
@@ -23,14 +23,14 @@ def random_weight(rows: int, width: int, seed: int = 0) -> np.ndarray:
 def test_equals_the_product(rows: int, width: int, count: int, seed: int) -> None:
     weight, x = random_weight(rows, width, seed), random_weight(count, width, seed + 1)
     products = x.astype(np.float64) @ weight.T.astype(np.float64)
-    found = Screen(weight, np.zeros(rows, np.float32)).largest(x)
+    found = Int8Argmax(weight, np.zeros(rows, np.float32)).largest(x)
     best = products.max(axis=1)
     assert np.all(products[np.arange(count), found] >= best - 1e-5 * np.abs(best) - 1e-5)
 
 
 def test_few_are_computed_in_full() -> None:
     """Or it would be slower than the product it replaces."""
-    each = Screen(random_weight(20_000, 256), np.zeros(20_000, np.float32))
+    each = Int8Argmax(random_weight(20_000, 256), np.zeros(20_000, np.float32))
     each.largest(random_weight(4, 256, 1))
     assert 4 <= each.full < 4 * 400
 
@@ -41,7 +41,7 @@ def test_near_ties(gap: float) -> None:
     weight = np.repeat(random_weight(1, 256), 1000, axis=0)
     x = weight[:1].copy()
     weight[617] *= 1 + gap
-    each = Screen(weight, np.zeros(1000, np.float32))
+    each = Int8Argmax(weight, np.zeros(1000, np.float32))
     assert each.largest(x).tolist() == [617]
     assert each.full == 1000
 
@@ -49,9 +49,9 @@ def test_near_ties(gap: float) -> None:
 def test_banned_rows_are_never_chosen() -> None:
     weight, x = random_weight(5000, 64), random_weight(3, 64, 1)
     banned = np.zeros(5000, np.float32)
-    first = Screen(weight, banned).largest(x)
+    first = Int8Argmax(weight, banned).largest(x)
     banned[first] = -np.inf
-    second = Screen(weight, banned).largest(x)
+    second = Int8Argmax(weight, banned).largest(x)
     assert not set(first.tolist()) & set(second.tolist())
     products = x @ weight.T + banned
     assert second.tolist() == products.argmax(axis=1).tolist()
@@ -63,14 +63,14 @@ def test_ranges_that_differ() -> None:
     weight *= 10.0 ** np.random.RandomState(2).uniform(-6, 3, (4000, 1)).astype(np.float32)
     weight[5] = 0
     x *= np.array([[1e-4], [1], [1e4], [0]], np.float32)
-    found = Screen(weight, np.zeros(4000, np.float32)).largest(x)
+    found = Int8Argmax(weight, np.zeros(4000, np.float32)).largest(x)
     assert found[:3].tolist() == (x @ weight.T).argmax(axis=1)[:3].tolist()
     assert 0 <= found[3] < 4000
 
 
 def test_the_most_inputs() -> None:
     weight, x = random_weight(500, 32), random_weight(MOST_INPUTS, 32, 1)
-    each = Screen(weight, np.zeros(500, np.float32))
+    each = Int8Argmax(weight, np.zeros(500, np.float32))
     assert each.largest(x).tolist() == (x @ weight.T).argmax(axis=1).tolist()
     with pytest.raises(ValueError, match="at most 64"):
         each.largest(random_weight(MOST_INPUTS + 1, 32))
@@ -84,7 +84,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     try:
         assert int8_argmax.library() is None
         with pytest.raises(OSError, match="not compiled"):
-            Screen(random_weight(4, 4), np.zeros(4, np.float32))
+            Int8Argmax(random_weight(4, 4), np.zeros(4, np.float32))
     finally:
         int8_argmax.library.cache_clear()
     monkeypatch.undo()

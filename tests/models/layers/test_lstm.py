@@ -7,7 +7,7 @@ import pytest
 
 from models.backend import mx
 from models.layers import lstm
-from models.layers.mask import Valid
+from models.layers.mask import PaddingMask
 from tests.golden.layer_cases import LSTM
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden
@@ -22,7 +22,7 @@ def test_lstm_equals_torch(name: str, extra: int) -> None:
 
 def test_no_mask_means_every_row() -> None:
     values = golden("lstm", "full")
-    assert checks.distance(checks.lstm_layer(values)(mx.array(values["x"]), Valid()), values["y"]) < TOLERANCE
+    assert checks.distance(checks.lstm_layer(values)(mx.array(values["x"]), PaddingMask()), values["y"]) < TOLERANCE
 
 
 def test_the_backward_direction_starts_at_the_true_end() -> None:
@@ -31,7 +31,7 @@ def test_the_backward_direction_starts_at_the_true_end() -> None:
     layer = checks.lstm_layer(values)
     x = mx.pad(mx.array(values["x"]), ((0, 0), (0, 5), (0, 0)), constant_values=2.0)
     masked = np.array(layer(x, checks.valid((valid, valid), valid + 5)))[:, valid - 1, hidden:]
-    careless = np.array(layer(x, Valid()))[:, valid - 1, hidden:]
+    careless = np.array(layer(x, PaddingMask()))[:, valid - 1, hidden:]
     assert checks.distance(masked, values["y"][:, -1, hidden:]) < TOLERANCE
     assert checks.distance(careless, values["y"][:, -1, hidden:]) > 0.05
 

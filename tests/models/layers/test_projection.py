@@ -1,11 +1,11 @@
-"""Products of few rows: cut over the lanes, quantized, and as they were."""
+"""Products of few rows: cut over the CPU streams, quantized, and as they were."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from models.backend import lanes, mx, on_cpu
+from models.backend import cpu_streams, mx, on_cpu
 from models.layers import projection
 from models.layers.projection import Projection, row_parts
 
@@ -33,7 +33,7 @@ def test_lowered_equals_plain(monkeypatch: pytest.MonkeyPatch, rows: int, output
 
 
 def test_large_weights_are_shared_out() -> None:
-    assert len(row_parts(mx.zeros((4096, 128)))) == (len(lanes()) if on_cpu() else 1)
+    assert len(row_parts(mx.zeros((4096, 128)))) == (len(cpu_streams()) if on_cpu() else 1)
     assert len(row_parts(mx.zeros((64, 128)))) == 1
 
 

@@ -108,9 +108,9 @@ def test_full_size(reference: Any, ours: HiFT, frames: int) -> None:
 
 
 def _everything() -> Any:
-    from models.layers.mask import Valid
+    from models.layers.mask import PaddingMask
 
-    return Valid()
+    return PaddingMask()
 
 
 def test_carried_source_as_the_reference_does(reference: Any, ours: HiFT) -> None:

@@ -97,12 +97,12 @@ def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, 
 
 
 def test_octets_in_use() -> None:
-    """8 bits on a CPU with a compiler: the products come from `octet`."""
+    """8 bits on a CPU with a compiler: the products come from `int8`."""
     if int8.library() is None:
         assert mx.default_device() != mx.Device(mx.cpu)
         return
     model = network(LLAMA, bits=8)
-    assert model.backbone.layers[0].qkv._octets
+    assert model.backbone.layers[0].qkv._int8_weights
 
 
 def test_llama_begins_twice_at_position_zero() -> None:
