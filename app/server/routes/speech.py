@@ -35,6 +35,7 @@ from app.server.accept import negotiate
 from app.server.audio_response import Reply, Shape
 from app.server.disconnect import ClientGoneError, until_gone
 from app.server.error_responses import error_response
+from app.server.json_route import JsonRoute
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
 from app.speech.service import SpeechOptions
@@ -54,10 +55,19 @@ PATH = "/v1/audio/speech"
 _ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 
-@router.post(PATH, response_class=Response, responses={200: {"content": {kind: {} for kind in _ANSWERS}}})
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)
+
+
+router.add_api_route(
+    PATH,
+    speech,
+    methods=["POST"],
+    response_class=Response,
+    responses={200: {"content": {kind: {} for kind in _ANSWERS}}},
+    route_class_override=JsonRoute,
+)
 
 
 @router.get("/v1/models")
