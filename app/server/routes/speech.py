@@ -172,19 +172,19 @@ class SpeechResponse(Response):
         try:
             name, subtitle = self._format(Headers(scope=scope))
             self._check_input()
-            self._app.speech.admit()
+            self._app.admission.admit()
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return
         try:
-            await until_gone(receive, self._app.speech.aborted(), self._serve(name, subtitle, scope, receive, send))
+            await until_gone(receive, self._app.admission.aborted(), self._serve(name, subtitle, scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
             if not self._started:
                 await self._refusal(error)(scope, receive, send)
         finally:
-            self._app.speech.release()
+            self._app.admission.release()
 
     def _format(self, headers: Headers) -> tuple[Format, SubtitleFormat | None]:
         """The encoding of the audio, and what is sent in its place, if anything is."""
