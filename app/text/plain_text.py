@@ -17,9 +17,6 @@ from app.text.view import view
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
 
-# Characters of a text that is cut into sentences in a fraction of a millisecond.
-BRIEF_TO_READ: Final = 500
-
 NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 
 # None: a sentence was looked at.
@@ -78,11 +75,6 @@ class Reader:
     def __init__(self, language: str, *, name_emoji: bool = False) -> None:
         self._language = language
         self._name_emoji = name_emoji
-
-    @property
-    def brief_characters(self) -> int:
-        """As `Planner.brief_characters`."""
-        return BRIEF_TO_READ
 
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """As `Planner.segments`; `symbols` are phonemes, and not looked at."""

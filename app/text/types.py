@@ -65,11 +65,6 @@ Segment = Utterance | Pause
 class Planner(Protocol):
     """Takes a text apart into what is spoken, one piece after the other."""
 
-    @property
-    def brief_characters(self) -> int:
-        """Texts up to so long take less than a millisecond or two: the event loop may wait for them."""
-        ...
-
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """The segments of `text`, lazily; utterances of at most `max_phonemes` characters of what the model reads.
 
