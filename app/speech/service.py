@@ -19,7 +19,7 @@ from app.speech.stream import Speaker, SpeechStream, as_service_errors
 from app.text.executor import TurnThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
-from app.text.plain_text import Reader
+from app.text.text_planner import TextPlanner
 from app.text.types import Token
 from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions
@@ -181,7 +181,7 @@ class SpeechService:
                 param = "lang" if options.lang is not None else "translate_to"
                 language = _spoken_language(lang or own, model, synthesizer, param)
             if synthesizer.reads == "text":
-                planner: Reader | Phonemizer = Reader(language, name_emoji=self.settings.emoji == "named")
+                planner: TextPlanner | Phonemizer = TextPlanner(language, name_emoji=self.settings.emoji == "named")
             else:
                 language = normalize_language(language)
                 planner = await self._phonemizer(language)
