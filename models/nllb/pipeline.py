@@ -26,6 +26,7 @@ from models.contract import (
     WeightsError,
 )
 from models.layers import int8
+from models.layers.buckets import bucket
 from models.layers.projection import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
@@ -236,7 +237,7 @@ class NllbTranslator:
             group = open_.get(key)
             size = len(work.source)
             if self._padded:
-                size = steps.bucket(size, SOURCE_BUCKETS)
+                size = bucket(size, SOURCE_BUCKETS)
             if (
                 group is None
                 or alone
