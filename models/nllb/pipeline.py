@@ -260,7 +260,7 @@ class NllbTranslator:
         script = self._script(target)
         if script not in self._heads:
             ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
-            self._heads[script] = self.network.vocabulary.head(ids, self._shortlist)
+            self._heads[script] = self.network.shared.head(ids, self._shortlist)
         return self._heads[script]
 
     def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:
