@@ -116,7 +116,7 @@ fake-checkpoints: setup ## Chatterbox of random weights in the official layout (
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
 
 docs: $(DOCS)/.docs ## build the documentation into build/site (own environment; ARGS=--verbose)
-	$(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
 	@echo "Open build/site/index.html"
 
 wheel: dev ## build the wheel into dist/

@@ -23,7 +23,9 @@ MOUNTED = {
 # Pages of docs/ that stand for a page of the repository.
 OWN = ("index.md", "contributing.md")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?![a-z]+:|#)[^)#\s]+)(#[^)\s]*)?\)")
-FOREIGN = re.compile(r"""<(?:script|img|iframe|source|audio)[^>]*\ssrc="(?:https?:)?//|<link[^>]*rel="(?!canonical)[^>]*href="(?:https?:)?//""")
+FOREIGN = re.compile(
+    r"""<(?:script|img|iframe|source|audio)[^>]*\ssrc="(?:https?:)?//|<link[^>]*rel="(?!canonical)[^>]*href="(?:https?:)?//"""
+)
 
 
 def on_files(files: Files, config: Any) -> Files:
