@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -33,6 +33,10 @@ PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versio
 	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
+# The rest has environments or hours of its own.
+PYTEST := $(PY) -m pytest -m "not parity and not faults and not cluster and not autobahn"
+# Processes that share the files of `make test`.
+WORKERS := 2
 
 # Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: a pip beside
 # it then installs the first one of the environment.
@@ -71,8 +75,22 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
-test: dev ## run the tests
-	$(PY) -m pytest -m "not parity and not faults and not cluster and not autobahn" $(ARGS)
+test: dev ## run the tests of app/ and models/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
+	$(PYTEST) -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every example of the documentation
+	$(PYTEST) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
+
+test-web: dev ## the pages in Chromium
+	$(PYTEST) tests/web $(ARGS)
+
+test-training: dev ## the recipes of the bundled models
+	$(PYTEST) tests/training $(ARGS)
+
+test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
+	$(PYTEST) tests/faults $(ARGS)
+
+test-all: test test-end-to-end test-web test-training test-faults ## all of these
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -96,7 +114,7 @@ peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same wei
 translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
 	$(PARITY_PY) loadtest/nllb_peers.py $(ARGS)
 
-load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
+load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
 
 faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
@@ -129,7 +147,7 @@ clean: ## remove environments, caches and build output
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
 $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
-	@echo "Installing the locked dependencies: some 80 packages, 120 MB unless pip has them already"
+	@echo "Installing the locked dependencies: some 60 packages, 120 MB unless pip has them already"
 	$(call install_lock,$(PY),configs/lock/runtime.txt)
 	@echo "Installing Nightingale"
 	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .

@@ -9,7 +9,7 @@ import pytest
 
 from loadtest.sizing import Measured, Policy, main, size, table
 
-GUIDE = Path(__file__).parents[1] / "loadtest" / "results" / "sizing.md"
+GUIDE = Path(__file__).parents[2] / "loadtest" / "results" / "sizing.md"
 
 
 def test_every_stream_has_a_place_with_the_spare_machines_gone() -> None:

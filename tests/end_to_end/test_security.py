@@ -35,7 +35,7 @@ from app.server.middleware import auth
 from models.contract import WeightsError
 from models.kokoro.voices import load_voices
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "app" / "conftest.py"
 KEY = "key-0123456789-0123456789"
 BEARER = {"authorization": f"Bearer {KEY}"}

@@ -28,7 +28,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "app" / "conftest.py"
 SECRET = "secret-0123456789"  # noqa: S105
 CONNECTIONS = 60

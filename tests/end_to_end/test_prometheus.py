@@ -20,7 +20,7 @@ import websockets.sync.client
 from loadtest.fake_checkpoints import small, write
 from tests.conftest import START_SECONDS, serve
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "prometheus"
 DASHBOARD = ROOT / "configs" / "grafana" / "dashboards" / "nightingale.json"
 WAIT_SECONDS = 30
