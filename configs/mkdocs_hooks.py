@@ -17,6 +17,8 @@ MOUNTED = {
     "training/README.md": "training/house.md",
     "training/phrasebook/README.md": "training/phrasebook.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "NOTICE": "notice.md",
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
 }
@@ -33,6 +35,8 @@ def on_files(files: Files, config: Any) -> Files:
     for source, page in MOUNTED.items():
         if page not in OWN:
             content = (ROOT / source).read_text(encoding="utf-8")
+            if not source.endswith(".md"):
+                content = f"# {source}\n\n```text\n{content}```\n"
             files.append(File.generated(config, page, content=content))
     return files
 
