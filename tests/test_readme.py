@@ -22,6 +22,7 @@ from app.audio.encoders import FORMATS
 from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
+from app.server.middleware.auth import KeyFile
 from app.text.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1]
@@ -147,9 +148,16 @@ def test_table_of_settings_is_the_settings():
 
 
 def test_example_settings_are_accepted():
-    (example,) = blocks("toml")
+    (example,) = [block for block in blocks("toml") if block.page == "docs/settings.md"]
     settings = Settings.model_validate(tomllib.loads(example.code))
     assert settings != Settings()
+
+
+def test_example_file_of_keys_is_accepted(tmp_path):
+    (example,) = [block for block in blocks("toml") if block.page == "docs/access.md"]
+    path = tmp_path / "keys.toml"
+    path.write_text(example.code)
+    assert len(KeyFile(path).keys().known) == 2
 
 
 def test_formats_and_languages_are_all_named():
