@@ -1,4 +1,4 @@
-"""The server's own time: what one client waits for one sentence besides the model's computing.
+"""Measure the server's own time: a client's wait for one sentence, less the model's computing.
 
     python -m loadtest.own_time --requests 60 [--url http://127.0.0.1:8000] [--text "Hello world."] [--model NAME]
 
@@ -31,7 +31,7 @@ from loadtest.clients import server_timing
 from loadtest.playback import SERVER_STAGES
 
 WARM = 5
-# Seconds between two requests: what a server does after its last byte is nobody's wait.
+# Seconds between two requests: work of the server after its last byte delays nobody.
 PAUSE = 0.02
 
 
@@ -45,7 +45,7 @@ class Waits:
     own: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, client: float, server: float, stages: dict[str, float]) -> None:
-        """One request: what its client waited, what the server says, and its stages."""
+        """Add one request: the client's wait, the server's total, and the server's stages."""
         own = {name: seconds for name, seconds in stages.items() if name in SERVER_STAGES and name != "total"}
         model = sum(seconds for name, seconds in stages.items() if name not in SERVER_STAGES)
         self.client.append(client)
@@ -57,19 +57,19 @@ class Waits:
 
     @property
     def on_top(self) -> list[float]:
-        """What the client waited besides the model's computing."""
+        """Return the client's wait less the model's computing, for each request."""
         return [client - model for client, model in zip(self.client, self.model, strict=True)]
 
 
 class Line:
-    """A connection read with nothing between: client libraries take up to a millisecond of their own."""
+    """Connection without a client library, which would add up to a millisecond."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self.host = parts.netloc
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # One for all that comes: to allocate a mebibyte for each reading is time that no server takes.
+        # One buffer for all reads: to allocate a mebibyte for each takes time that is not the server's.
         self._room = bytearray(1 << 20)
 
     def __enter__(self) -> Line:
@@ -79,11 +79,11 @@ class Line:
         self._socket.close()
 
     def send(self, data: bytes) -> None:
-        """All of it."""
+        """Send all of the data."""
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        """What there is. Raises ConnectionError at the end."""
+        """Return the bytes that are there, at least one. Raises ConnectionError at the end."""
         size = self._socket.recv_into(self._room)
         if not size:
             raise ConnectionError("the server closed the connection")
@@ -91,7 +91,7 @@ class Line:
 
 
 def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
-    """`requests` on one connection, each to its last byte. Raises RuntimeError for an answer that is not 200."""
+    """Send `requests` on one connection, each to its last byte. Raises RuntimeError for an answer that is not 200."""
     waits = Waits()
     payload = json.dumps(body).encode()
     with Line(url) as line:
@@ -119,7 +119,7 @@ def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
 
 
 def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
-    """`requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
+    """Send `requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
     waits = Waits()
     options = {name: value for name, value in body.items() if name != "input"}
     said: list[dict[str, object]] = [{"type": "text", "text": body["input"]}, {"type": "flush"}]
@@ -168,7 +168,7 @@ def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
 
 
 def table(found: dict[str, Waits]) -> str:
-    """Milliseconds: medians, and the spread of what is on top: a machine that is busy besides shows in it."""
+    """Return the table of medians in milliseconds. The spread of `on top` shows whether the machine was busy."""
     lines = [
         f"{'':12s}{'client p50':>12s}{'server p50':>12s}{'model p50':>12s}{'on top p50':>12s}{'p10':>8s}{'p95':>8s}"
     ]
