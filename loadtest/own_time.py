@@ -118,52 +118,64 @@ def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
     return waits
 
 
+class Session:
+    """WebSocket session on a line, started with `options`. Raises RuntimeError where the server refuses it."""
+
+    def __init__(self, line: Line, url: str, options: dict[str, object]) -> None:
+        self._line = line
+        self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws", 1) + "/v1/audio/stream"), max_size=None)
+        self._protocol.send_request(self._protocol.connect())
+        self._flush()
+        self._events = self._read()
+        next(self._events)  # the handshake's answer
+        if self._protocol.handshake_exc is not None:
+            raise RuntimeError(str(self._protocol.handshake_exc))
+        self.send({"type": "start", "format": "pcm", **options})
+        next(self._events)
+
+    def send(self, *messages: dict[str, object]) -> None:
+        """Send all messages in one write."""
+        for message in messages:
+            self._protocol.send_text(json.dumps(message).encode())
+        self._flush()
+
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message, or None for one of sound. Raises RuntimeError for an error."""
+        for event in self._events:
+            # Others are pings, which the protocol has answered.
+            if isinstance(event, Frame) and event.opcode is Opcode.BINARY:
+                return None
+            if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                message: dict[str, Any] = json.loads(bytes(event.data))
+                if message["type"] == "error":
+                    raise RuntimeError(str(message["error"]))
+                return message
+        raise ConnectionError("the server closed the session")
+
+    def _flush(self) -> None:
+        self._line.send(b"".join(self._protocol.data_to_send()))
+
+    def _read(self) -> Iterator[Event]:
+        while True:
+            self._protocol.receive_data(self._line.receive())
+            self._flush()
+            yield from self._protocol.events_received()
+
+
 def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
     """Send `requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
     waits = Waits()
-    options = {name: value for name, value in body.items() if name != "input"}
-    said: list[dict[str, object]] = [{"type": "text", "text": body["input"]}, {"type": "flush"}]
     with Line(url) as line:
-        protocol = ClientProtocol(parse_uri(url.replace("http", "ws", 1) + "/v1/audio/stream"), max_size=None)
-        protocol.send_request(protocol.connect())
-
-        def send(*messages: dict[str, object]) -> None:
-            for message in messages:
-                protocol.send_text(json.dumps(message).encode())
-            line.send(b"".join(protocol.data_to_send()))
-
-        def events() -> Iterator[Event]:
-            while True:
-                protocol.receive_data(line.receive())
-                line.send(b"".join(protocol.data_to_send()))
-                yield from protocol.events_received()
-
-        line.send(b"".join(protocol.data_to_send()))
-        coming = events()
-        next(coming)  # the handshake's answer
-        if protocol.handshake_exc is not None:
-            raise RuntimeError(str(protocol.handshake_exc))
-        send({"type": "start", "format": "pcm", **options})
-        next(coming)
+        session = Session(line, url, {name: value for name, value in body.items() if name != "input"})
         for number in range(WARM + requests):
             time.sleep(PAUSE)
             start, seconds = time.perf_counter(), 0.0
-            send(*said)
-            done: dict[str, Any] = {}
-            while done.get("type") != "done":
-                event = next(coming)
-                if not isinstance(event, Frame):
-                    continue
-                if event.opcode is Opcode.BINARY:
+            session.send({"type": "text", "text": body["input"]}, {"type": "flush"})
+            while (message := session.receive()) is None or message["type"] != "done":
+                if message is None:
                     seconds = seconds or time.perf_counter() - start
-                    continue
-                if event.opcode is not Opcode.TEXT:  # a ping, which the protocol has answered
-                    continue
-                done = json.loads(bytes(event.data))
-                if done["type"] == "error":
-                    raise RuntimeError(str(done["error"]))
             if number >= WARM:
-                waits.add(seconds, done["first_audio"], done["stages"])
+                waits.add(seconds, message["first_audio"], message["stages"])
     return waits
 
 
