@@ -21,10 +21,9 @@ from app.server.compat import deepgram, libretranslate
 from app.server.compat.elevenlabs import rest
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.lifecycle import lifespan
-from app.server.middleware import auth, fast_path, origins, websocket_limits
+from app.server.middleware import auth, origins, websocket_limits
 from app.server.routes import health, pages, phonemes, stream, translate, voices
 from app.server.routes import speech as openai
-from app.server.schemas import SpeechBody
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +54,6 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
         redoc_url=None,
     )
     error_responses.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes}, _guards(settings))
-    # Innermost: whatever stands before every path stands before this, too.
-    app.user_middleware.append(
-        Middleware(fast_path.Direct, path=openai.PATH, body=SpeechBody, answer=openai.SpeechResponse)
-    )
     app.include_router(openai.router, tags=["Speech and models"])
     app.include_router(voices.router, tags=["Voices"])
     app.include_router(stream.router)

@@ -14,7 +14,6 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,6 +33,7 @@ from app.errors import (
     ServiceError,
 )
 from app.observability import logs, metrics
+from app.server.json_route import body_model
 
 log = logging.getLogger("app.requests")
 
@@ -107,8 +107,8 @@ def explain(error: RequestValidationError, accepted: Iterable[str] = ()) -> Inva
 def _fields(request: Request) -> list[str]:
     """Names of the fields of the body that the path of `request` takes."""
     route = request.scope.get("route")
-    body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
-    return sorted(body.model_fields) if isinstance(body, type) and issubclass(body, BaseModel) else []
+    model = body_model(route) if isinstance(route, APIRoute) else None
+    return [] if model is None else sorted(model.model_fields)
 
 
 def install(

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from app.engine.admission import TokenBucket
+from app.engine.admission import Admission, TokenBucket
 from app.server.disconnect import Inbox
-from app.speech.service import SpeechService
 
 # Of the event loop's time one socket's text may take so much, and so many seconds of it at once. A language model's
 # text takes a hundredth.
@@ -21,9 +20,9 @@ BURST: Final = 0.5
 class Pace:
     """Time of the event loop that one socket's text took. A client that sends more than its share is read slowly."""
 
-    def __init__(self, inbox: Inbox, speech: SpeechService) -> None:
+    def __init__(self, inbox: Inbox, admission: Admission) -> None:
         self._inbox = inbox
-        self._speech = speech
+        self._admission = admission
         self._bucket = TokenBucket.full(SHARE, BURST, time.monotonic())
 
     @contextmanager
@@ -42,6 +41,6 @@ class Pace:
         """
         wait = self._bucket.wait(0.0, time.monotonic())
         if wait > 0:
-            await self._inbox.unless_gone(asyncio.sleep(wait), self._speech.aborted())
+            await self._inbox.unless_gone(asyncio.sleep(wait), self._admission.aborted())
         elif turn:
             await asyncio.sleep(0)

@@ -17,7 +17,7 @@ import numpy as np
 from app import errors
 from app.audio.silence import LEAD, LEAD_BETWEEN, Trimmer
 from app.audio.watermark import Marker, Marking, Name
-from app.engine.admission import Ticket
+from app.engine.admission import StreamAdmission
 from app.engine.scheduler import CancelToken, Priority
 from app.engine.scheduler import Utterance as Spoken
 from app.engine.worker import ModelWorker
@@ -159,10 +159,10 @@ class SpeechStream:
         labels: metrics.Labels,
         interpreter: Interpreter | None = None,
         marking: Marking | None = None,
-        ticket: Ticket | None = None,
+        admission: StreamAdmission | None = None,
     ) -> None:
         self.timeline = timeline
-        self._ticket = ticket
+        self._admission = admission
         self.speaker = speaker
         self.cancelled = CancelToken()
         self._interpreter = interpreter
@@ -253,8 +253,8 @@ class SpeechStream:
             self._interpreter.close()
         for spoken in self._submitted:
             spoken.close()
-        if self._ticket is not None:
-            self._ticket.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
+        if self._admission is not None:
+            self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
         metrics.record(self.timeline, self.labels, outcome, self._playback)
 
     # From text to submitted sentences.
@@ -265,8 +265,8 @@ class SpeechStream:
             while (passage := await self._pieces.get()) is not None:
                 if isinstance(passage, errors.ServiceError):
                     raise passage
-                if self._ticket is not None:
-                    self._ticket.charge(len(passage.text))
+                if self._admission is not None:
+                    self._admission.charge(len(passage.text))
                 try:
                     await self._interpret(passage)
                 except errors.NothingToSpeakError as error:

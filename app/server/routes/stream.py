@@ -94,7 +94,7 @@ class Connection:
         self._session = StreamSession(
             max_characters=app.settings.max_input_characters,
             max_frame_bytes=app.settings.max_frame_bytes,
-            charge=app.speech.charge,
+            charge=app.admission.charge_client,
         )
         self._speaker: Speaker | None = None
         self._format: Format = "pcm"
@@ -104,7 +104,7 @@ class Connection:
         self._turns: asyncio.Queue[_Set] = asyncio.Queue()
         self._speaking: asyncio.Task[None] | None = None
         self._inbox = Inbox(socket)
-        self._pace = Pace(self._inbox, app.speech)
+        self._pace = Pace(self._inbox, app.admission)
         self._active_at = time.monotonic()
         self._played_out = 0.0
 
@@ -114,7 +114,7 @@ class Connection:
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
-                self._app.speech.admit()
+                self._app.admission.admit()
                 admitted = True
             except ServiceError as error:
                 await self._carry_out(self._session.fail(error))
@@ -130,7 +130,7 @@ class Connection:
             finally:
                 # Also where this is cancelled while it ends.
                 if admitted:
-                    self._app.speech.release()
+                    self._app.admission.release()
 
     async def _begin(self) -> None:
         """What is done before anything is heard: nothing, since `start` says how to speak."""
@@ -147,8 +147,8 @@ class Connection:
         await self._patiently(self._socket.send_text(text))
 
     async def _read(self) -> None:
-        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
-        aborted = asyncio.create_task(self._app.speech.aborted())
+        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.admission.drained())
+        aborted = asyncio.create_task(self._app.admission.aborted())
         receiving = asyncio.create_task(self._inbox.frame())
         try:
             while True:
@@ -250,7 +250,7 @@ class Connection:
             # A voice may take seconds to be made ready.
             speech = self._app.speech
             speaker = await self._inbox.unless_gone(
-                speech.prepare(asked, progress=self._tell_loading), speech.aborted()
+                speech.prepare(asked, progress=self._tell_loading), self._app.admission.aborted()
             )
             rate = choose_rate(name, speaker.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -19,7 +19,8 @@ from app.text.english.lexicon import (
     get_lexicon,
     restress,
 )
-from app.text.english.other_scripts import runs, say_other_script
+from app.text.english.normalize import normalize
+from app.text.english.other_scripts import runs
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind, Piece, Source
@@ -42,12 +43,20 @@ _BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q")
 
 
 class EnglishG2P:
-    """Pronounces the words of a sentence in one accent. Thread-safe once built."""
+    """Pronouncer of American or British English. Thread-safe.
 
-    def __init__(self, *, british: bool) -> None:
+    `other_script` returns the phonemes of a word that is not in Latin letters, or "".
+    """
+
+    def __init__(self, *, british: bool, other_script: Callable[[str], str] = lambda _: "") -> None:
         self._british = british
+        self._other_script = other_script
         self._lexicon = get_lexicon(british=british)
         self._unlisted = lru_cache(maxsize=4096)(self._pronounce_unlisted)
+
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks that speak `text`, which begins at character `offset` of the request."""
+        return normalize(text, offset, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence. Works from the end: sounds depend on what follows."""
@@ -108,7 +117,7 @@ class EnglishG2P:
             if len(parts) > 1:
                 said = (self._lexicon.pronounce(part) or self._unlisted(part)[0] for part in parts)
                 return " ".join(filter(None, said)), "espeak"
-            other = say_other_script(text)
+            other = self._other_script(text)
             if any(character in VOWELS for character in other):
                 return other, "espeak"
         text = unicodedata.normalize("NFC", text)

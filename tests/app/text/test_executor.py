@@ -7,7 +7,7 @@ import threading
 
 from app.text.executor import FrontEnd
 from app.text.phonemizer import BRIEF, Phonemizer
-from app.text.plain_text import Reader
+from app.text.text_planner import TextPlanner
 
 
 def test_brief_work_is_done_in_place_unless_there_is_other_work() -> None:
@@ -68,4 +68,4 @@ def test_a_phonemizer_is_brief_once_it_has_spoken() -> None:
     assert phonemizer.brief_characters == 0
     phonemizer.warm()
     assert phonemizer.brief_characters == BRIEF
-    assert Reader("en-us").brief_characters > 0
+    assert TextPlanner("en-us").brief_characters > 0

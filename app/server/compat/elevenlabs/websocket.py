@@ -111,7 +111,7 @@ class _Connection:
         self._ending = False
         self._farewell: ServiceError | None = None
         self._inbox = Inbox(socket)
-        self._pace = Pace(self._inbox, app.speech)
+        self._pace = Pace(self._inbox, app.admission)
         self._active_at = time.monotonic()
 
     async def serve(self) -> None:
@@ -120,7 +120,7 @@ class _Connection:
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
-                self._app.speech.admit()
+                self._app.admission.admit()
                 admitted = True
                 await self._prepare()
                 await self._read()
@@ -140,7 +140,7 @@ class _Connection:
             finally:
                 # Also where this is cancelled while it ends.
                 if admitted:
-                    self._app.speech.release()
+                    self._app.admission.release()
 
     async def _prepare(self) -> None:
         self._options = options = parse_options(dict(self._socket.query_params))
@@ -150,11 +150,11 @@ class _Connection:
         asked = SpeechOptions(
             model=model_name(options.model_id), voice=self._voice, lang=options.language_code, seed=options.seed or 0
         )
-        self._speaker = await self._inbox.unless_gone(self._app.speech.prepare(asked), self._app.speech.aborted())
+        self._speaker = await self._inbox.unless_gone(self._app.speech.prepare(asked), self._app.admission.aborted())
 
     async def _read(self) -> None:
-        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.speech.drained())
-        aborted = asyncio.create_task(self._app.speech.aborted())
+        draining: asyncio.Task[None] | None = asyncio.create_task(self._app.admission.drained())
+        aborted = asyncio.create_task(self._app.admission.aborted())
         receiving = asyncio.create_task(self._inbox.frame())
         try:
             while True:
@@ -243,7 +243,7 @@ class _Connection:
                 f"More than {limit} characters wait; send less, or 'flush' and wait for the audio.", param="text"
             )
         try:
-            self._app.speech.charge(len(text))
+            self._app.admission.charge_client(len(text))
         except QuotaExceededError as error:
             if not self._multi:
                 raise

@@ -1,6 +1,6 @@
 """A text as its reader sees it: without HTML tags, character references as characters, emoji as words or not at all.
 
-What is shown may be longer or shorter than the text that it stands for; `View.original` leads back.
+What is shown may be longer or shorter than the text that it stands for; `VisibleText.original_span` leads back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MARKED: Final = re.compile(rf"(?P<unseen>{_UNSEEN})|(?P<tag>{TAG.pattern})|(?P<
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class VisibleText:
     """`text` is shown for a part of a text.
 
     `starts` and `ends` are offsets into that part: for each character of `text`, those of what it stands for.
@@ -51,7 +51,7 @@ class View:
     starts: Sequence[int]
     ends: Sequence[int]
 
-    def original(self, start: int, end: int) -> tuple[int, int]:
+    def original_span(self, start: int, end: int) -> tuple[int, int]:
         """The characters of the original that [start, end) of `text` stands for."""
         if start < end:
             return self.starts[start], self.ends[end - 1]
@@ -59,7 +59,7 @@ class View:
         return place, place
 
 
-def view(text: str, *, language: str, name_emoji: bool) -> View | None:
+def visible_text(text: str, *, language: str, name_emoji: bool) -> VisibleText | None:
     """Return `text` as it is seen, or None if that is the text itself.
 
     `language` is a tag of `app.text.languages`; emoji are named in it if `name_emoji`.
@@ -76,7 +76,7 @@ def view(text: str, *, language: str, name_emoji: bool) -> View | None:
         starts += [*range(position, start), *([start] * len(said))]
         ends += [*range(position + 1, start + 1), *([end] * len(said))]
         position = end
-    return View("".join(shown), starts, ends)
+    return VisibleText("".join(shown), starts, ends)
 
 
 def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int, int, str]]:

@@ -41,7 +41,7 @@ _NUMBER: Final = re.compile(r"[#(+$£€-]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
 _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 
 
-def joins(before: str, after: str) -> bool:
+def continues_sentence(before: str, after: str) -> bool:
     """Whether one sentence goes on from `before`, which ends with the white space after a full stop, to `after`."""
     stem, following = before.rstrip(), after.lstrip()
     if not following or not stem.endswith("."):

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from app.text import markup
 from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.phonemizer import get_phonemizer
-from app.text.plain_text import PARAGRAPH_PAUSE, Reader
+from app.text.planner import PARAGRAPH_PAUSE
 from app.text.symbols import KOKORO_SYMBOLS
+from app.text.text_planner import TextPlanner
 from app.text.types import Pause, Segment, Utterance
 
 
 def plan(text: str, limit: int = 300, language: str = "en-us") -> list[Segment]:
-    return list(Reader(language).segments(text, symbols=frozenset(), max_phonemes=limit))
+    return list(TextPlanner(language).segments(text, symbols=frozenset(), max_phonemes=limit))
 
 
 def read(text: str, limit: int = 300) -> list[str]:
@@ -69,7 +70,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
 
 def test_malformed_markup_is_refused_before_anything_is_read() -> None:
     with pytest.raises(MarkupError):
-        Reader("en-us").segments("Good. [pause:ever]", symbols=frozenset(), max_phonemes=300)
+        TextPlanner("en-us").segments("Good. [pause:ever]", symbols=frozenset(), max_phonemes=300)
 
 
 WORDS = ["Hello", "the", "a", "$3.50", "Dr.", "e.g.", "[laugh]", "日本語", "don't", "“", "”", ".", "!", "?", "…", "—",
@@ -109,7 +110,7 @@ def test_no_letter_is_lost_and_no_limit_passed(text: str, limit: int) -> None:
 
 def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
     text = "! " * 20_000 + "Good."
-    for planner in (get_phonemizer("en-us"), Reader("en-us")):
+    for planner in (get_phonemizer("en-us"), TextPlanner("en-us")):
         segments = list(planner.segments(text, symbols=KOKORO_SYMBOLS, max_phonemes=510))
         assert isinstance(segments[-1], Utterance)
         assert segments[-1].text.endswith("Good.")

@@ -27,7 +27,7 @@ class Unit:
     glued: bool = False
 
 
-def assemble(
+def make_utterances(
     text: str, start: int, end: int, pieces: Sequence[Piece], *, symbols: frozenset[str], max_phonemes: int
 ) -> Iterator[Utterance]:
     """Yield the utterances of one sentence, which lies at [start, end) of `text`."""
