@@ -238,8 +238,8 @@ class Synthesizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """One request of a batch, whose stages go into its own timeline; what is cancelled is left out."""
+class BatchItem:
+    """One request of a batch. Its stages go into its own timeline; a cancelled one is left out."""
 
     request: SpeechRequest
     timeline: Timeline
@@ -255,17 +255,17 @@ class BatchSynthesizer(Protocol):
 
     @property
     def max_batch(self) -> int:
-        """Most requests in one call of `speak`; 1: none are to be joined."""
+        """Most requests in one call of `speak`; 1: each is spoken alone."""
         ...
 
-    def joins(self, request: SpeechRequest) -> Hashable | None:
-        """Requests with equal answers may be spoken together; None: this one is spoken alone. Safe on any thread."""
+    def batch_key(self, request: SpeechRequest) -> Hashable | None:
+        """Return a key: requests of equal keys may be spoken at once. None: alone. Safe on any thread."""
         ...
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
-        """Each request's number with its only chunk, or with why there is none, as soon as that is known.
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """Yield the number of each request with its only chunk, or with its error, as soon as that is known.
 
-        A ModelRequestError or Cancelled is one request's own; what is raised concerns all that did not come yet.
+        A ModelRequestError or Cancelled concerns one request. An exception concerns all that did not come yet.
         """
         ...
 

@@ -14,13 +14,15 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.loading import require
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.observability import metrics
-from app.speech.service import SpeechOptions, SpeechService
+from app.speech.options import SpeechOptions
+from app.speech.service import SpeechService
 from app.speech.stream import SpeechStream
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
+from app.translation.stream import TranslationStream
 from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
 
@@ -49,9 +51,9 @@ class LocalSpeech:
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """A stream that text is fed to as it comes; it must be closed in the end. Raises ServiceError."""
-        speaker = await self._service.prepare(options)
+        speech = await self._service.prepare(options)
         # A process of its own with nobody to scrape it: the label's value does not matter.
-        return self._service.stream(speaker, timeline, metrics.Labels(speaker.model, "openai", True))
+        return SpeechStream(self._service, speech, timeline, metrics.Labels(speech.model, "openai", True))
 
 
 @asynccontextmanager
@@ -97,7 +99,7 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
         await asyncio.to_thread(_wait_until_loaded, worker.state(name))
         timeline = Timeline()
         plan = await service.prepare([text], options, timeline)
-        stream = service.stream(plan, timeline, metrics.Labels(name, "translate", False))
+        stream = TranslationStream(service, plan, timeline, metrics.Labels(name, "translate", False))
         outcome: metrics.Outcome = "cancelled"
         try:
             (translated,) = await stream.texts()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from app.cli.local import LocalSpeech
     from app.cli.playback import Destination
     from app.llm_text.events import Broken, Failed
-    from app.speech.service import SpeechOptions
+    from app.speech.options import SpeechOptions
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -314,7 +314,7 @@ def _open_output(arguments: argparse.Namespace, sample_rate: int, *, live: bool 
 
 
 def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
-    from app.speech.service import SpeechOptions
+    from app.speech.options import SpeechOptions
 
     return SpeechOptions(
         model=arguments.model,

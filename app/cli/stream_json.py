@@ -65,8 +65,8 @@ class _Narrator:
         self._stream = stream
         self._report = report
         self._live = live
-        route = stream.speaker.route
-        languages = (stream.speaker.language, None) if route is None else (route.source or "en", route.target)
+        route = stream.speech.route
+        languages = (stream.speech.language, None) if route is None else (route.source or "en", route.target)
         self._text = LiveText(BoundaryPolicy(*languages))
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(_EVENTS)

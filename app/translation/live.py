@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
 from app import errors
-from app.engine.scheduler import CancelToken, Priority
+from app.engine.jobs import CancelToken, Priority, TranslationJob
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text import markup
@@ -20,6 +20,7 @@ from app.text.errors import MarkupError
 from app.text.phonemizer import PARAGRAPH_PAUSE, Pause
 from app.translation.plan import Plan, TranslationOptions, request_for
 from app.translation.service import AUTO, TranslationService
+from app.translation.stream import TranslationStream
 from models.contract import ModelRequestError
 from models.timeline import Timeline
 
@@ -91,7 +92,9 @@ class Interpreter:
         if self._draft is not None and text.lstrip().startswith(self._draft.source):
             plan = replace(plan, draft=self._draft.tokens)
         self._draft = None
-        stream = self._service.stream(plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled)
+        stream = TranslationStream(
+            self._service, plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled
+        )
         outcome: metrics.Outcome = "cancelled"
         position = 0
         try:
@@ -114,7 +117,7 @@ class Interpreter:
         gained = len(partial.split()) - len(self._speculated.split())
         if self.source is None or self._options.beams > 1 or self._options.glossary or gained < LEAST_WORDS:
             return
-        if self._speculating is not None or self._worker.depth()[Priority.FIRST]:
+        if self._speculating is not None or self._worker.depth()[Priority.FIRST_AUDIO]:
             return
         self._speculated = partial
         self._speculating = asyncio.create_task(self._translate_ahead(partial))
@@ -136,7 +139,11 @@ class Interpreter:
         if self._draft is not None and partial.startswith(self._draft.source):
             request = replace(request, draft=self._draft.tokens)
         # Its own record of time: these seconds are not waited for.
-        running = self._worker.submit_batch(plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER)
+        route = plan.route
+        job = TranslationJob(
+            route.model, route.translator, [request], Timeline(), self.cancelled, Priority.CONTINUATION
+        )
+        running = self._worker.submit(job)
         try:
             async for translation in running:
                 self._draft = _Draft(partial, translation.best.tokens)

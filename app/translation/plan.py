@@ -6,25 +6,17 @@ all texts of a request go through the model together, in batches; equal ones go 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
-from app.text.errors import GlossaryError
+from app.engine.service_errors import as_service_errors
 from app.translation.text import codes
 from app.translation.text.document import Document
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.identify import Guess, identify
-from models.contract import (
-    InputTooLongError,
-    ModelRequestError,
-    OutsideCoverageError,
-    TranslationRequest,
-    Translator,
-    UnknownLanguageError,
-)
+from models.contract import TranslationRequest, Translator
 from models.timeline import Stage, Timeline
 
 Format = Literal["text", "markdown", "html"]
@@ -166,7 +158,7 @@ def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]
                 continue
             protected = seen[planned.language, segment.text] = plan.glossary.protect(segment.text)
             of = f" of text {number}" if len(plan.texts) > 1 else ""
-            with as_service_errors(f"Sentence {quote(segment.text)}{of}: "):
+            with as_service_errors(f"Sentence {quote(segment.text)}{of}: ", text_param="text"):
                 plan.route.translator.check(request_for(plan, protected.text, planned.language))
     return seen
 
@@ -240,20 +232,3 @@ def quote(text: str) -> str:
     """The beginning of a client's text, for an error about it."""
     short = " ".join(text[: 2 * QUOTED].split())
     return f"'{short}'" if len(short) <= QUOTED else f"'{short[:QUOTED]}…'"
-
-
-@contextmanager
-def as_service_errors(prefix: str = "") -> Iterator[None]:
-    """Say what texts and models refuse in the service's own errors, after `prefix`."""
-    try:
-        yield
-    except OutsideCoverageError as error:
-        raise errors.OutsideCoverageError(f"{prefix}{error}") from error
-    except InputTooLongError as error:
-        raise errors.TextTooLongError(f"{prefix}{error}", param="text") from error
-    except UnknownLanguageError as error:
-        raise errors.UnsupportedLanguageError(f"{prefix}{error}", param="target") from error
-    except ModelRequestError as error:
-        raise errors.InvalidRequestError(f"{prefix}{error}") from error
-    except GlossaryError as error:
-        raise errors.InvalidRequestError(f"{prefix}{error}", param="glossary") from error

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from app.engine.scheduler import CancelToken, Priority, Translations
-from app.engine.worker import ModelWorker
+from app.engine.jobs import CancelToken, Priority, Results, TranslationJob
+from app.engine.service_errors import as_service_errors
 from app.observability import metrics
-from app.text.executor import Steps, TurnThread
-from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, as_service_errors, request_for
+from app.text.executor import Steps
+from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, request_for
+from app.translation.service import TranslationService
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.segment import Segment
@@ -165,28 +166,37 @@ class TranslationStream:
 
     def __init__(
         self,
-        worker: ModelWorker,
-        thread: TurnThread,
+        service: TranslationService,
         plan: Plan,
         timeline: Timeline,
         labels: metrics.Labels,
         *,
-        in_order: bool,
+        in_order: bool = False,
         cancelled: CancelToken | None = None,
     ) -> None:
+        """Open a stream; call on the event loop.
+
+        Args:
+            service: the parts of the server that the stream uses.
+            plan: the checked request.
+            timeline: record of the request's time.
+            labels: labels of its metrics.
+            in_order: sentences can be iterated over, and the first comes soon; otherwise the whole texts come soonest.
+            cancelled: the token of the request that this stream is a part of, if it is one.
+        """
         self.timeline = timeline
         self.labels = labels
         self.cancelled = CancelToken() if cancelled is None else cancelled
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
-        self._worker = worker
-        self._thread = thread
+        self._worker = service.worker
+        self._thread = service.thread
         self._plan = plan
         self._in_order = in_order
         self._work = _Work(plan.glossary, plan.protected)
         self._sentences: list[_Sentence] = []
         self._turn = time.perf_counter()
         self._spaced = codes.spaces_words(plan.route.target)
-        self._batch: Translations | None = None
+        self._batch: Results[Translation] | None = None
         self._recorded = False
         self._translated = self._run()
 
@@ -247,15 +257,16 @@ class TranslationStream:
         route = self._plan.route
         # The first sentence alone is there soonest; after it there is something to read.
         size = 1 if self._in_order else route.translator.max_batch
-        priority = Priority.FIRST
+        priority = Priority.FIRST_AUDIO
         position = 0
         while self._work.pieces:
             pieces = [self._work.pieces.popleft() for _ in range(min(size, len(self._work.pieces)))]
             requests = [request_for(self._plan, text, phrase.language) for phrase, _, text in pieces]
             if position == 0 and self._plan.draft and self._in_order:
                 requests[0] = replace(requests[0], draft=self._plan.draft)
-            with as_service_errors():
-                self._batch = self._worker.submit_batch(route.model, requests, self.timeline, self.cancelled, priority)
+            job = TranslationJob(route.model, route.translator, requests, self.timeline, self.cancelled, priority)
+            with as_service_errors(text_param="text"):
+                self._batch = self._worker.submit(job)
                 async for translation in self._batch:
                     phrase, number, _ = pieces[translation.index]
                     self._count(translation)
@@ -269,7 +280,7 @@ class TranslationStream:
                             yield self._finished(self._sentences[position])
                         position += 1
                         await self._give_way()
-            size, priority = min(2 * size, route.translator.max_batch), Priority.LATER
+            size, priority = min(2 * size, route.translator.max_batch), Priority.CONTINUATION
 
     async def _advance(self, phrase: _Phrase) -> None:
         for sentence in tuple(phrase.sentences):

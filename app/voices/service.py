@@ -25,7 +25,8 @@ from app.audio.decode import Decoder
 from app.config import Settings
 from app.engine.admission import client
 from app.engine.catalog import Catalog
-from app.engine.scheduler import CancelToken, ModelStatus, Priority
+from app.engine.jobs import CancelToken, ConditioningJob, Priority
+from app.engine.model_state import ModelStatus
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text.errors import UnsupportedLanguageError
@@ -37,7 +38,6 @@ from models.contract import (
     Conditioning,
     ModelRequestError,
     UnusableReferenceError,
-    VoiceCloner,
     WeightsError,
 )
 from models.timeline import Stage, Timeline
@@ -256,7 +256,7 @@ class VoiceService:
         metrics.voices_stored.dec()
 
     async def conditioning(
-        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST
+        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST_AUDIO
     ) -> Conditioning:
         """What `model`, which is warm, makes of a voice that was just got. Cancelling it gives the making up, if nobody
         else waits.
@@ -306,10 +306,8 @@ class VoiceService:
 
     async def _fits(self, model: str, voice: str, conditioning: Conditioning) -> bool:
         """Whether it is of the model's kind: another release of it may have left it."""
-        cloner = self._worker.ready_model(model)
         try:
-            if isinstance(cloner, VoiceCloner):
-                cloner.check_conditioning(conditioning)
+            self._worker.state(model).ready_cloner().check_conditioning(conditioning)
         except WeightsError as error:
             log.warning("voice %s does not fit model %s and is made again: %s", voice, model, error)
             await self._run(self.store.forget_conditioning, voice, model)
@@ -322,7 +320,9 @@ class VoiceService:
             raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
         cancelled = CancelToken()
         start = time.perf_counter()
-        results = self._worker.submit_conditioning(model, pcm, SAMPLE_RATE, Timeline(), cancelled, priority)
+        cloner = self._worker.state(model).ready_cloner()
+        job = ConditioningJob(model, cloner, (pcm, SAMPLE_RATE), Timeline(), cancelled, priority)
+        results = self._worker.submit(job)
         found: Conditioning | None = None
         try:
             async for made in results:
@@ -347,7 +347,7 @@ class VoiceService:
     async def _make_ahead(self, model: str, voice: StoredVoice) -> None:
         """Nobody waits for it yet: after the requests that somebody waits for."""
         try:
-            await self.conditioning(model, voice, Timeline(), Priority.LATER)
+            await self.conditioning(model, voice, Timeline(), Priority.CONTINUATION)
         except errors.ServiceError as error:
             log.info("voice %s is not ready for model %s: %s", voice.id, model, error)
 
