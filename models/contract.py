@@ -373,7 +373,7 @@ class Translator(Protocol):
 
 # What a family's `load` returns, and what that is for.
 Model = Synthesizer | Translator
-Kind = Literal["text-to-speech", "translation"]
+ModelKind = Literal["text-to-speech", "translation"]
 
 
 @dataclass(frozen=True, slots=True)

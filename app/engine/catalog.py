@@ -18,7 +18,7 @@ from typing import Any, Literal
 import models
 from app.config import Settings
 from app.errors import UnknownModelError
-from models.contract import Kind, Model, ModelSpec, WeightsMissingError
+from models.contract import Model, ModelKind, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
@@ -61,7 +61,7 @@ class Entry:
     repository: str | None = None
     revision: str | None = None
     files: tuple[PinnedFile, ...] = ()
-    kind: Kind = "text-to-speech"
+    kind: ModelKind = "text-to-speech"
     noncommercial: bool = False
     optional: tuple[str, ...] = ()
     cloning: bool = False
@@ -99,7 +99,7 @@ class ModelInfo:
 
     name: str
     family: str
-    kind: Kind
+    kind: ModelKind
     status: Literal["ready", "absent"]
     description: str
     license: str
@@ -193,7 +193,7 @@ class Catalog:
             return Path(models.__file__).parent / entry.bundled
         return self._settings.data_dir / "models" / entry.name
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> ModelKind:
         """What a model is for. Raises UnknownModelError."""
         return self.entry(name).kind
 

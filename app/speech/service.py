@@ -15,19 +15,26 @@ from app.engine.loading import Progress, require
 from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.speech.options import PreparedSpeech, SpeechOptions
-from app.speech.voice_choice import check_sampling, may_be_cloned, own_language, spoken_language, voice_for
 from app.text.executor import FrontEnd
-from app.text.languages import normalize_language, primary_language
+from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.plain_text import Reader
 from app.text.types import Token
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
-from app.voices.aliases import resolve_alias
+from app.voices.aliases import language_of, resolve_alias
 from app.voices.service import VoiceService
-from app.voices.store import StoredVoice
-from models.contract import Model, ModelRequestError, Synthesizer, Translator, VoiceCloner
+from app.voices.store import StoredVoice, is_voice_id
+from models.contract import (
+    SAMPLING_RANGES,
+    Model,
+    ModelRequestError,
+    Sampling,
+    Synthesizer,
+    Translator,
+    VoiceCloner,
+)
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -88,7 +95,7 @@ class SpeechService:
         """Raise SettingsError unless everybody's requests can be spoken in `voice`."""
         name = resolve_alias(voice, synthesizer)
         try:
-            if may_be_cloned(name, synthesizer):
+            if _may_be_cloned(name, synthesizer):
                 if not isinstance(synthesizer, VoiceCloner):
                     raise errors.UnknownVoiceError("the model cannot speak in a cloned voice")
                 self.voices.check_common(name)
@@ -131,7 +138,7 @@ class SpeechService:
         synthesizer = self.worker.state(model).ready_synthesizer()
         # Streams of a socket begin later and are checked again: here is the place to refuse the socket.
         self.admission.check(model)
-        check_sampling(options.sampling, model, synthesizer)
+        _check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
@@ -139,7 +146,7 @@ class SpeechService:
         with as_service_errors():
             if cloned is None:
                 synthesizer.check_voice(voice)
-            language = _language(options, lang, own_language(voice, cloned, synthesizer), (model, synthesizer))
+            language = _language(options, lang, _own_language(voice, cloned, synthesizer), (model, synthesizer))
             planner = await self._planner(language, synthesizer)
         conditioning = None
         if cloned is not None:
@@ -184,14 +191,14 @@ class SpeechService:
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""
         default = self.settings.default_voice if model == self.default_model else None
-        return options.voice or voice_for(lang, synthesizer) or default or synthesizer.default_voice
+        return options.voice or _voice_for(lang, synthesizer) or default or synthesizer.default_voice
 
     async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
         """Return the cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
 
         Raises UnknownVoiceError: there is none, or the model cannot speak in it.
         """
-        if not may_be_cloned(voice, synthesizer):
+        if not _may_be_cloned(voice, synthesizer):
             return None
         stored = await self.voices.get(voice)
         if not isinstance(synthesizer, VoiceCloner):
@@ -241,4 +248,52 @@ def _language(options: SpeechOptions, lang: str | None, own: str, model: tuple[s
         lang = own  # the voice's variety of it
     if options.any_language and lang:
         return normalize_language(lang)
-    return spoken_language(lang or own, *model, "lang" if options.lang is not None else "translate_to")
+    return _spoken_language(lang or own, *model, "lang" if options.lang is not None else "translate_to")
+
+
+def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
+    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
+    return is_voice_id(voice) and all(known.id != voice for known in synthesizer.voices)
+
+
+def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
+    """Return the first voice of a language that the default voice does not speak; None: the default will do."""
+    if lang is None:
+        return None
+    wanted = primary_language(lang)
+    spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
+    if wanted == spoken:
+        return None
+    return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
+
+
+def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
+    """Return the language of a voice; of a cloned one that language, if the model speaks it, or the default voice's."""
+    if cloned is None:
+        return language_of(voice, synthesizer.voices)
+    wanted = primary_language(cloned.language or "")
+    spoken = {primary_language(known.language): known.language for known in reversed(synthesizer.voices)}
+    return spoken.get(wanted) or language_of(synthesizer.default_voice, synthesizer.voices)
+
+
+def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
+    """Return the tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
+    near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
+    if not near:
+        accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
+        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
+        raise errors.UnsupportedLanguageError(
+            f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
+        )
+    exact = normalize_language(lang) if is_spoken(lang) else lang
+    return exact if exact in near else near[0]
+
+
+def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
+    """Raise InvalidRequestError for a parameter that the model would ignore."""
+    for name in sampling.given():
+        if name not in synthesizer.parameters:
+            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
+            raise errors.InvalidRequestError(
+                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
+            )
