@@ -24,8 +24,8 @@ from models.timeline import Stage, Timeline
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-# CPU seconds that taking a request apart may take, and what each of its characters adds: several times what any text
-# needs on a slow machine.
+# CPU seconds for taking a request apart, and the seconds that each character adds: several times the need of any text
+# on a slow machine.
 MOST_SECONDS = 10.0
 MOST_SECONDS_PER_CHARACTER = 2e-4
 
@@ -38,7 +38,7 @@ class TranslationService:
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
-        # Speech waits for its models in the same line.
+        # Speech waits for its models in the same queue.
         self.loads = ModelLoads(worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
         # Texts are split here: that must hold up neither the event loop nor G2P, and a long text no short one.
         self.thread = TurnThread("split")
@@ -53,7 +53,7 @@ class TranslationService:
         if not detect:
             return
         try:
-            # Not in the thread of the splitter: this takes a second, and requests that name their source need it not.
+            # Not on the splitter's thread: it takes a second, and requests that name their source do not need it.
             await asyncio.to_thread(identify.warm)
         except Exception:
             log.exception("languages cannot be detected")
@@ -63,10 +63,9 @@ class TranslationService:
         self.thread.close()
 
     def model(self, name: str | None) -> tuple[str, Translator]:
-        """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
-        being loaded.
+        """Return a warm model and its name. A model that is present and not loaded begins to load.
 
-        A model that is present and not loaded begins to load.
+        Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
         canonical = self._require(name)
         return canonical, self.worker.state(canonical).ready_translator()
@@ -79,7 +78,7 @@ class TranslationService:
     async def route(
         self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
     ) -> Route:
-        """A warm model and a language it translates to; one that is being loaded is waited for.
+        """Return a warm model and a language it translates to. Waits for a model that is being loaded.
 
         Raises what `model` raises, UnsupportedLanguageError and DrainingError.
         """
@@ -90,14 +89,14 @@ class TranslationService:
 
     @staticmethod
     def language(name: str, translator: Translator, param: str) -> str:
-        """The FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
+        """Return the FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
         try:
             return codes.resolve(name, translator.languages)
         except UnknownTranslationLanguage as error:
             raise errors.UnsupportedLanguageError(str(error), param=param) from error
 
     async def detect(self, text: str, limit: int, timeline: Timeline) -> list[Guess]:
-        """The languages that `text` may be in, the likeliest first."""
+        """Return the languages that `text` may be in, the likeliest first."""
 
         def work() -> list[Guess]:
             with timeline.measure(Stage.DETECT):
