@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from app.text import markup
 from app.text.errors import NothingToSpeakError
@@ -11,9 +10,6 @@ from app.text.planner import NOTHING, arrange
 from app.text.sentence_splitter import sentences, shorten
 from app.text.types import Segment, Utterance
 from app.text.visible_text import visible_text
-
-BRIEF_TO_READ: Final = 500
-"""Characters of text that take a fraction of a millisecond to cut into sentences."""
 
 
 class TextPlanner:
