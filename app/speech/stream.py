@@ -30,8 +30,7 @@ from app.text.errors import (
     UnsupportedLanguageError,
 )
 from app.text.executor import FrontEnd
-from app.text.phonemizer import Pause, Utterance
-from app.text.types import Planner
+from app.text.types import Pause, Planner, Utterance
 from app.text.unicode import has_other_script
 from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions

@@ -13,7 +13,7 @@ from typing import Final
 
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, append_mark, word
+from app.text.pieces import Piece, PieceKind, append_mark, word
 from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
 from app.text.unicode import COMBINING, canonical
 
@@ -92,13 +92,13 @@ class EspeakLanguage:
         """Fill in the phonemes of one sentence, clause by clause."""
         clause: list[Piece] = []
         for piece in pieces:
-            simple = piece.kind is Kind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
+            simple = piece.kind is PieceKind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
             if simple:
                 clause.append(piece)
                 continue
             self._pronounce_clause(clause)
             clause = []
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 self._pronounce_clause([piece])
         self._pronounce_clause(clause)
 

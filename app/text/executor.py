@@ -45,7 +45,7 @@ class _Work(Generic[T]):
             self.dropped = True  # the event loop is closed
 
 
-class TurnThread:
+class RoundRobinThread:
     """A daemon thread on which every piece of work has SLICE seconds in turn: a long one holds up no short one.
 
     Work whose caller is cancelled is dropped at its next step. Unlike the threads of `concurrent.futures`, this one is
@@ -136,7 +136,7 @@ class FrontEnd:
     """
 
     def __init__(self) -> None:
-        self._thread = TurnThread("g2p")
+        self._thread = RoundRobinThread("g2p")
         self._busy = threading.Lock()
 
     async def run(self, work: Callable[[], T], *, brief: bool = False) -> T:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
@@ -32,7 +32,7 @@ class Japanese:
         """Return the words and marks of `text`."""
         pieces: list[Piece] = []
         for piece in east_asian.tokens(text, offset):
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 with self._lock:
                     words = [item.surface for item in self._tagger(piece.text)]
                 pieces += east_asian.cut(piece, words)
@@ -44,12 +44,12 @@ class Japanese:
         """Fill in the phonemes of one sentence, a run of native words at a time: particles need their context."""
         run: list[Piece] = []
         for piece in pieces:
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 run.append(piece)
                 continue
             self._pronounce_run(run)
             run = []
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes = self._spoken(piece.text) if piece.tag == "number" else ""
                 self._ensure_sound(piece)
         self._pronounce_run(run)

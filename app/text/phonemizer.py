@@ -9,34 +9,16 @@ from typing import Final
 
 from app.text import markup
 from app.text.errors import NothingToSpeakError
-from app.text.languages import LANGUAGES, Language, find_language, normalize_language
-from app.text.pieces import Kind, Piece, append_mark
-from app.text.planner import NOTHING, PARAGRAPH_PAUSE, arrange, regions
+from app.text.languages import find_language, normalize_language
+from app.text.pieces import Piece, PieceKind, append_mark
+from app.text.planner import NOTHING, arrange, regions
 from app.text.pronouncers import make_pronouncer
-from app.text.sentence_buffer import SentenceBuffer, split_stream
 from app.text.sentence_splitter import paragraphs, sentences
 from app.text.symbols import KOKORO_SYMBOLS
 from app.text.tokens import make_tokens
-from app.text.types import Pause, Segment, Token, Utterance, WordSpan
+from app.text.types import SpeechSegment, Token, Utterance
 from app.text.utterances import make_utterances
 from app.text.visible_text import has_emoji, visible_text
-
-__all__ = [
-    "LANGUAGES",
-    "PARAGRAPH_PAUSE",
-    "Language",
-    "Pause",
-    "Phonemizer",
-    "Segment",
-    "SentenceBuffer",
-    "Utterance",
-    "WordSpan",
-    "get_phonemizer",
-    "made_phonemizer",
-    "normalize_language",
-    "split_stream",
-]
-
 
 # Characters of a text that the slowest of the languages without a dictionary, all of it numbers and words that no
 # lexicon has, pronounces in about a millisecond.
@@ -83,7 +65,7 @@ class Phonemizer:
 
     def segments(
         self, text: str, *, symbols: frozenset[str] | None = None, max_phonemes: int = 510
-    ) -> Iterator[Segment]:
+    ) -> Iterator[SpeechSegment]:
         """Return the segments of a text, lazily: the first sentence is ready before the rest is looked at.
 
         `symbols` are the phoneme characters that the model knows (default: Kokoro's); no others come out.
@@ -140,7 +122,14 @@ class Phonemizer:
                 pieces += self._normalize(request.text, position, mark.start)
                 word = request.text[mark.word_start : mark.word_end]
                 pieces.append(
-                    Piece(Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes, source="markup")
+                    Piece(
+                        PieceKind.PHONEMES,
+                        word,
+                        mark.word_start,
+                        mark.word_end,
+                        phonemes=mark.phonemes,
+                        source="markup",
+                    )
                 )
                 position = mark.end
                 # The rules drop a mark that comes first in what they are given.

@@ -10,7 +10,7 @@ Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup"]
 """Origin of phonemes: a lexicon, a dictionary of a language, espeak-ng, letters one by one, or the text itself."""
 
 
-class Kind(Enum):
+class PieceKind(Enum):
     """What a piece is."""
 
     WORD = "word"
@@ -27,7 +27,7 @@ class Piece:
     `source` names the origin of the phonemes, and `rule` the rule that chose the text, where one did.
     """
 
-    kind: Kind
+    kind: PieceKind
     text: str
     start: int
     end: int
@@ -40,12 +40,12 @@ class Piece:
 
 def word(text: str, start: int, end: int, *, tag: str | None = None, glued: bool = False) -> Piece:
     """Return a word to be pronounced."""
-    return Piece(Kind.WORD, text, start, end, tag=tag, glued=glued)
+    return Piece(PieceKind.WORD, text, start, end, tag=tag, glued=glued)
 
 
 def punctuation(mark: str, start: int, end: int) -> Piece:
     """Return a punctuation mark, which is its own phoneme."""
-    return Piece(Kind.PUNCTUATION, mark, start, end, phonemes=mark)
+    return Piece(PieceKind.PUNCTUATION, mark, start, end, phonemes=mark)
 
 
 _RANK: Final = {",": 0, "—": 1, ":": 2, ";": 3, "…": 4, ".": 5, "!": 6, "?": 7}
@@ -56,7 +56,7 @@ def append_mark(pieces: list[Piece], mark: str, start: int, end: int) -> None:
     if not pieces:
         return
     last = pieces[-1]
-    if last.kind is not Kind.PUNCTUATION:
+    if last.kind is not PieceKind.PUNCTUATION:
         pieces.append(punctuation(mark, start, end))
         return
     if _RANK[mark] > _RANK[last.text]:

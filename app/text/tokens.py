@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import restrict
 from app.text.types import Token
 
@@ -21,7 +21,7 @@ def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> 
         phonemes = " ".join(filter(None, (restrict(piece.phonemes, symbols).strip() for piece in members)))
         original = text[start:end]
         spoken = " ".join(_spoken(piece) for piece in members if piece.text)
-        glued = members[0].glued or members[0].kind is Kind.PUNCTUATION
+        glued = members[0].glued or members[0].kind is PieceKind.PUNCTUATION
         yield Token(original, spoken, phonemes, _source(members, original, spoken), glued)
 
 
@@ -31,9 +31,9 @@ def _spoken(piece: Piece) -> str:
 
 def _source(members: list[Piece], original: str, spoken: str) -> str:
     first = members[0]
-    if all(piece.kind is Kind.PUNCTUATION for piece in members):
+    if all(piece.kind is PieceKind.PUNCTUATION for piece in members):
         return "punctuation"
-    if first.kind is not Kind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
+    if first.kind is not PieceKind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
         return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)
     # Japanese and Chinese name none: theirs is a dictionary, but for words that are said as English.
     return first.source or "dictionary"

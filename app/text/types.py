@@ -62,7 +62,7 @@ class Pause:
     seconds: float
 
 
-Segment = Utterance | Pause
+SpeechSegment = Utterance | Pause
 
 
 class Planner(Protocol):
@@ -73,7 +73,7 @@ class Planner(Protocol):
         """Return the length of text that takes at most about a millisecond: the event loop may wait for it."""
         ...
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
         """Return the segments of `text`, lazily.
 
         `max_phonemes` bounds the characters of `Utterance.phonemes`. A pause of 0 seconds only reports progress through

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import restrict
 from app.text.types import Utterance, WordSpan
 from app.text.word_sets import word_set
@@ -16,7 +16,7 @@ _CONJUNCTIONS: Final = word_set("and but or because which who when while if so a
 
 
 @dataclass(slots=True)
-class Unit:
+class PronouncedWord:
     """A word of the original text with all its phonemes, or a punctuation mark."""
 
     start: int
@@ -42,28 +42,30 @@ def make_utterances(
         yield _utterance(text, starts[i], stop, group)
 
 
-def _units(pieces: Sequence[Piece], symbols: frozenset[str]) -> Iterator[Unit]:
-    current: Unit | None = None
+def _units(pieces: Sequence[Piece], symbols: frozenset[str]) -> Iterator[PronouncedWord]:
+    current: PronouncedWord | None = None
     for piece in pieces:
         phonemes = restrict(piece.phonemes, symbols)
         if not phonemes.strip():
             continue
-        if piece.kind is Kind.PUNCTUATION:
+        if piece.kind is PieceKind.PUNCTUATION:
             if current is not None:
                 yield current
             current = None
-            yield Unit(piece.start, piece.end, phonemes, True, piece.text)
+            yield PronouncedWord(piece.start, piece.end, phonemes, True, piece.text)
         elif current is not None and (piece.start, piece.end) == (current.start, current.end):
             current.phonemes += " " + phonemes
         else:
             if current is not None:
                 yield current
-            current = Unit(piece.start, piece.end, phonemes, False, piece.text, piece.glued and current is not None)
+            current = PronouncedWord(
+                piece.start, piece.end, phonemes, False, piece.text, piece.glued and current is not None
+            )
     if current is not None:
         yield current
 
 
-def _divide(unit: Unit, limit: int) -> Iterator[Unit]:
+def _divide(unit: PronouncedWord, limit: int) -> Iterator[PronouncedWord]:
     """Cut a word that alone is too long; its characters are shared out in proportion."""
     if len(unit.phonemes) <= limit:
         yield unit
@@ -76,10 +78,12 @@ def _divide(unit: Unit, limit: int) -> Iterator[Unit]:
             parts += [spoken[i : i + limit] for i in range(0, len(spoken), limit)]
     length, count = unit.end - unit.start, len(parts)
     for i, part in enumerate(parts):
-        yield Unit(unit.start + length * i // count, unit.start + length * (i + 1) // count, part, False, unit.text)
+        yield PronouncedWord(
+            unit.start + length * i // count, unit.start + length * (i + 1) // count, part, False, unit.text
+        )
 
 
-def _groups(units: list[Unit], limit: int) -> Iterator[list[Unit]]:
+def _groups(units: list[PronouncedWord], limit: int) -> Iterator[list[PronouncedWord]]:
     """Cut a sentence into runs of at most `limit` phonemes, after marks rather than between words."""
     first = 0
     while first < len(units):
@@ -100,7 +104,7 @@ def _groups(units: list[Unit], limit: int) -> Iterator[list[Unit]]:
         first = last
 
 
-def _best_boundary(units: list[Unit], first: int, last: int) -> int:
+def _best_boundary(units: list[PronouncedWord], first: int, last: int) -> int:
     total = sum(len(unit.phonemes) + 1 for unit in units[first:last])
     best, best_strength, length = last, 0, 0
     for i in range(first + 1, last + 1):
@@ -116,7 +120,7 @@ def _best_boundary(units: list[Unit], first: int, last: int) -> int:
     return best
 
 
-def _utterance(text: str, start: int, end: int, group: list[Unit]) -> Utterance:
+def _utterance(text: str, start: int, end: int, group: list[PronouncedWord]) -> Utterance:
     start, end = _strip(text, start, end)
     phonemes = ""
     words: list[WordSpan] = []
@@ -132,7 +136,7 @@ def _utterance(text: str, start: int, end: int, group: list[Unit]) -> Utterance:
     return Utterance(text[start:end], start, end, phonemes, tuple(words))
 
 
-def _first_word(group: list[Unit]) -> Unit:
+def _first_word(group: list[PronouncedWord]) -> PronouncedWord:
     return next(unit for unit in group if not unit.is_mark)
 
 

@@ -14,7 +14,7 @@ from app.engine.scheduler import CancelToken
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text.errors import UnknownTranslationLanguage
-from app.text.executor import TurnThread, WorkTooLongError
+from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
 from app.translation.stream import TranslationStream
 from app.translation.text import codes, identify
@@ -43,7 +43,7 @@ class TranslationService:
         # Speech waits for its models in the same line.
         self.loads = Loads(worker, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
-        self._thread = TurnThread("split")
+        self._thread = RoundRobinThread("split")
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.

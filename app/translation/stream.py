@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from app.engine.scheduler import CancelToken, Priority, Translations
 from app.engine.worker import ModelWorker
 from app.observability import metrics
-from app.text.executor import Steps, TurnThread
+from app.text.executor import RoundRobinThread, Steps
 from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, as_service_errors, request_for
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
@@ -166,7 +166,7 @@ class TranslationStream:
     def __init__(
         self,
         worker: ModelWorker,
-        thread: TurnThread,
+        thread: RoundRobinThread,
         plan: Plan,
         timeline: Timeline,
         labels: metrics.Labels,
