@@ -48,15 +48,15 @@ class Chinese:
                 self._pronounce_foreign(piece)
 
     def _read(self, piece: Piece) -> str:
-        """Phonemes of a word or number; "" if there are none."""
+        """Return the phonemes of a word or number, or "" if it has none."""
         try:
             reading = piece.text
             if piece.tag == "number":
                 with self._lock:
                     reading = self._cn2an.transform(piece.text, "an2cn")
             spoken: str = self._g2p.word2ipa(reading)
-        except east_asian.SURPRISES:
+        except east_asian.G2P_ERRORS:
             return ""
         spoken = restrict(spoken.replace("\u032f", ""), KOKORO_SYMBOLS).strip()
-        # pypinyin hands back what it cannot read.
+        # pypinyin returns characters that it cannot read.
         return "" if any(character.isdecimal() for character in spoken) else spoken

@@ -41,7 +41,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Characters of the original text, the words that speak them, and the phonemes of these.
+    """Characters of the original text, the words that speak them, and their phonemes.
 
     `source` names the origin of the reading: the rule that rewrote the text ("money", "rewritten", ...), "lexicon",
     "dictionary", "espeak", "letters", "markup" (given in the text) or "punctuation".
