@@ -19,6 +19,7 @@ from models.backend import cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
 from models.layers.activation import leaky_relu, sine
+from models.layers.adain import adain_cuda
 from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
 from models.layers.kernels import cuda
@@ -61,20 +62,20 @@ class ResBlock(nn.Module):
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[Part]:
         """x [B, L, C] and the style bank's result -> the block's result, without `bias()`, in parts."""
         if cuda.available():
-            return split(self._fused(x, styled, valid), 0, 1)
+            return split(self._cuda(x, styled, valid), 0, 1)
         parts = split(x, sum(conv.padding for conv in (*self.convs1, *self.convs2)))
         for k, (first, second) in enumerate(zip(self._units1, self._units2, strict=True)):
             inner = _apply(first, parts, self.adain1[k](styled), valid)
             parts = _apply(second, inner, self.adain2[k](styled), valid, onto=parts)
         return parts
 
-    def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+    def _cuda(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
         """The same with AdaIN and Snake in one CUDA kernel."""
         count = valid.number(x)
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
-            inner = cuda.adain(x, self.adain1[k](styled), self.alpha1[k], count)
+            inner = adain_cuda(x, self.adain1[k](styled), self.alpha1[k], count)
             inner = first.valid(inner, first.padding, first.padding)
-            inner = cuda.adain(inner, self.adain2[k](styled), self.alpha2[k], count)
+            inner = adain_cuda(inner, self.adain2[k](styled), self.alpha2[k], count)
             x = second.valid(inner, second.padding, second.padding, x)
         return x
 

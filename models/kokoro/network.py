@@ -14,14 +14,13 @@ from models.backend import mx
 from models.kokoro.config import AlbertConfig, KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import gelu_tanh, leaky_relu
+from models.layers.adain import adain_leaky
 from models.layers.attention import SelfAttention
-from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d
-from models.layers.kernels import cuda
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
 from models.layers.mask import PaddingMask
-from models.layers.norm import affine_of, layer_norm, moments
+from models.layers.norm import layer_norm
 from models.layers.style import AdaIN, StyleBank
 
 
@@ -179,31 +178,18 @@ class AdainResBlock(nn.Module):
             )
 
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        residual = _adain_leaky(x, self.norm1(styled), valid)
+        residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
             residual = self.pool(residual)
             x = mx.repeat(x, 2, axis=1)
             valid = valid.doubled(x.shape[1])
             residual = valid.zero(residual)
         residual = self.conv1.valid(residual, 1, 1)
-        residual = self.conv2(_adain_leaky(residual, self.norm2(styled), valid))
+        residual = self.conv2(adain_leaky(residual, self.norm2(styled), valid))
         if "conv1x1" in self:
             x = self.conv1x1(x)
         result: mx.array = (residual + x) * 0.5**0.5
         return result
-
-
-@compiled_cache
-def _affine_leaky():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, 0.2))
-
-
-def _adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
-    if cuda.available():
-        return cuda.adain(x, affine, None, valid.number(x))
-    gamma, beta = mx.split(affine[:, None], 2, axis=-1)
-    scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
-    return valid.zero(_affine_leaky()(x, scale, shift))
 
 
 class LinearNorm(nn.Module):
