@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,9 @@ from models.kokoro.steps import (
     FRAME_BUCKETS,
     JOINED_TOKENS,
     TOKEN_BUCKETS,
-    Row,
-    Stages,
-    Timed,
+    BatchRow,
+    CompiledNetwork,
+    StageTimer,
     align,
     counted,
 )
@@ -50,8 +50,6 @@ from models.timeline import Stage, Timeline
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 Frames = npt.NDArray[np.int64]
-# A row's number, its samples and its frames per token [T].
-Done = tuple[int, Pcm, Frames]
 T = TypeVar("T")
 
 
@@ -64,6 +62,14 @@ def load(spec: ModelSpec) -> KokoroSynthesizer:
     if spec.dtype == "bfloat16" and not on_cpu():
         network.decoder.to_bfloat16()
     return KokoroSynthesizer(config, network, packs, profile=spec.profile, batch=spec.batch)
+
+
+class SynthesizedRow(NamedTuple):
+    """Samples of the row number `row` of a batch, and its frames per token [T]."""
+
+    row: int
+    pcm: Pcm
+    frames: Frames
 
 
 class KokoroSynthesizer:
@@ -94,7 +100,7 @@ class KokoroSynthesizer:
         self._packs = packs
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
-        self._stages = Stages(network)
+        self._compiled = CompiledNetwork(network)
         self.languages: tuple[str, ...] = config.languages or LANGUAGES
         self.voices: list[Voice] = [
             describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
@@ -142,12 +148,12 @@ class KokoroSynthesizer:
                 numbers.append(number)
         left = dict(enumerate(numbers))
         if rows:
-            for at, pcm, frames in self.together(rows):
+            for at, pcm, frames in self.synthesize_batch(rows):
                 yield left.pop(at), _chunk(pcm, frames, places[at])
         for number in left.values():
             yield number, Cancelled("cancelled between stages")
 
-    def _row(self, asked: Asked) -> tuple[Row, list[int]]:
+    def _row(self, asked: Asked) -> tuple[BatchRow, list[int]]:
         """What is asked, checked, and the token of each phoneme. Raises ModelRequestError."""
         request = asked.request
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
@@ -155,7 +161,7 @@ class KokoroSynthesizer:
         with asked.timeline.measure(Stage.VOICE):
             ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
-        return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
+        return BatchRow(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
 
     def synthesize(
         self,
@@ -169,14 +175,14 @@ class KokoroSynthesizer:
     ) -> tuple[Pcm, Frames]:
         """Token ids [T] and a style row [1, 2 * style_dim] -> samples and frames per token [T].
 
-        `noise` as in Row. Raises Cancelled between stages.
+        `noise` as in BatchRow. Raises Cancelled between stages.
         """
-        row = Row(ids, style_row, speed, seed, timeline, cancelled, noise)
-        for _, pcm, frames in self.together([row]):
+        row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
+        for _, pcm, frames in self.synthesize_batch([row]):
             return pcm, frames
         raise Cancelled("cancelled between stages")
 
-    def together(self, rows: Sequence[Row]) -> Iterator[Done]:
+    def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow]:
         """The rows, each as soon as it is there, computed together.
 
         The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
@@ -184,10 +190,10 @@ class KokoroSynthesizer:
         """
         return (done for done in self._steps(rows) if done is not None)
 
-    def _steps(self, rows: Sequence[Row]) -> Iterator[Done | None]:
-        """What `together` gives; None after every piece of the work, where nothing is under way."""
-        stages, timed = self._stages, Timed(rows, profile=self._profile)
-        with timed.measure(Stage.VOICE):
+    def _steps(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow | None]:
+        """What `synthesize_batch` gives; None after every piece of the work, where nothing is under way."""
+        compiled, timer = self._compiled, StageTimer(rows, profile=self._profile)
+        with timer.measure(Stage.VOICE):
             filled = self._filled(rows)
             lengths = [len(row.ids) for row in filled]
             size = max(lengths)
@@ -195,10 +201,10 @@ class KokoroSynthesizer:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
             ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
             count, styles = counted(lengths, size, padded=self._padded), _styles(filled)
-        hidden = timed.profiled(Stage.BERT, lambda: stages.bert(ids, count))
-        text = timed.profiled(Stage.TEXT_ENCODER, lambda: stages.text(ids, count))
-        with timed.measure(Stage.PREDICTOR):
-            encoded, expected = stages.durations(hidden, styles, count)
+        hidden = timer.profiled(Stage.BERT, lambda: compiled.bert(ids, count))
+        text = timer.profiled(Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
+        with timer.measure(Stage.PREDICTOR):
+            encoded, expected = compiled.durations(hidden, styles, count)
             mx.async_eval(expected, text)
             # The one host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
@@ -210,11 +216,11 @@ class KokoroSynthesizer:
             yield from self._sound(group, rows, frames, encoded, text)
 
     def _sound(
-        self, group: list[int], rows: Sequence[Row], frames: Sequence[Frames], encoded: mx.array, text: mx.array
-    ) -> Iterator[Done | None]:
+        self, group: list[int], rows: Sequence[BatchRow], frames: Sequence[Frames], encoded: mx.array, text: mx.array
+    ) -> Iterator[SynthesizedRow | None]:
         """The rows of one group, from their alignment to samples."""
-        stages, timed = self._stages, Timed([rows[at] for at in group], profile=self._profile)
-        with timed.measure(Stage.PREDICTOR):
+        compiled, timer = self._compiled, StageTimer([rows[at] for at in group], profile=self._profile)
+        with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
             if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
                 index = mx.array(numbers)
@@ -225,31 +231,31 @@ class KokoroSynthesizer:
             count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
             if not self._padded:
                 note_shape("kokoro", encoded.shape, length)
-            f0, energy = stages.curves(align(encoded, spoken, length), styles, count)
+            f0, energy = compiled.curves(align(encoded, spoken, length), styles, count)
             if self._profile:
                 mx.eval(f0, energy)
         if all(rows[at].cancelled() for at in group):
             return
-        with timed.measure(Stage.DECODER):
+        with timer.measure(Stage.DECODER):
             noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
-            pieces = stages.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
+            pieces = compiled.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:
-            with timed.measure(Stage.DECODER):
+            with timer.measure(Stage.DECODER):
                 piece = following  # the arrays of the one before are freed
                 mx.async_eval(piece)
                 following = next(pieces, [])  # whose graph is built meanwhile
                 mx.eval(piece)
             if following:
-                left = timed.left()
+                left = timer.left()
                 yield None
-                timed.resumed(left)
+                timer.resumed(left)
                 if all(rows[at].cancelled() for at in group):
                     return
-        with timed.measure(Stage.DECODER):
+        with timer.measure(Stage.DECODER):
             audio = np.array(piece[0])
         for at, pcm in zip(group, audio, strict=False):
-            yield at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at]
+            yield SynthesizedRow(at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at])
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
         """On a GPU as many rows as the bucket has, by repeating the first."""
@@ -267,7 +273,7 @@ class KokoroSynthesizer:
             of_size[-1].append(at)
         return [group for of_size in groups.values() for group in of_size]
 
-    def _noise(self, row: Row, frames: int, length: int) -> mx.array:
+    def _noise(self, row: BatchRow, frames: int, length: int) -> mx.array:
         """The source's noise [1, length * 600]: what the row would have alone, from its seed, then zeros."""
         if row.noise is None:
             drawn = self._drawn(row.seed, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
@@ -306,7 +312,9 @@ class KokoroSynthesizer:
             else:  # what lies between the stages
                 token = next(iter(self.config.vocab.values()))
                 spoken = [[0, *[token] * (n + 1), 0] for n in range(batch)]
-                for _ in self.together([Row(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]):
+                for _ in self.synthesize_batch(
+                    [BatchRow(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]
+                ):
                     pass
             name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
             progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
@@ -314,14 +322,16 @@ class KokoroSynthesizer:
     def _warm_tokens(self, size: int, batch: int, row: Pack) -> None:
         count = counted([size] * batch, size, padded=self._padded)
         ids, styles = mx.ones((batch, size), dtype=mx.int32), mx.array(np.repeat(row, batch, axis=0))
-        mx.eval(self._stages.durations(self._stages.bert(ids, count), styles, count), self._stages.text(ids, count))
+        mx.eval(
+            self._compiled.durations(self._compiled.bert(ids, count), styles, count), self._compiled.text(ids, count)
+        )
 
     def _warm_frames(self, size: int, batch: int, row: Pack) -> None:
         count = counted([size] * batch, size, padded=self._padded)
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
-        f0, energy = self._stages.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
+        f0, energy = self._compiled.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
         noise = mx.repeat(self._drawn(0, size), batch, axis=0)
-        for piece in self._stages.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
+        for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
 
 
@@ -338,6 +348,6 @@ def _chunk(pcm: Pcm, frames: Frames, places: Sequence[int]) -> AudioChunk:
     return AudioChunk(pcm, tuple(float(ends[place]) for place in places))
 
 
-def _styles(rows: Sequence[Row]) -> mx.array:
+def _styles(rows: Sequence[BatchRow]) -> mx.array:
     """[B, 2 * style_dim]."""
     return mx.array(np.concatenate([row.style for row in rows]))

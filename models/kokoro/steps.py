@@ -31,7 +31,7 @@ BATCH_FRAMES = FRAME_BUCKETS[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class BatchRow:
     """One utterance of a batch: token ids [T], a style row [1, 2 * style_dim], and whose it is.
 
     `noise` [frames * 600] replaces the source's seeded noise (for comparison with the reference).
@@ -46,7 +46,7 @@ class Row:
     noise: npt.NDArray[np.float32] | None = None
 
 
-class Stages:
+class CompiledNetwork:
     """`count` is int32 [B], the valid tokens or frames of each row, or None where nothing is padded."""
 
     def __init__(self, network: Kokoro) -> None:
@@ -124,14 +124,14 @@ def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> 
     return mx.take(x.reshape(batch * tokens, width), mx.array(index), axis=0)
 
 
-class Timed:
+class StageTimer:
     """Times stages for all rows of a batch: each waited for the whole of it.
 
     What lies between two stages, the books of the first among it, is the second's: a fifth of a millisecond a sentence
     on a CPU whose caches the network has filled.
     """
 
-    def __init__(self, rows: Sequence[Row], *, profile: bool) -> None:
+    def __init__(self, rows: Sequence[BatchRow], *, profile: bool) -> None:
         self._timelines = list({id(row.timeline): row.timeline for row in rows}.values())
         self._profile = profile
         self._ended: float | None = None

@@ -31,8 +31,16 @@ from models.layers.projection import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Finished, Found, Sentence
-from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, PROMPT_BUCKETS, SOURCE_BUCKETS, Group, Stages, length_cap
+from models.nllb.search import Finished, SearchTask, TokenHypothesis
+from models.nllb.steps import (
+    BATCH_BUCKETS,
+    MAX_TOKENS,
+    PROMPT_BUCKETS,
+    SOURCE_BUCKETS,
+    CompiledNetwork,
+    Group,
+    length_cap,
+)
 from models.nllb.text import NllbTokenizer
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights
@@ -77,7 +85,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
 
 
 @dataclass(slots=True)
-class _Work:
+class _SourceText:
     """One text to translate. `capitals`: it was in capitals, and its translation shall be."""
 
     index: int
@@ -86,7 +94,7 @@ class _Work:
     source: list[int]
     capitals: bool = False
     guarded: bool = True
-    first: list[Found] = field(default_factory=list)
+    first: list[TokenHypothesis] = field(default_factory=list)
 
 
 class NllbTranslator:
@@ -112,7 +120,7 @@ class NllbTranslator:
         self.languages: list[str] = list(tokenizer.languages)
         self._coverage, self._shortlist = coverage, shortlist
         self._padded = not on_cpu() if padded is None else padded
-        self.stages = Stages(network, padded=self._padded)
+        self.compiled = CompiledNetwork(network, padded=self._padded)
         self._heads: dict[str, Head] = {}
 
     def targets(self, source: str) -> list[str]:
@@ -160,14 +168,14 @@ class NllbTranslator:
                 works.append(self._prepare(index, request, request.text))
             else:
                 yield Translation(index, Hypothesis(request.text, float("nan")))
-        again: list[_Work] = []
-        short: list[_Work] = []
+        again: list[_SourceText] = []
+        short: list[_SourceText] = []
         for item in self._search(works, 0, timeline, cancelled):
             if item is None:
                 yield None
                 continue
             work, found = item
-            looped = found[0].halted or repair.loops(found[0].tokens)
+            looped = found[0].stopped or repair.loops(found[0].tokens)
             if looped and not repair.has_loop(work.source):
                 work.first = found
                 again.append(work)
@@ -180,7 +188,7 @@ class NllbTranslator:
             yield None if item is None else self._translation(item[0], self._unlooped(*item))
         yield from self._by_clauses(short, timeline, cancelled)
 
-    def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _Work:
+    def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _SourceText:
         capitals = guarded and self._coverage is None and repair.is_capitals(text)
         if capitals:
             text = repair.sentence_case(text, request.source)
@@ -188,21 +196,21 @@ class NllbTranslator:
         if len(source) > self.config.max_position_embeddings:  # ordinary letters may be more tokens than capitals
             capitals, text = False, request.text
             source = self.tokenizer.encode(text, request.source)
-        return _Work(index, request, text, source, capitals, guarded)
+        return _SourceText(index, request, text, source, capitals, guarded)
 
-    def _sentence(self, work: _Work, ngram: int) -> Sentence:
+    def _sentence(self, work: _SourceText, ngram: int) -> SearchTask:
         limit = length_cap(len(work.source), self.config.max_position_embeddings)
         draft = []
         for token in work.request.draft if not ngram and work.guarded else ():
             if not 0 <= token < self.config.vocab_size:
                 break
             draft.append(token)
-        watch = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
-        return Sentence(work.source, self.tokenizer.language(work.request.target), limit, draft, watch)
+        should_stop = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
+        return SearchTask(work.source, self.tokenizer.language(work.request.target), limit, draft, should_stop)
 
     def _search(
-        self, works: Sequence[_Work], ngram: int, timeline: Timeline, cancelled: IsCancelled
-    ) -> Iterator[tuple[_Work, list[Found]] | None]:
+        self, works: Sequence[_SourceText], ngram: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[tuple[_SourceText, list[TokenHypothesis]] | None]:
         """Search for all of `works`, in groups of one pass each: short ones first."""
         for members in self._groups(works, ngram):
             sentences = [self._sentence(work, ngram) for work in members]
@@ -210,14 +218,14 @@ class NllbTranslator:
             longest = max(sentence.limit for sentence in sentences)
             with timeline.measure(Stage.TRANSLATE_ENCODE):
                 sources = [work.source for work in members]
-                group = self.stages.encode(sources, self._head(members[0].request.target), longest, beams)
+                group = self.compiled.encode(sources, self._head(members[0].request.target), longest, beams)
             found: Iterator[Finished | None]
             if beams > 1:
-                found = search.beam(self.stages, group, sentences, beams, cancelled, ngram=ngram)
+                found = search.beam(self.compiled, group, sentences, beams, cancelled, ngram=ngram)
             elif ngram:
-                found = search.careful(self.stages, group, sentences, ngram, cancelled)
+                found = search.greedy_no_repeat(self.compiled, group, sentences, ngram, cancelled)
             else:
-                found = search.greedy(self.stages, group, sentences, cancelled)
+                found = search.greedy(self.compiled, group, sentences, cancelled)
             while True:
                 with timeline.measure(Stage.TRANSLATE_DECODE):
                     try:
@@ -226,10 +234,10 @@ class NllbTranslator:
                         break
                 yield None if item is None else (members[item[0]], item[1])
 
-    def _groups(self, works: Sequence[_Work], ngram: int) -> list[list[_Work]]:
+    def _groups(self, works: Sequence[_SourceText], ngram: int) -> list[list[_SourceText]]:
         """Sentences that are decoded together: of like length, as many beams, one shortlist; drafts alone."""
-        groups: list[list[_Work]] = []
-        open_: dict[tuple[int, str], list[_Work]] = {}
+        groups: list[list[_SourceText]] = []
+        open_: dict[tuple[int, str], list[_SourceText]] = {}
         for work in sorted(works, key=lambda work: len(work.source)):
             beams = work.request.beams
             alone = bool(work.request.draft) and not ngram and work.guarded
@@ -263,20 +271,20 @@ class NllbTranslator:
             self._heads[script] = self.network.shared.head(ids, self._shortlist)
         return self._heads[script]
 
-    def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:
+    def _unlooped(self, work: _SourceText, found: list[TokenHypothesis]) -> list[TokenHypothesis]:
         """The second try, unless that loops too: then the first, its repetition cut to once."""
         if not repair.loops(found[0].tokens) and found[0].ended:
             for kept, first in zip(found, work.first, strict=False):
                 kept.accepted = first.accepted
             return found
         best = work.first[0]
-        return [Found(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
+        return [TokenHypothesis(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
 
-    def _is_short(self, work: _Work, best: Found) -> bool:
+    def _is_short(self, work: _SourceText, best: TokenHypothesis) -> bool:
         return repair.too_short(len(best.tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1
 
     def _by_clauses(
-        self, works: Sequence[_Work], timeline: Timeline, cancelled: IsCancelled
+        self, works: Sequence[_SourceText], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
         """Translate each clause of `works` for itself; what came out at first stays where that gives no more."""
         clauses = {work.index: repair.clauses(work.text) for work in works}
@@ -303,7 +311,7 @@ class NllbTranslator:
                 whole = Translation(work.index, Hypothesis(text, float("nan")), (), len(work.source))
             yield whole
 
-    def _translation(self, work: _Work, found: Sequence[Found]) -> Translation:
+    def _translation(self, work: _SourceText, found: Sequence[TokenHypothesis]) -> Translation:
         """The contract's form of a search's outcome; alternatives whose text is the same are left out."""
         shown: list[Hypothesis] = []
         for one in found:
@@ -333,16 +341,16 @@ class NllbTranslator:
         longest = length_cap(size, self.config.max_position_embeddings)
 
         def group() -> Group:
-            return self.stages.encode([[steps.PAD] * size] * batch, head, longest)
+            return self.compiled.encode([[steps.PAD] * size] * batch, head, longest)
 
         prompt, token = np.full((batch, 2), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
         order = mx.arange(batch)
         run = group()
-        following, place = self.stages.step(mx.array(prompt), mx.array([0]), run)
-        mx.eval(self.stages.step(following[:, None], place, run), run.past)
+        following, place = self.compiled.step(mx.array(prompt), mx.array([0]), run)
+        mx.eval(self.compiled.step(following[:, None], place, run), run.past)
         run = group()
-        mx.eval(self.stages.best(mx.array(prompt), mx.array([0]), order, run))
-        mx.eval(self.stages.best(mx.array(token), mx.array([2]), order, run))
+        mx.eval(self.compiled.best(mx.array(prompt), mx.array([0]), order, run))
+        mx.eval(self.compiled.best(mx.array(token), mx.array([2]), order, run))
         if batch > 1:
             run.select(list(range(batch // 2)))
             mx.eval(run.past, run.memory)
@@ -350,4 +358,6 @@ class NllbTranslator:
             run = group()
             room = run.past[0].shape[2]
             for length in [n for n in PROMPT_BUCKETS[1:] if n < room] + [room]:
-                mx.eval(self.stages.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run))
+                mx.eval(
+                    self.compiled.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run)
+                )

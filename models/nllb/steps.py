@@ -16,7 +16,7 @@ from models.backend import mx, on_cpu
 from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.nllb.network import Nllb
-from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
+from models.nllb.vocabulary import INT8_ARGMAX_ROWS, Head, Tree, argmax, best
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
@@ -56,7 +56,7 @@ class Group:
         self.rows = len(rows)
 
 
-class Stages:
+class CompiledNetwork:
     """The functions of `network`. `padded` rounds every shape up to a bucket, as GPUs want it."""
 
     def __init__(self, network: Nllb, *, padded: bool) -> None:
@@ -104,25 +104,25 @@ class Stages:
 
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
-        if group.head.screen is None or ids.shape[0] > SCREENED:
+        if group.head.int8_argmax is None or ids.shape[0] > INT8_ARGMAX_ROWS:
             tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
             return tokens, place
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._screened(hidden[:, -1], group.head), place + ids.shape[1]
+        return self._int8_argmax(hidden[:, -1], group.head), place + ids.shape[1]
 
     def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
         """The same for one row, but the next token after each of the n: int32 [1, n]."""
-        if group.head.screen is None or ids.shape[1] > SCREENED:
+        if group.head.int8_argmax is None or ids.shape[1] > INT8_ARGMAX_ROWS:
             tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
             found: mx.array = tokens
             return found
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._screened(hidden[0], group.head)[None]
+        return self._int8_argmax(hidden[0], group.head)[None]
 
-    def _screened(self, hidden: mx.array, head: Head) -> mx.array:
+    def _int8_argmax(self, hidden: mx.array, head: Head) -> mx.array:
         """The likeliest tokens for [R, C], int32 [R], computed outside of MLX: this waits for `hidden`."""
-        assert head.screen is not None  # noqa: S101  (the callers looked)
-        return mx.array(head.table[head.screen.largest(np.array(hidden))])
+        assert head.int8_argmax is not None  # noqa: S101  (the callers looked)
+        return mx.array(head.table[head.int8_argmax.largest(np.array(hidden))])
 
     def best(self, ids: mx.array, place: mx.array, order: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Reorder the rows by `order` [B], decode ids [B, n] -> the likeliest next tokens and their log-probabilities.

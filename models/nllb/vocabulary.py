@@ -18,8 +18,8 @@ from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
 ROW_MULTIPLE = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
-SCREENED = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
-_WORTH_SCREENING = 8192  # tokens
+INT8_ARGMAX_ROWS = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
+_INT8_ARGMAX_TOKENS = 8192  # tokens
 _CHUNK = 256  # logits of which only the largest is compared, until the best chunks are known
 
 Ids = npt.NDArray[np.int32]
@@ -107,16 +107,16 @@ class Head:
         }
         mx.eval(self.tree)
         self.table = table
-        self.screen: Int8Argmax | None = None
-        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and int8_argmax.library() is not None:
-            self.screen = Int8Argmax(np.array(weight, copy=False), banned)
+        self.int8_argmax: Int8Argmax | None = None
+        if on_cpu() and not bits and self.size >= _INT8_ARGMAX_TOKENS and int8_argmax.library() is not None:
+            self.int8_argmax = Int8Argmax(np.array(weight, copy=False), banned)
 
 
 def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
     """x [..., C] -> [..., rows], before anything is banned."""
     outputs = []
-    for part, lane in zip(tree["parts"], cpu_streams(), strict=False):
-        with mx.stream(lane):
+    for part, stream in zip(tree["parts"], cpu_streams(), strict=False):
+        with mx.stream(stream):
             outputs.append(multiply(x, tuple(part), bits))
     return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
 
@@ -131,10 +131,10 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
         found = step.argmax_cuda(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
         return found.reshape(x.shape[:-1])
     values, places = [], []
-    for part, (banned,), (start,), lane in zip(
+    for part, (banned,), (start,), stream in zip(
         tree["parts"], tree["banned"], tree["starts"], cpu_streams(), strict=False
     ):
-        with mx.stream(lane):
+        with mx.stream(stream):
             y = multiply(x, tuple(part), bits) + banned
             place = mx.argmax(y, axis=-1, keepdims=True)
             places.append(place + start)
