@@ -25,7 +25,7 @@ from models.layers.style import AdaIN, StyleBank
 
 
 class AlbertEmbeddings(nn.Module):
-    """Token ids [B, T] -> [B, T, embedding]: of the token, of its position and of the one token type, normalized."""
+    """Token ids [B, T] -> [B, T, embedding]: sum of the token's, position's and type's embedding, with LayerNorm."""
 
     def __init__(self, config: AlbertConfig, tokens: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class AlbertLayer(nn.Module):
 
 
 class AlbertLayerGroup(nn.Module):
-    """The reference's group of layers, of which PL-BERT has one with one layer."""
+    """Group of layers by the reference's name; PL-BERT has one group with one layer."""
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class DurationEncoder(nn.Module):
 class AdainResBlock(nn.Module):
     """Residual block with AdaIN and LeakyReLU, optionally doubling the length (`AdainResBlk1d`).
 
-    The first convolution's bias is constant over time, which the second AdaIN removes: it is left out.
+    The first convolution's bias is constant over time, and the second AdaIN removes it: it is left out.
     """
 
     def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
@@ -193,7 +193,7 @@ class AdainResBlock(nn.Module):
 
 
 class LinearNorm(nn.Module):
-    """A Linear by the reference's name."""
+    """Linear layer by the reference's name."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class ProsodyPredictor(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections of both curves; again whenever the weights change."""
+        """Gather the style projections of both curves. Call it again when the weights change."""
         self._bank = StyleBank.of(self)
 
     @staticmethod
@@ -270,18 +270,18 @@ class Decoder(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections before the generator and in it; again whenever the weights change."""
+        """Gather the style projections before the generator and in it. Call it again when the weights change."""
         self.generator.bind_styles()
         blocks = [self.encode, *self.decode]
         self._bank = StyleBank([norm.fc for block in blocks for norm in (block.norm1, block.norm2)])
 
     @property
     def dtype(self) -> mx.Dtype:
-        """Type that the decoder computes in."""
+        """Return the type that the decoder computes in."""
         return self.asr_res[0].bias.dtype
 
     def to_bfloat16(self) -> None:
-        """Compute in bfloat16, except for the harmonic source and F0's way there (phase needs float32)."""
+        """Compute in bfloat16, except for the harmonic source and its F0, whose phase needs float32."""
         keep = self.generator.m_source.parameters()
         self.set_dtype(mx.bfloat16)
         self.generator.m_source.update(keep)
@@ -291,7 +291,10 @@ class Decoder(nn.Module):
         self.bind_styles()
 
     def features(self, text: mx.array, f0: mx.array, energy: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
-        """Everything before the generator: [B, F, hidden] -> [B, 2F, channels]."""
+        """Return the generator's input [B, 2F, channels].
+
+        `text` [B, F, hidden] is aligned; `f0` in Hz and `energy` are [B, 2F]; `style` [B, S].
+        """
         curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
         curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
         residual, styled = self.asr_res[0](text), self._bank(style)
@@ -302,7 +305,7 @@ class Decoder(nn.Module):
 
 
 class Kokoro(nn.Module):
-    """The whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
+    """Whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Phonemes to audio: the stages of Kokoro in order, shape buckets, and warm-up."""
+"""Phonemes to audio: the parts of Kokoro in order, shape buckets, and warm-up."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class SynthesizedRow(NamedTuple):
 class KokoroSynthesizer:
     """A loaded Kokoro. Implements `models.contract.Synthesizer`.
 
-    On a GPU shapes are padded to buckets, since each new shape costs kernels or plans there; the results equal the
-    unpadded ones. On the CPU a new shape costs nothing, so nothing is padded, unless `padded` says so.
+    On a GPU shapes are padded to buckets, since each new shape costs kernels or plans there. The results equal the
+    unpadded ones. On the CPU a new shape costs nothing: nothing is padded, unless `padded` is true.
     """
 
     sample_rate = SAMPLE_RATE
@@ -114,10 +114,10 @@ class KokoroSynthesizer:
         parse_blend(voice, self._packs)
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """One chunk: AdaIN normalizes over the whole utterance, so that no part of it can be exact earlier.
+        """Yield one chunk: AdaIN normalizes over the whole utterance, so that no part of it can be exact earlier.
 
-        None comes before it after every piece of the work, unless it is the first of its stream: of two who wait for
-        their first sound none gains if the later one goes between.
+        Before it, None comes after every piece of the work, so that other requests can run. The first utterance of a
+        stream gives no such turns: where two streams wait for their first sound, turns would delay one and help none.
         """
         row, places = self._row(Asked(request, timeline, cancelled))
         for done in self._steps([row]):
@@ -130,12 +130,12 @@ class KokoroSynthesizer:
         raise Cancelled("cancelled between stages")
 
     def joins(self, request: SpeechRequest) -> Hashable | None:
-        """Requests whose tokens fill the same bucket; None for a long one, which fills the device alone."""
+        """Return the bucket of the tokens, as requests of one bucket can join a batch; None for a long request."""
         size = bucket(len(request.phonemes) + 2, TOKEN_BUCKETS)
         return size if size <= JOINED_TOKENS else None
 
     def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
-        """What `stream` gives for each of `batch`, or why not, as soon as it is there."""
+        """Yield the number of each item of `batch` with its chunk or error, as soon as it is there."""
         rows, places, numbers = [], [], []
         for number, asked in enumerate(batch):
             try:
@@ -154,7 +154,7 @@ class KokoroSynthesizer:
             yield number, Cancelled("cancelled between stages")
 
     def _row(self, asked: Asked) -> tuple[BatchRow, list[int]]:
-        """What is asked, checked, and the token of each phoneme. Raises ModelRequestError."""
+        """Check a request; return its row and the token of each phoneme. Raises ModelRequestError."""
         request = asked.request
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
@@ -173,9 +173,16 @@ class KokoroSynthesizer:
         cancelled: IsCancelled,
         noise: npt.NDArray[np.float32] | None = None,
     ) -> tuple[Pcm, Frames]:
-        """Token ids [T] and a style row [1, 2 * style_dim] -> samples and frames per token [T].
+        """Compute samples and frames per token [T] of one utterance. Raises Cancelled between stages.
 
-        `noise` as in BatchRow. Raises Cancelled between stages.
+        Args:
+            ids: Token ids [T].
+            style_row: [1, 2 * style_dim].
+            speed: 1.0 is the voice's own speed.
+            seed: Of the source's noise.
+            timeline: Receives the times of the stages.
+            cancelled: Asked between stages.
+            noise: As in `BatchRow`.
         """
         row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
         for _, pcm, frames in self.synthesize_batch([row]):
@@ -183,15 +190,15 @@ class KokoroSynthesizer:
         raise Cancelled("cancelled between stages")
 
     def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow]:
-        """The rows, each as soon as it is there, computed together.
+        """Compute `rows` as one batch; yield each as soon as it is there.
 
         The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
-        out. On the CPU, and for products on a GPU, a row's last bits depend on what it is computed with.
+        out. On the CPU, and for products on a GPU, a row's last bits depend on the other rows of the batch.
         """
         return (done for done in self._steps(rows) if done is not None)
 
     def _steps(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow | None]:
-        """What `synthesize_batch` gives; None after every piece of the work, where nothing is under way."""
+        """Do the work of `synthesize_batch`; yield None after every piece of it, when no computation is running."""
         compiled, timer = self._compiled, StageTimer(rows, profile=self._profile)
         with timer.measure(Stage.VOICE):
             filled = self._filled(rows)
@@ -206,7 +213,7 @@ class KokoroSynthesizer:
         with timer.measure(Stage.PREDICTOR):
             encoded, expected = compiled.durations(hidden, styles, count)
             mx.async_eval(expected, text)
-            # The one host synchronization: the number of frames decides every later shape.
+            # The only host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
             frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
@@ -218,7 +225,7 @@ class KokoroSynthesizer:
     def _sound(
         self, group: list[int], rows: Sequence[BatchRow], frames: Sequence[Frames], encoded: mx.array, text: mx.array
     ) -> Iterator[SynthesizedRow | None]:
-        """The rows of one group, from their alignment to samples."""
+        """Compute the rows of one group, from their alignment to samples."""
         compiled, timer = self._compiled, StageTimer([rows[at] for at in group], profile=self._profile)
         with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
@@ -258,12 +265,12 @@ class KokoroSynthesizer:
             yield SynthesizedRow(at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at])
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
-        """On a GPU as many rows as the bucket has, by repeating the first."""
+        """Repeat the first row until the batch fills its bucket (GPU)."""
         more = bucket(len(rows), BATCH_BUCKETS) - len(rows) if self._padded else 0
         return [*rows, *[rows[0]] * more]
 
     def _groups(self, rows: Sequence[int], totals: Sequence[int]) -> list[list[int]]:
-        """Rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
+        """Group rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
         groups: dict[int, list[list[int]]] = {}
         for at in rows:
             size = bucket(totals[at], FRAME_BUCKETS)
@@ -274,7 +281,7 @@ class KokoroSynthesizer:
         return [group for of_size in groups.values() for group in of_size]
 
     def _noise(self, row: BatchRow, frames: int, length: int) -> mx.array:
-        """The source's noise [1, length * 600]: what the row would have alone, from its seed, then zeros."""
+        """Return the source's noise [1, length * 600]: the noise that the row has alone, from its seed, then zeros."""
         if row.noise is None:
             drawn = self._drawn(row.seed, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
         else:
@@ -282,15 +289,15 @@ class KokoroSynthesizer:
         return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
 
     def _drawn(self, seed: int, frames: int) -> mx.array:
-        """Merged noise [1, frames * 600] from a seed; other lengths have other noise."""
+        """Return merged noise [1, frames * 600] from a seed; another length gives other noise."""
         drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
         return drawn * self.network.decoder.generator.m_source.noise_gain()
 
     def warm(self, progress: Progress) -> None:
-        """Run every bucket that will be served; on the CPU, where shapes cost nothing, a few lengths.
+        """Run every bucket that requests can need; on the CPU, where shapes cost nothing, a few lengths.
 
-        A sentence longer than the last frame bucket (40 s) pays once for its own; running twice that bucket here would
-        double the peak of memory to 9.6 GB.
+        The first sentence beyond the last frame bucket (40 s) compiles its own shape. To run twice that bucket here
+        would double the peak of memory to 9.6 GB.
         """
         longest = self.max_phonemes + 2
         tokens = (*(n for n in TOKEN_BUCKETS if n < longest), longest) if self._padded else (min(32, longest), longest)
@@ -309,7 +316,7 @@ class KokoroSynthesizer:
                 self._warm_tokens(size, batch, row)
             elif kind == "frames":
                 self._warm_frames(size, batch, row)
-            else:  # what lies between the stages
+            else:  # operations between the compiled parts
                 token = next(iter(self.config.vocab.values()))
                 spoken = [[0, *[token] * (n + 1), 0] for n in range(batch)]
                 for _ in self.synthesize_batch(
@@ -336,18 +343,18 @@ class KokoroSynthesizer:
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
-    """Frames per token [T], at least 1. Speed scales the phonemes, not the two boundary tokens' silence."""
+    """Return the frames per token [T], at least 1. Speed scales the phonemes, not the boundary tokens' silence."""
     scaled = expected.astype(np.float32)
     scaled[1:-1] = scaled[1:-1] / np.float32(speed)
     return np.maximum(np.rint(scaled), 1).astype(np.int64)
 
 
 def _chunk(pcm: Pcm, frames: Frames, places: Sequence[int]) -> AudioChunk:
-    """An utterance's only chunk; `places` are the tokens of its phonemes."""
+    """Return an utterance's only chunk; `places` are the tokens of its phonemes."""
     ends = np.cumsum(frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
     return AudioChunk(pcm, tuple(float(ends[place]) for place in places))
 
 
 def _styles(rows: Sequence[BatchRow]) -> mx.array:
-    """[B, 2 * style_dim]."""
+    """Return the styles of `rows`, [B, 2 * style_dim]."""
     return mx.array(np.concatenate([row.style for row in rows]))

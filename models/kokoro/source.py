@@ -1,9 +1,9 @@
 """Harmonic-plus-noise excitation: F0 to the signal that drives the generator.
 
 Wang et al. 2019 (neural source-filter, arXiv:1904.12088); reference: `SourceModuleHnNSF` and `SineGen` in
-`kokoro/istftnet.py`. The reference's phase reaches thousands of radians in float32, where one unit in the last place
-moves a sine by 1e-4, and the phase of a near-silent STFT bin by anything. To be comparable with it, its rounding is
-kept: the sum over time as if in double precision, the interpolation as one fused multiply-add.
+`kokoro/istftnet.py`. The reference's phase reaches thousands of radians in float32. One unit in the last place then
+moves a sine by 1e-4, and the phase of a near-silent STFT bin by any angle. To be comparable, this module rounds as the
+reference does: the sum over time as in double precision, the interpolation as one fused multiply-add.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HARMONICS = 9
 
 
 class InterpolatedSource(HarmonicSource):
-    """Nine harmonics of F0, their phase linear between the centers of the steps, and noise."""
+    """Nine harmonics of F0 and noise; the phase is linear between the centers of the steps."""
 
     def __init__(self, samples_per_step: int) -> None:
         super().__init__(HARMONICS)
@@ -103,7 +103,7 @@ _WAVE = r"""
 def harmonics_cuda(
     f0: mx.array, noise: mx.array, steps: mx.array | None, weight: mx.array, bias: mx.array, size: int
 ) -> mx.array:
-    """The same in two kernels."""
+    """Compute the same in two kernels."""
     batch, length = f0.shape
     valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
     phase = cuda.kernel("nightingale_phase", ("f0",), ("phase",), _PHASE)(
@@ -127,9 +127,9 @@ def harmonics_cuda(
 
 
 def rounded_cumsum(x: mx.array) -> mx.array:
-    """Cumulative sum over axis 1 of values in [0, 1), as summed in double precision and rounded to float32.
+    """Return the cumulative sum over axis 1 of values in [0, 1), as in double precision and rounded to float32.
 
-    Multiples of 2^-12 and of 2^-24 add without error for up to 4096 values; what is below adds in float32.
+    Multiples of 2^-12 and of 2^-24 add without error for up to 4096 values; smaller parts add in float32.
     """
     grid = 4096.0
     coarse = mx.floor(x * grid) / grid
@@ -143,14 +143,14 @@ def rounded_cumsum(x: mx.array) -> mx.array:
 
 @lru_cache(maxsize=16)
 def _weights(length: int, size: int) -> npt.NDArray[np.float32]:
-    """Interpolation weights [1, length, size, 1] of the later step, at positions rounded as torch rounds them."""
+    """Return weights [1, length, size, 1] of the later step, at positions rounded as torch rounds them."""
     at = ((np.arange(length * size) + 0.5) * np.float64(np.float32(1 / size)) - 0.5).astype(np.float32)
     return (at - np.floor(at)).reshape(1, length, size, 1)
 
 
 @compiled_cache
 def _blend():  # type: ignore[no-untyped-def]
-    """(1 - w) a + w b with the first product fused into the sum, as torch's interpolation is compiled."""
+    """Return (1 - w) a + w b with the first product fused into the sum, as torch's interpolation is compiled."""
 
     def fused(a: mx.array, b: mx.array, w: mx.array) -> mx.array:
         first = (1 - w).astype(mx.float64) * a.astype(mx.float64)

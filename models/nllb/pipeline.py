@@ -1,4 +1,4 @@
-"""Sentences to translations: grouping, search, and second tries where a translation shows that it went wrong."""
+"""Sentences to translations: grouping, search, and a second try where a translation is visibly wrong."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16
 def load(spec: ModelSpec) -> NllbTranslator:
     """Load a checkpoint: spec.files has "config", "weights", "tokenizer" and, for a demonstrator, "coverage".
 
-    The CPU computes in float32 whatever `spec.dtype`. Raises WeightsError.
+    The CPU ignores `spec.dtype` and computes in float32. Raises WeightsError.
     """
     config = load_config(spec.files["config"])
     tokenizer = NllbTokenizer(spec.files["tokenizer"], config)
@@ -79,14 +79,18 @@ def load(spec: ModelSpec) -> NllbTranslator:
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(spec.bits)
-    # A demonstrator's vocabulary is no longer than a shortlist, and not in the order of frequency.
+    # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
     return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=shortlist)
 
 
 @dataclass(slots=True)
 class _SourceText:
-    """One text to translate. `capitals`: it was in capitals, and its translation shall be."""
+    """One text to translate. With `capitals` it was in capitals, and its translation will be.
+
+    `guarded` texts get the draft and the repair of capitals; clauses of a second try do not. `first` holds the first
+    try's translations.
+    """
 
     index: int
     request: TranslationRequest
@@ -100,8 +104,8 @@ class _SourceText:
 class NllbTranslator:
     """A loaded NLLB. Implements `models.contract.Translator`.
 
-    On a GPU shapes are padded to buckets, since each new shape is compiled there; translations equal the unpadded
-    ones. On the CPU a new shape costs nothing, so nothing is padded, unless `padded` says so.
+    On a GPU shapes are padded to buckets, since each new shape is compiled there. Translations equal the unpadded ones.
+    On the CPU a new shape costs nothing: nothing is padded, unless `padded` is true.
     """
 
     max_batch = MAX_BATCH
@@ -124,13 +128,13 @@ class NllbTranslator:
         self._heads: dict[str, Head] = {}
 
     def targets(self, source: str) -> list[str]:
-        """The languages, without `source` itself, to which it translates from `source`."""
+        """Return the languages, without `source` itself, to which it translates from `source`."""
         if self._coverage is not None:
             return [target for one, target in self._coverage.pairs if one == source]
         return [language for language in self.languages if language != source]
 
     def check(self, request: TranslationRequest) -> None:
-        """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
+        """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
         self.tokenizer.language(request.source)
         self.tokenizer.language(request.target)
         if not 1 <= request.beams <= MAX_BEAMS:
@@ -152,10 +156,10 @@ class NllbTranslator:
     def translate(
         self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
-        """Yield each translation as soon as it is whole, None every few steps.
+        """Yield each translation as soon as it is complete, None every few steps.
 
-        A translation that loops is tried once more without repeated n-grams, one that is much too short once more
-        clause by clause; text in capitals is translated in ordinary letters. Raises ModelRequestError before the first
+        A translation that loops gets a second try without repeated n-grams; one that is much too short, a second try
+        clause by clause. Text in capitals is translated in ordinary letters. Raises ModelRequestError before the first
         item, Cancelled between steps.
         """
         if len(batch) > self.max_batch:
@@ -211,7 +215,7 @@ class NllbTranslator:
     def _search(
         self, works: Sequence[_SourceText], ngram: int, timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[tuple[_SourceText, list[TokenHypothesis]] | None]:
-        """Search for all of `works`, in groups of one pass each: short ones first."""
+        """Search for all of `works`, in groups of one pass each, short ones first."""
         for members in self._groups(works, ngram):
             sentences = [self._sentence(work, ngram) for work in members]
             beams = members[0].request.beams
@@ -235,7 +239,7 @@ class NllbTranslator:
                 yield None if item is None else (members[item[0]], item[1])
 
     def _groups(self, works: Sequence[_SourceText], ngram: int) -> list[list[_SourceText]]:
-        """Sentences that are decoded together: of like length, as many beams, one shortlist; drafts alone."""
+        """Group sentences of similar length, equal beams and one shortlist; a sentence with a draft is alone."""
         groups: list[list[_SourceText]] = []
         open_: dict[tuple[int, str], list[_SourceText]] = {}
         for work in sorted(works, key=lambda work: len(work.source)):
@@ -264,7 +268,7 @@ class NllbTranslator:
         return target[4:] if self._shortlist else ""
 
     def _head(self, target: str) -> Head:
-        """What may come out in the language `target`: its script's shortlist, or everything."""
+        """Return the projection for the language `target`: onto its script's shortlist, or onto all tokens."""
         script = self._script(target)
         if script not in self._heads:
             ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
@@ -272,7 +276,7 @@ class NllbTranslator:
         return self._heads[script]
 
     def _unlooped(self, work: _SourceText, found: list[TokenHypothesis]) -> list[TokenHypothesis]:
-        """The second try, unless that loops too: then the first, its repetition cut to once."""
+        """Return the second try or, if that loops too, the first with its repetition cut to one occurrence."""
         if not repair.loops(found[0].tokens) and found[0].ended:
             for kept, first in zip(found, work.first, strict=False):
                 kept.accepted = first.accepted
@@ -286,7 +290,7 @@ class NllbTranslator:
     def _by_clauses(
         self, works: Sequence[_SourceText], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
-        """Translate each clause of `works` for itself; what came out at first stays where that gives no more."""
+        """Translate each clause of `works` on its own; keep the first try where that gives no more tokens."""
         clauses = {work.index: repair.clauses(work.text) for work in works}
         parts = {work.index: [""] * len(clauses[work.index]) for work in works}
         tokens = dict.fromkeys(parts, 0)
@@ -312,7 +316,7 @@ class NllbTranslator:
             yield whole
 
     def _translation(self, work: _SourceText, found: Sequence[TokenHypothesis]) -> Translation:
-        """The contract's form of a search's outcome; alternatives whose text is the same are left out."""
+        """Return a search's result in the contract's form, without alternatives of the same text."""
         shown: list[Hypothesis] = []
         for one in found:
             text = self.tokenizer.decode(one.tokens)
@@ -323,7 +327,7 @@ class NllbTranslator:
         return Translation(work.index, shown[0], others, len(work.source), found[0].accepted)
 
     def warm(self, progress: Progress) -> None:
-        """Run every shape that will be served; on the CPU, where shapes cost nothing, one of each kind."""
+        """Run every shape that requests can need; on the CPU, where shapes cost nothing, one of each kind."""
         limit = self.config.max_position_embeddings
         sizes = [size for size in SOURCE_BUCKETS if size < limit] + [limit]
         shapes = [(batch, size) for size in sizes for batch in BATCH_BUCKETS if batch * size <= max(MAX_TOKENS, size)]
@@ -336,7 +340,7 @@ class NllbTranslator:
             progress(WarmupStep(f"batch={batch} source={size}", done, len(shapes), time.perf_counter() - start))
 
     def _warm(self, batch: int, size: int, head: Head) -> None:
-        """Encoder, prompt, step and candidates of one shape; a batch of one also verifies drafts of every length."""
+        """Run encoder, prompt, step and candidates of one shape; with a batch of one, also drafts of every length."""
 
         longest = length_cap(size, self.config.max_position_embeddings)
 

@@ -1,9 +1,9 @@
 """Greedy and beam search over a group of sentences, a token at a time.
 
-Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens): twice
-as many candidates as beams are looked at, a hypothesis' score is the sum of its log-probabilities over its length to
-the power of the length penalty, and a sentence is done when no running hypothesis can beat the worst finished one.
-Lengths count the target language's token and the end, as there.
+Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens). It
+takes twice as many candidates as beams. A hypothesis' score is the sum of its log-probabilities over its length to the
+power of the length penalty. A sentence is done when no running hypothesis can beat the worst finished one. Lengths
+count the target language's token and the end, as in transformers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from models.contract import Cancelled, IsCancelled
 from models.layers.buckets import bucket
 from models.nllb.steps import END, PAD, PROMPT_BUCKETS, CompiledNetwork, Group
 
-_STEPS_A_TURN = 4  # after so many the thread may do other work
+_STEPS_A_TURN = 4  # after so many steps the thread may do other work
 
 StopCriterion = Callable[[Sequence[int]], bool]
 
@@ -41,7 +41,10 @@ class SearchTask:
 
 @dataclass(slots=True)
 class TokenHypothesis:
-    """A translation: tokens without prompt and end. `ended` if the model ended it, `stopped` if `should_stop` did."""
+    """Tokens of a translation without prompt and end. `ended`: by the model; `stopped`: by `should_stop`.
+
+    `accepted` counts the tokens of the draft that stood.
+    """
 
     tokens: list[int] = field(default_factory=list)
     score: float = math.nan
@@ -50,7 +53,7 @@ class TokenHypothesis:
     accepted: int = 0
 
     def append(self, token: int, sentence: SearchTask) -> bool:
-        """Add the next token; returns whether the translation is whole."""
+        """Add the next token; return whether the translation is complete."""
         if token == END:
             self.ended = True
             return True
@@ -75,7 +78,7 @@ def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.
 def greedy(
     compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], cancelled: IsCancelled
 ) -> Iterator[Finished | None]:
-    """Yield (number of the sentence, [its translation]) as each is whole, None every few steps.
+    """Yield (number of the sentence, [its translation]) as each is complete, None every few steps.
 
     A sentence with a draft must be alone in its group. Raises Cancelled between steps.
     """
@@ -90,7 +93,7 @@ def greedy(
         tokens, place = compiled.step(_prompts(sentences, group.rows), mx.array([0]), group)
     mx.async_eval(tokens)
     following = tokens
-    live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is whole
+    live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is complete
     steps = 0
     while True:
         _check(cancelled)
@@ -122,10 +125,10 @@ def greedy(
 def _verify(
     compiled: CompiledNetwork, group: Group, sentence: SearchTask, found: TokenHypothesis
 ) -> tuple[int | None, int]:
-    """Compare the draft with what the model says after each of its tokens, in one pass.
+    """Compare the draft with the model's own next tokens, in one pass.
 
-    Returns the first token that is not the draft's, and its place; None if the translation is whole. Keys and values
-    of draft tokens that did not stand lie at later places: they are masked until they are written over.
+    Return the first token that is not the draft's, and its place; None if the translation is complete. Keys and values
+    of rejected draft tokens lie at later places: they are masked until they are overwritten.
     """
     draft = list(sentence.draft[: sentence.limit])
     size = len(draft) + 2
@@ -148,7 +151,7 @@ def _verify(
 def greedy_no_repeat(
     compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], ngram: int, cancelled: IsCancelled
 ) -> Iterator[Finished | None]:
-    """Greedy search in which no n-gram of `ngram` tokens comes out twice (transformers' no_repeat_ngram_size)."""
+    """Search greedily without repeating any n-gram of `ngram` tokens (transformers' no_repeat_ngram_size)."""
     found = [TokenHypothesis() for _ in sentences]
     live, order, place = set(range(len(sentences))), mx.arange(group.rows), 0
     feed = _prompts(sentences, group.rows)
@@ -174,7 +177,7 @@ def greedy_no_repeat(
 
 
 def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
-    """Tokens after which an n-gram of `tokens` would have come twice."""
+    """Return the tokens that would repeat an n-gram of `tokens`."""
     if ngram <= 0 or len(tokens) < ngram:
         return set()
     last = list(tokens[len(tokens) - ngram + 1 :])
@@ -183,18 +186,18 @@ def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
 
 
 class _Beam:
-    """The hypotheses of one sentence: `running` [(score, tokens)] best first, and the finished ones."""
+    """Hypotheses of one sentence: `running` [(score, tokens)], best first, and the finished ones."""
 
     def __init__(self, sentence: SearchTask, beams: int, penalty: float) -> None:
         self.sentence, self.beams, self.penalty = sentence, beams, penalty
-        # All but one start as hopeless: they would only repeat the first.
+        # All but the first start with a score that cannot win: they would repeat the first.
         self.running = [(np.float32(0 if k == 0 else -1e9), list[int]()) for k in range(beams)]
         self.finished: list[TokenHypothesis] = []
 
     def advance(
         self, ids: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], ngram: int
     ) -> tuple[list[int], list[int]] | None:
-        """Take the next tokens' candidates [beams, K] -> (each new hypothesis' parent and token), or None when done."""
+        """Extend the hypotheses by candidates [beams, K]; return each new one's parent and token, or None when done."""
         if ngram:
             for beam, (_, tokens) in enumerate(self.running):
                 banned = list(_repeats([END, self.sentence.target, *tokens], ngram))
@@ -236,9 +239,19 @@ def beam(
     ngram: int = 0,
     penalty: float = 1.0,
 ) -> Iterator[Finished | None]:
-    """Yield (number of the sentence, its hypotheses, best first) as each is whole, None every few steps.
+    """Yield (number of the sentence, its hypotheses, best first) as each is complete, None every few steps.
 
-    The group has `beams` rows a sentence. `ngram` is as in `greedy_no_repeat`. Raises Cancelled between steps.
+    Args:
+        compiled: The network.
+        group: Encoded sentences, `beams` rows each.
+        sentences: As in the group.
+        beams: Running hypotheses of each sentence.
+        cancelled: Asked between steps.
+        ngram: As in `greedy_no_repeat`; 0 bans nothing.
+        penalty: Exponent of the length by which a score is divided.
+
+    Raises:
+        Cancelled: Between steps.
     """
     states = [_Beam(sentence, beams, penalty) for sentence in sentences]
     live = list(range(len(sentences)))
