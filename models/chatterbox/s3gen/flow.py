@@ -65,7 +65,7 @@ class Flow(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config.encoder, SPEECH_TOKENS, config.mels)
-        self.speaker = Linear(config.speaker.size, config.mels)
+        self.spk_embed_affine_layer = Linear(config.speaker.size, config.mels)
         self.estimator = Estimator(config.flow, config.mels)
         self.padded = not on_cpu() if padded is None else padded
         self._encoded, self._conditioned, self._stepped = self._encode, self._condition, self._step
@@ -150,7 +150,7 @@ class Flow(nn.Module):
     def _condition(self, mu: mx.array, speaker: mx.array, prompt: mx.array) -> tuple[mx.array, mx.array]:
         """-> `Estimator.condition`, followed along the batch by what stands for no condition if there is guidance."""
         speaker = speaker / mx.maximum(mx.linalg.norm(speaker, axis=-1, keepdims=True), _LEAST_NORM)
-        given = self.estimator.condition(mu, self.speaker(speaker), prompt)
+        given = self.estimator.condition(mu, self.spk_embed_affine_layer(speaker), prompt)
         if not self._guided:
             return given
         conv, res = self.estimator.unconditioned(1, mu.shape[1])

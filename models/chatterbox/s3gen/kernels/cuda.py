@@ -154,7 +154,7 @@ def tiles(rows: int) -> int:
 
 def sizes_of(block: TransformerBlock) -> Sizes:
     """Of a stage with such blocks."""
-    wide, channels = block.fc1.shape
+    wide, channels = block.fc1.weight.shape
     return channels, block.heads, wide
 
 
@@ -179,25 +179,29 @@ class Prepared:
 def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
     """Put a stage's arrays into the kernels' order: copies, evaluated."""
     sizes = sizes_of(blocks[0])
-    ahead = [{"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.qkv)} for block in blocks]
+    ahead = [
+        {"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.to_qkv.weight)}
+        for block in blocks
+    ]
     launches = []
     own: dict[str, mx.array] = {}
     for number in range(len(blocks) + 1):
         if number:
             block = blocks[number - 1]
-            own = {"out": pieces(block.out), "out_bias": block.out_bias}
-            own |= {"gain2": block.norm2.weight, "shift2": block.norm2.bias}
-            own |= {"fc1": pieces(block.fc1), "fc1_bias": block.fc1_bias}
-            own |= {"fc2": pieces(block.fc2), "fc2_bias": block.fc2_bias}
+            own = {"out": pieces(block.to_out.weight), "out_bias": block.to_out.bias}
+            own |= {"gain2": block.norm3.weight, "shift2": block.norm3.bias}
+            own |= {"fc1": pieces(block.fc1.weight), "fc1_bias": block.fc1.bias}
+            own |= {"fc2": pieces(block.fc2.weight), "fc2_bias": block.fc2.bias}
         following = number < len(blocks)
         launches.append({**own, **ahead[number if following else 0], "mode": _mode(number > 0, following)})
     for name in launches[1]:
         launches[0].setdefault(name, launches[1][name])
     halves = []
     if resnet is not None:
-        res = {"res": pieces(resnet.res), "res_bias": resnet.res_bias}
-        for second, conv, norm in ((False, resnet.conv1, resnet.norm1), (True, resnet.conv2, resnet.norm2)):
-            half = {"conv": pieces(conv.conv.weight), "conv_bias": conv.bias, "gain": norm.weight, "shift": norm.bias}
+        res = {"res": pieces(resnet.res_conv.weight), "res_bias": resnet.res_conv.bias}
+        for second, causal in ((False, resnet.block1), (True, resnet.block2)):
+            half = {"conv": pieces(causal.conv.weight), "conv_bias": causal.conv.bias}
+            half |= {"gain": causal.norm.weight, "shift": causal.norm.bias}
             halves.append({**half, **res, **ahead[0], "mode": _mode(second)})
     mx.eval(halves, launches)
     return Prepared(sizes, halves, launches)

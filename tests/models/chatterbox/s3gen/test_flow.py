@@ -72,7 +72,7 @@ def test_guidance_is_two_single_evaluations() -> None:
     mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
     found = next(own.steps(mu, prompt_mel, speaker, noise, 1))
     prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    projected = own.speaker((speaker / mx.linalg.norm(speaker))[None])
+    projected = own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None])
     shifts = own.estimator.times(np.array([0.0], np.float32))[0]
     zeros = mx.zeros_like(mu)
     with_it = own.estimator(noise, own.estimator.condition(mu, projected, prompt), shifts)
@@ -85,7 +85,7 @@ def test_a_mean_flow_is_not_guided() -> None:
     mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
     first, second = own.steps(mu, prompt_mel, speaker, noise)
     prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    given = own.estimator.condition(mu, own.speaker((speaker / mx.linalg.norm(speaker))[None]), prompt)
+    given = own.estimator.condition(mu, own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None]), prompt)
     x = noise
     for state, times in ((first, (0.0, 0.5)), (second, (0.5, 1.0))):
         start, end = (np.array([t], np.float32) for t in times)

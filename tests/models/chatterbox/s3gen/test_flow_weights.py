@@ -64,6 +64,6 @@ def test_other_parts_arrays_are_left_alone_and_any_float_type_is_read() -> None:
     given = {name: array.astype(mx.float16) for name, array in arrays(SMALL).items()}
     flow = Flow(SMALL)
     load_weights(flow, given | {"mel2wav.conv_pre.bias": mx.zeros((3,))}, "file")
-    found = flow.estimator.middle[1].blocks[0].qkv
+    found = flow.estimator.mid_blocks[1].transformers[0].to_qkv.weight
     assert found.dtype == mx.float32
     assert np.array_equal(np.array(found[:24]), np.array(given[QUERY].astype(mx.float32)))
