@@ -83,9 +83,9 @@ def test_upsampling_is_a_convolution_of_rows_that_stand_twice() -> None:
 def test_a_row_hears_the_next_three_and_no_further() -> None:
     encoder = flow().encoder
     x = normal(0, 1, 12, 32)
-    before = np.array(encoder.look_ahead(x))
+    before = np.array(encoder.pre_lookahead_layer(x))
     x[:, 8] = 5.0
-    changed = np.abs(np.array(encoder.look_ahead(x)) - before).max(axis=(0, 2)) > 0
+    changed = np.abs(np.array(encoder.pre_lookahead_layer(x)) - before).max(axis=(0, 2)) > 0
     assert changed.tolist() == [n in range(5, 11) for n in range(12)]
 
 
