@@ -11,8 +11,9 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
-from models.chatterbox.s3gen.flow import Flow, bucket, step_times
+from models.chatterbox.s3gen.flow import Flow, step_times
 from models.layers import attention, conv, linear
+from models.layers.buckets import bucket
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,
@@ -151,7 +152,7 @@ def test_bfloat16_is_near(variant: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_buckets() -> None:
-    assert [bucket(n) for n in (1, 64, 65, 1280, 1281, 5000)] == [64, 64, 128, 1280, 2560, 5120]
+    assert [bucket(n, TOKEN_BUCKETS) for n in (1, 64, 65, 1280, 1281, 5000)] == [64, 64, 128, 1280, 2560, 5120]
 
 
 def test_what_does_not_fit_is_refused() -> None:
