@@ -11,7 +11,7 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
-from models.chatterbox.s3gen.flow import Flow, step_times
+from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
 from models.layers.buckets import bucket
 from tests.models.chatterbox.s3gen.flow_builder import (
