@@ -1,6 +1,7 @@
-"""Loading of the official checkpoints' `flow.*` arrays into the flow, strict.
+"""Loading of the official checkpoints' `flow.*` and `mel2wav.*` arrays into the flow and the vocoder, strict.
 
-Both variants are read from s3gen.safetensors (s3gen_meanflow.safetensors for Turbo), in any float type.
+Both variants are read from s3gen.safetensors (s3gen_meanflow.safetensors for Turbo), in any float type. Arrays of other
+names belong to other parts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from models.backend import mx
 from models.chatterbox.config import ChatterboxConfig
 from models.chatterbox.s3gen.encoder import Upsample
 from models.chatterbox.s3gen.flow import Flow
+from models.chatterbox.s3gen.vocoder import HiFT
 from models.chatterbox.weights import (
     Rule,
     Shape,
@@ -24,11 +26,12 @@ from models.chatterbox.weights import (
     sources,
     turn_taps,
 )
+from models.layers import weight_norm
 
-PREFIX = "flow."
+FLOW, VOCODER = "flow.", "mel2wav."  # prefixes
 
 _ESTIMATOR = r"decoder\.estimator"
-_RENAMES = (
+_FLOW_RENAMES = (
     (r"^encoder\.input_embedding$", "input_embedding.weight"),
     (r"^encoder\.encoder_proj", "encoder_proj"),
     (r"embed\.linear", "embed.out.0"),
@@ -47,29 +50,60 @@ _RENAMES = (
     (r"\.fc2", ".ff.net.2"),
 )
 
+# In the reference's list convolutions and activations take turns.
+_VOCODER_RENAMES = ((r"condnet\.(\d+)", lambda match: f"condnet.{2 * int(match[1])}"),)
+_VOCODER_RULES = (channels_last(r".*\.weight"),)
 
-def load_weights(flow: Flow, arrays: Mapping[str, mx.array], source: str, *, bfloat16: bool = False) -> None:
+
+def load_flow(flow: Flow, arrays: Mapping[str, mx.array], source: str, *, bfloat16: bool = False) -> None:
     """Put the arrays named `flow.*` into `flow`, as float32, and lower it for this device.
 
-    `bfloat16` is the estimator's type to compute in. Raises WeightsError naming what is missing, extra or misshapen;
-    arrays of other names belong to other parts.
+    With `bfloat16` the estimator computes in it. Raises WeightsError naming what is missing, extra or misshapen.
     """
-    own = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
-    load_arrays(flow, own, _sources(flow), source)
+    own = {name: array for name, array in arrays.items() if name.startswith(FLOW)}
+    load_arrays(flow, own, _flow_sources(flow), source)
     flow.lower(bfloat16=bfloat16)
     mx.eval(flow.parameters())
 
 
-def shapes(config: ChatterboxConfig) -> dict[str, Shape]:
+def load_vocoder(network: HiFT, arrays: Mapping[str, mx.array], source: str) -> None:
+    """Put the arrays named `mel2wav.*` into `network`, as float32, and lower it for this device.
+
+    Raises WeightsError naming what is missing, extra or misshapen.
+    """
+    own = {name.removeprefix(VOCODER): array for name, array in arrays.items() if name.startswith(VOCODER)}
+    folded = weight_norm.fold({weight_norm.short_name(name): array for name, array in own.items()}, source)
+    load_arrays(network, folded, _vocoder_sources(network), source)
+    network.lower()
+    mx.eval(network.parameters())
+
+
+def flow_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
     """Return every `flow.*` array of an official checkpoint, and its shape."""
-    return official_shapes(_sources(Flow(config)))
+    return official_shapes(_flow_sources(Flow(config)))
 
 
-def _sources(flow: Flow) -> dict[str, Source]:
-    return sources(flow, _rules(flow.config), _RENAMES, PREFIX)
+def vocoder_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
+    """Return every `mel2wav.*` array of an official checkpoint, and its shape; weight normalization is not folded."""
+    found: dict[str, Shape] = {}
+    for name, shape in official_shapes(_vocoder_sources(HiFT(config.vocoder, config.mels))).items():
+        if len(shape) == 3 and not name.startswith("source_downs"):
+            norm = f"{VOCODER}{name.removesuffix('weight')}parametrizations.weight.original"
+            found |= {f"{norm}0": (shape[0], 1, 1), f"{norm}1": shape}
+        else:
+            found[VOCODER + name] = shape
+    return found
 
 
-def _rules(config: ChatterboxConfig) -> tuple[Rule, ...]:
+def _vocoder_sources(network: HiFT) -> dict[str, Source]:
+    return sources(network, _VOCODER_RULES, _VOCODER_RENAMES)
+
+
+def _flow_sources(flow: Flow) -> dict[str, Source]:
+    return sources(flow, _flow_rules(flow.config), _FLOW_RENAMES, FLOW)
+
+
+def _flow_rules(config: ChatterboxConfig) -> tuple[Rule, ...]:
     blocks = ["down_blocks.0", *(f"mid_blocks.{i}" for i in range(config.flow.middle)), "up_blocks.0"]
     first, mels = rf"{_ESTIMATOR}\.down_blocks\.0\.0", config.mels
     # The first block's inputs are noise | mu | speaker | prompt: `given_conv` and `given_res` see all but the noise.

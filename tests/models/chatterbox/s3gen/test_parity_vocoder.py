@@ -19,7 +19,7 @@ from models.backend import mx
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.source import fixed_point
 from models.chatterbox.s3gen.vocoder import Carried, HiFT, Vocoder
-from models.chatterbox.s3gen.vocoder_weights import load_weights
+from models.chatterbox.s3gen.weights import load_vocoder
 from models.checkpoint import read_arrays
 from models.contract import WeightsError
 
@@ -51,7 +51,7 @@ def checkpoint(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def ours(checkpoint: Path) -> HiFT:
     network = HiFT(VocoderConfig(), 80)
-    load_weights(network, read_arrays(checkpoint), str(checkpoint))
+    load_vocoder(network, read_arrays(checkpoint), str(checkpoint))
     return network
 
 
@@ -158,4 +158,4 @@ def test_strict(reference: Any, checkpoint: Path) -> None:
         ({**arrays, name: mx.zeros((3,))}, r"conv_pre.bias has shape \(3,\), not \(512,\)"),
     ):
         with pytest.raises(WeightsError, match=message):
-            load_weights(HiFT(VocoderConfig(), 80), changed, "file")
+            load_vocoder(HiFT(VocoderConfig(), 80), changed, "file")
