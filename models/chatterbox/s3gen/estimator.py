@@ -55,7 +55,7 @@ class TimeMlp(nn.Module):
 
 
 class UNetBlock(nn.Module):
-    """A resnet block and its transformer blocks; `fused` holds them for the kernels, which sequences must fit."""
+    """A resnet block and its transformer blocks; `fused` holds their arrays for the kernels, after `Estimator.fuse`."""
 
     def __init__(self, inputs: int, config: FlowConfig) -> None:
         super().__init__()
@@ -71,15 +71,8 @@ class UNetBlock(nn.Module):
         streams: Sequence[mx.Stream],
         starts: Sequence[tuple[mx.array, mx.array]] | None = None,
     ) -> Pieces:
-        """As ResnetBlock; `bias` [B, 1, 1, F] is added to attention's logits."""
-        if self.fused is not None and bias is not None and len(xs) == 1 and kernels.fits_rows(xs[0].shape[1]):
-            if self.fused.resnet:
-                return [kernels.run(self.fused, xs[0], shift, bias)]
-            return [kernels.attend(self.fused, self.resnet(xs, shift, streams, starts)[0], bias)]
-        xs = self.resnet(xs, shift, streams, starts)
-        for block in self.transformers:
-            xs = block(xs, bias, streams)
-        return xs
+        """As `kernels.unet_block_ops`."""
+        return kernels.unet_block(self.fused, self.resnet, self.transformers, xs, shift, bias, streams, starts)
 
 
 class Estimator(nn.Module):
@@ -139,7 +132,7 @@ class Estimator(nn.Module):
             return tested([x], shift, mask, [mx.default_stream(mx.default_device())])[0]
 
         first = kernels.prepare(tested.resnet, tested.transformers)
-        if kernels.checked(first, plain, self.width):
+        if kernels.agree(first, plain, self.width):
             tested.fused = first
             # The first resnet block's input is no multiple of a tensor core's.
             self.down_block.fused = kernels.prepare(None, self.down_block.transformers)

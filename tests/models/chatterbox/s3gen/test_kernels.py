@@ -161,9 +161,9 @@ def test_a_kernel_that_differs_is_not_used(
     monkeypatch.setattr(cuda, "_CHECKED", (64,))
     gpu()
     prepared = cuda.prepare(given.resnet, given.transformers)
-    assert cuda.checked(prepared, plain(given), 128)
+    assert cuda.agree(prepared, plain(given), 128)
     gpu("here[1] += b + high(both);", "")
-    assert not cuda.checked(prepared, plain(given), 128)
+    assert not cuda.agree(prepared, plain(given), 128)
     assert "differ from plain operations" in caplog.text
 
 
