@@ -18,6 +18,7 @@ import av
 import httpx
 import pytest
 
+from app import errors
 from app.audio.encoders import FORMATS
 from app.cli.main import main
 from app.config import Settings
@@ -172,6 +173,20 @@ def test_paths_are_those_of_the_api(server):
     known = set(paths) | {re.sub(r"\{\w+\}", "{id}", path) for path in paths}
     sockets = {"/v1/audio/stream", "/v1/text-to-speech/{voice_id}/stream-input", "/v1/text-to-speech/"}
     assert shown - known - sockets == set()
+
+
+def test_table_of_errors_is_the_errors():
+    def below(kind: type[errors.ServiceError]) -> list[type[errors.ServiceError]]:
+        return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
+
+    known = {
+        (kind.code, str(kind.status), str(kind.close_code))
+        for kind in below(errors.ServiceError)
+        if kind.__module__ == errors.__name__
+    }
+    shown = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \|", section("docs/http.md", "Errors"), re.MULTILINE)
+    assert set(shown) == known
+    assert len(shown) == len(known)
 
 
 def test_metrics_are_those_of_the_server(server):
