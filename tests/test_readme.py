@@ -24,6 +24,8 @@ from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
 from app.server.middleware.auth import KeyFile
+from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
+from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1]
@@ -165,6 +167,20 @@ def test_formats_and_languages_are_all_named():
     speech = section("docs/http.md", "Speech")
     assert all(f"`{name}`" in speech for name in FORMATS)
     assert all(f"`{language.tag}`" in speech for language in LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("body", "pages"),
+    [
+        (SpeechBody, ["http", "voice-cloning"]),
+        (PhonemesBody, ["http"]),
+        (TranslateBody, ["translation"]),
+        (Start, ["websocket", "voice-cloning"]),
+    ],
+)
+def test_every_field_is_named(body, pages):
+    text = "".join(PAGES[f"docs/{page}.md"] for page in pages)
+    assert [name for name in body.model_fields if name != "type" and f"`{name}`" not in text] == []
 
 
 def test_paths_are_those_of_the_api(server):
