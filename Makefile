@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -33,10 +33,12 @@ PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versio
 	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
-# The rest has environments or hours of its own.
-PYTEST := $(PY) -m pytest -m "not parity and not faults and not cluster and not autobahn"
-# Processes that share the files of `make test`.
+# Tests with these marks have targets, and most of them environments, of their own.
+USUAL := not parity and not faults and not cluster and not autobahn
+PYTEST := $(PY) -m pytest -m "$(USUAL)"
+# Processes that share the test files.
 WORKERS := 2
+SHARED := -n $(WORKERS) --dist loadfile
 
 # Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: a pip beside
 # it then installs the first one of the environment.
@@ -76,7 +78,10 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
 test: dev ## run the tests of app/ and models/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
-	$(PYTEST) -n $(WORKERS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -m "$(USUAL) and not slow" $(SHARED) $(ARGS)
+
+test-slow: dev ## ... and what is slow there: emulated kernels, statistics, processes with real models
+	$(PY) -m pytest -m "$(USUAL) and slow" $(SHARED) tests/app tests/models $(ARGS)
 
 test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every example of the documentation
 	$(PYTEST) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
@@ -90,7 +95,7 @@ test-training: dev ## the recipes of the bundled models
 test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
 	$(PYTEST) tests/faults $(ARGS)
 
-test-all: test test-end-to-end test-web test-training test-faults ## all of these
+test-all: test test-slow test-end-to-end test-web test-training test-faults ## all of these
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
