@@ -66,7 +66,8 @@ def section(page: str, heading: str) -> str:
     return PAGES[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-EXAMPLES = blocks("bash", "python")
+# A block that several pages show runs once.
+EXAMPLES = list({block.code: block for block in reversed(blocks("bash", "python"))}.values())[::-1]
 
 # What curl does in the examples, for machines without it.
 CURL = """#!{python}
