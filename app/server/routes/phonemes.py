@@ -14,7 +14,7 @@ from app.server.error_responses import error_response
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.text.tokens import join
 
 router = APIRouter()

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -38,7 +38,7 @@ from app.server.error_responses import error_response
 from app.server.json_route import JsonRoute
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
 from models.contract import SAMPLING_RANGES, Translator
@@ -225,7 +225,7 @@ class SpeechResponse(Response):
             await self._reject(error, scope, receive, send)
             return
         self._labels = replace(self._labels, model=speaker.model)
-        stream = self._app.speech.stream(speaker, self._timeline, self._labels)
+        stream = SpeechStream(self._app.speech, speaker, self._timeline, self._labels)
         stream.feed(self._body.input)
         stream.finish()
         outcome: metrics.Outcome = "cancelled"

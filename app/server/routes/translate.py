@@ -95,7 +95,7 @@ class TranslationExchange(Response, ABC):
             await self._reject(error, scope, receive, send)
             return
         labels = replace(self._labels, model=plan.route.model)
-        stream = self.app.translation.stream(plan, self.timeline, labels, in_order=self.streaming)
+        stream = TranslationStream(self.app.translation, plan, self.timeline, labels, in_order=self.streaming)
         outcome: metrics.Outcome = "cancelled"
         try:
             await self.answer(plan, stream, scope, receive, send)
