@@ -23,7 +23,7 @@ def tiny(folder: Path, *, padded: bool) -> KokoroSynthesizer:
     return KokoroSynthesizer(config, build(config, to_mx(official_arrays(TINY, 0))), packs, padded=padded)
 
 
-pytestmark = pytest.mark.timeout(260)  # a slow machine compiles its dozen kernels one by one
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(260)]  # a slow machine compiles its dozen kernels one by one
 
 # Run alone, with an empty cache folder: TMPDIR then names the part that MLX keeps compiled kernels in.
 PROGRAM = """

@@ -26,6 +26,8 @@ from models.contract import Sampling
 from models.timeline import Timeline
 from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, network
 
+pytestmark = pytest.mark.slow
+
 TEXT = [5, 9, 3, 17, 2]
 SMALL = replace(LLAMA, layers=1, speech_vocabulary=8, start_speech=6, stop_speech=7)
 RULES = Rules(0.5, 0.5, 2.0, 0.02, 1.0, 1.3, exact=True)
