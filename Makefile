@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -12,6 +12,7 @@ CLUSTER := .venv-cluster
 CLUSTER_PY := $(CLUSTER)/bin/python
 PIPECAT := .venv-pipecat
 LIVEKIT := .venv-livekit
+DOCS := .venv-docs
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
 # torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
@@ -137,11 +138,15 @@ cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of t
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
 
+docs: $(DOCS)/.docs ## build the documentation into build/site (own environment; ARGS=--verbose)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
+	@echo "Open build/site/index.html"
+
 wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
@@ -168,6 +173,12 @@ $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps $(REFERENCE)
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DOCS)/.docs: configs/lock/docs.txt
+	$(call create_venv,$(DOCS))
+	@echo "Installing the site generator"
+	@$(DOCS)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
 	@touch $@
 
 # Not an environment, which Python 2.7 has no module for: a folder. A namespace of zope's is declared by a .pth, which is

@@ -16,7 +16,7 @@ from app.engine.loading import Progress, require
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.speech.stream import Speaker, SpeechStream, as_service_errors
-from app.text.executor import FrontEnd
+from app.text.executor import TurnThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.text_planner import TextPlanner
@@ -85,7 +85,7 @@ class SpeechService:
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
-        self._g2p = FrontEnd()
+        self._g2p = TurnThread("g2p")
 
     async def warm(self, language: str = "en-us") -> None:
         """Load the lexicons of `language`; `front_end` says how that went."""

@@ -29,10 +29,9 @@ from app.text.errors import (
     TextError,
     UnsupportedLanguageError,
 )
-from app.text.executor import FrontEnd
+from app.text.executor import TurnThread
 from app.text.phonemizer import Pause, Utterance
 from app.text.types import Planner
-from app.text.unicode import has_other_script
 from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions
 from models.contract import (
@@ -153,7 +152,7 @@ class SpeechStream:
     def __init__(
         self,
         worker: ModelWorker,
-        g2p: FrontEnd,
+        g2p: TurnThread,
         speaker: Speaker,
         timeline: Timeline,
         labels: metrics.Labels,
@@ -299,7 +298,6 @@ class SpeechStream:
 
     async def _plan(self, passage: Passage) -> None:
         speaker = self.speaker
-        brief = len(passage.text) <= speaker.planner.brief_characters and not has_other_script(passage.text)
         segments: Iterator[Utterance | Pause] | None = None
 
         def step() -> Utterance | Pause | None:
@@ -315,7 +313,7 @@ class SpeechStream:
         while True:
             await self._room.acquire()
             try:
-                segment = await self._g2p.run(step, brief=brief)
+                segment = await self._g2p.run(step)
             except errors.NothingToSpeakError:
                 # The passages after this one need its place.
                 self._room.release()

@@ -38,11 +38,6 @@ __all__ = [
 ]
 
 
-# Characters of a text that the slowest of the languages without a dictionary, all of it numbers and words that no
-# lexicon has, pronounces in about a millisecond.
-BRIEF = 100
-
-
 class _Request:
     """One text on its way. `pronunciations` are those still to come, the next one last."""
 
@@ -69,12 +64,6 @@ class Phonemizer:
         self._name_emoji = name_emoji
         self._english = self.language.tag.startswith("en")
         self._pronouncer = make_pronouncer(self.language)
-        self._loaded = False
-
-    @property
-    def brief_characters(self) -> int:
-        """As `Planner.brief_characters`; none before everything was loaded, and none of what needs a dictionary."""
-        return BRIEF if self._loaded and self.language.tag not in ("ja", "zh") else 0
 
     def warm(self) -> None:
         """Load everything that a first request would load."""
@@ -127,7 +116,6 @@ class Phonemizer:
             yield from make_utterances(
                 request.text, first, last, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
             )
-            self._loaded = True
 
     def _sentences(self, request: _Request, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""

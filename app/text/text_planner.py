@@ -27,11 +27,6 @@ class TextPlanner:
         self._language = language
         self._name_emoji = name_emoji
 
-    @property
-    def brief_characters(self) -> int:
-        """Return the length of text that the event loop may wait for. See `Planner.brief_characters`."""
-        return BRIEF_TO_READ
-
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """Return the segments of `text`, lazily. See `Planner.segments`; `symbols` are phonemes and are ignored."""
         if max_phonemes < 1:

@@ -68,11 +68,6 @@ Segment = Utterance | Pause
 class Planner(Protocol):
     """Splits a text into the segments that are spoken."""
 
-    @property
-    def brief_characters(self) -> int:
-        """Return the length of text that takes at most about a millisecond: the event loop may wait for it."""
-        ...
-
     def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
         """Return the segments of `text`, lazily.
 

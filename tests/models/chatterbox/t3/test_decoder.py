@@ -30,9 +30,7 @@ def voice(config: T3Config, seed: int = 0) -> VoicePrompt:
     return VoicePrompt(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
 
 
-def request(
-    config: T3Config, *, seed: int = 0, limit: int = 40, exact: bool = True, **sampled: float
-) -> DecodeRequest:
+def request(config: T3Config, *, seed: int = 0, limit: int = 40, exact: bool = True, **sampled: float) -> DecodeRequest:
     chosen = sampling.rules(config, Sampling(**sampled), exact=exact)
     return DecodeRequest(TEXT, voice(config), chosen, seed, limit)
 
