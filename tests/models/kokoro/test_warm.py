@@ -56,7 +56,7 @@ print(json.dumps({"exact": serve(False), "padded": serve(True)}))
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What PROGRAM printed: fifty utterances after warm-up, unpadded and then padded."""
+    """Output of PROGRAM: fifty utterances after warm-up, unpadded and then padded."""
     compiled, work = tmp_path_factory.mktemp("compiled"), tmp_path_factory.mktemp("work")
     environment = {**os.environ, "XDG_CACHE_HOME": str(compiled), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM, str(work)]

@@ -124,7 +124,7 @@ def test_without_guesses_nothing_changes() -> None:
 
 
 def test_lookup() -> None:
-    """What followed the longest and latest match; the reference's tokens count as said; else nothing."""
+    """The guess follows the longest and latest match; the reference's tokens count as said; else there is none."""
     draft = Lookup().begin(DecodeRequest([], VoicePrompt(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
 
     def guess(said: list[int], most: int = 3) -> list[int]:
@@ -179,7 +179,7 @@ class Lying(SmallT3):
 
 
 class LyingGuesser:
-    """Of one request."""
+    """Guesser of one request; it reports wrong chances."""
 
     def __init__(self, honest: Guesser) -> None:
         self._honest = honest
@@ -201,7 +201,7 @@ class Same:
 
 
 def sample(draft: Draft | None, model: T3, draws: int = 400) -> tuple[np.ndarray, np.ndarray, Timeline]:
-    """How often each second and third token came [V, V], how often they should have, and what was accepted."""
+    """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
     base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
     decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)
