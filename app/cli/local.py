@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.config import Settings
+from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.loading import require
 from app.engine.scheduler import ModelState, ModelStatus
@@ -64,8 +65,9 @@ async def open_speech(
     catalog = Catalog(settings)
     # Only the shapes of this text are needed, and the first call of each compiles them.
     worker = ModelWorker(catalog.load, warmup=False)
-    translation = TranslationService(settings, catalog, worker)
-    service = SpeechService(settings, catalog, worker, translation)
+    admission = Admission(settings.max_load)
+    translation = TranslationService(settings, catalog, worker, admission)
+    service = SpeechService(settings, catalog, worker, translation, admission)
     name = service.model_name(model)
     worker.start()
     try:
@@ -87,7 +89,7 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
     """Load the model of `options` on a thread of its own and translate `text`. Raises ServiceError."""
     catalog = Catalog(settings)
     worker = ModelWorker(catalog.load, warmup=False)
-    service = TranslationService(settings, catalog, worker)
+    service = TranslationService(settings, catalog, worker, Admission())
     name = service.default_model if options.model is None else catalog.resolve(options.model)
     worker.start()
     try:

@@ -128,7 +128,7 @@ class _DrainingServer(uvicorn.Server):
     async def _drain_and_exit(self) -> None:
         services = self._services()
         if services is not None:
-            await drain(services.speech, self._drain_seconds)
+            await drain(services.admission, self._drain_seconds)
         self.should_exit = True
 
     def _services(self) -> Services | None:
@@ -137,4 +137,4 @@ class _DrainingServer(uvicorn.Server):
 
     def _unserved(self) -> int:
         services = self._services()
-        return 0 if services is None else services.speech.active
+        return 0 if services is None else services.admission.active

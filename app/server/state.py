@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 from app.config import Settings
+from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.scheduler import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
@@ -21,6 +22,7 @@ class Services:
     settings: Settings
     catalog: Catalog
     worker: ModelWorker
+    admission: Admission
     speech: SpeechService
     translation: TranslationService
     preload: tuple[str, ...]
@@ -33,7 +35,7 @@ class Services:
     def ready(self) -> bool:
         """Every model to be served and the lexicons are warm, and the server is not going down."""
         warm = self.speech.front_end == "ready" and all(state.status is ModelStatus.READY for state in self.states())
-        return warm and not self.speech.draining
+        return warm and not self.admission.draining
 
 
 def services(connection: HTTPConnection) -> Services:

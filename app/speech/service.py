@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,10 @@ from app.engine.loading import Progress, require
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.speech.stream import Speaker, SpeechStream, as_service_errors
-from app.text.executor import FrontEnd
+from app.text.executor import TurnThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
-from app.text.plain_text import Reader
+from app.text.text_planner import TextPlanner
 from app.text.types import Token
 from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions
@@ -65,7 +64,7 @@ class SpeechOptions:
 
 
 class SpeechService:
-    """Checks requests, opens streams and counts them."""
+    """Checks requests and opens streams."""
 
     def __init__(
         self,
@@ -73,24 +72,20 @@ class SpeechService:
         catalog: Catalog,
         worker: ModelWorker,
         translation: TranslationService,
+        admission: Admission,
     ) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
-        self.admission = Admission(settings.max_load)
         worker.on_loaded = self._model_loaded
         self._translation = translation
+        self._admission = admission
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
-        self._g2p = FrontEnd()
-        self._slots = 0
-        self._draining = asyncio.Event()
-        self._aborted = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._g2p = TurnThread("g2p")
 
     async def warm(self, language: str = "en-us") -> None:
         """Load the lexicons of `language`; `front_end` says how that went."""
@@ -131,70 +126,6 @@ class SpeechService:
         except (ModelRequestError, errors.ServiceError) as error:
             raise SettingsError(f"setting 'default_voice' is {voice!r}: {error}") from None
 
-    @property
-    def draining(self) -> bool:
-        """Whether new work is refused because the server is going down."""
-        return self._draining.is_set()
-
-    @property
-    def active(self) -> int:
-        """Slots in use."""
-        return self._slots
-
-    def drain(self) -> None:
-        """Refuse new work from now on, and what waits for a model to be loaded."""
-        self._draining.set()
-        self._translation.loads.drain()
-
-    async def drained(self) -> None:
-        """Wait until new work is refused."""
-        await self._draining.wait()
-
-    def abort(self) -> None:
-        """Have every stream broken off: draining took too long."""
-        self._aborted.set()
-
-    async def aborted(self) -> None:
-        """Wait until streams are to be broken off."""
-        await self._aborted.wait()
-
-    async def idle(self) -> None:
-        """Wait until no slot is in use."""
-        await self._idle.wait()
-
-    def admit(self, characters: int = 0) -> None:
-        """Take a slot; `release`, called by the same task, gives it back. `characters` are those of a translation: what
-        a stream speaks is counted as it is fed.
-
-        Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
-        """
-        if self.draining:
-            raise errors.DrainingError("The server is shutting down; try again shortly.")
-        if self._slots >= self.settings.max_streams:
-            raise errors.OverloadedError(f"{self._slots} streams are being served already; try again shortly.")
-        who = client.get()
-        self.admission.enter(who)
-        try:
-            self.admission.charge(who, characters)
-        except errors.QuotaExceededError:
-            self.admission.leave(who)
-            raise
-        self._slots += 1
-        self._idle.clear()
-        metrics.active_streams.set(self._slots)
-
-    def charge(self, characters: int) -> None:
-        """Take `characters` that were received from the quota of whoever sent them. Raises QuotaExceededError."""
-        self.admission.charge(client.get(), characters)
-
-    def release(self) -> None:
-        """Give a slot back."""
-        self.admission.leave(client.get())
-        self._slots -= 1
-        metrics.active_streams.set(self._slots)
-        if self._slots == 0:
-            self._idle.set()
-
     def model_name(self, name: str | None) -> str:
         """The catalog's name for what a client calls a model. Raises UnknownModelError."""
         if name is None or name.strip().lower() in OPENAI_NAMES:
@@ -228,7 +159,7 @@ class SpeechService:
         model = self._require(options.model)
         await self._translation.loads.wait(model, progress)
         synthesizer = self.worker.ready_synthesizer(model)
-        self.admission.check(model)
+        self._admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)
         lang = options.lang
@@ -250,7 +181,7 @@ class SpeechService:
                 param = "lang" if options.lang is not None else "translate_to"
                 language = _spoken_language(lang or own, model, synthesizer, param)
             if synthesizer.reads == "text":
-                planner: Reader | Phonemizer = Reader(language, name_emoji=self.settings.emoji == "named")
+                planner: TextPlanner | Phonemizer = TextPlanner(language, name_emoji=self.settings.emoji == "named")
             else:
                 language = normalize_language(language)
                 planner = await self._phonemizer(language)
@@ -350,7 +281,7 @@ class SpeechService:
     ) -> SpeechStream:
         """Open a stream; call on the event loop. It takes no slot: requests and sockets do.
 
-        `charged`: its text is charged as it is received (`charge`), not as it is spoken.
+        `charged`: its text is charged as it is received (`Admission.charge_client`), not as it is spoken.
         """
         interpreter = None
         if speaker.route is not None:
@@ -359,8 +290,8 @@ class SpeechService:
         marking = None
         if speaker.marker is not None:
             marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
-        ticket = self.admission.open(speaker.model, None if charged else client.get())
-        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, ticket)
+        admission = self._admission.open(speaker.model, None if charged else client.get())
+        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, admission)
 
 
 def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:

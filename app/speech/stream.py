@@ -17,7 +17,7 @@ import numpy as np
 from app import errors
 from app.audio.silence import LEAD, LEAD_BETWEEN, Trimmer
 from app.audio.watermark import Marker, Marking, Name
-from app.engine.admission import Ticket
+from app.engine.admission import StreamAdmission
 from app.engine.scheduler import CancelToken, Priority
 from app.engine.scheduler import Utterance as Spoken
 from app.engine.worker import ModelWorker
@@ -29,10 +29,9 @@ from app.text.errors import (
     TextError,
     UnsupportedLanguageError,
 )
-from app.text.executor import FrontEnd
+from app.text.executor import TurnThread
 from app.text.phonemizer import Pause, Utterance
 from app.text.types import Planner
-from app.text.unicode import has_other_script
 from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions
 from models.contract import (
@@ -153,16 +152,16 @@ class SpeechStream:
     def __init__(
         self,
         worker: ModelWorker,
-        g2p: FrontEnd,
+        g2p: TurnThread,
         speaker: Speaker,
         timeline: Timeline,
         labels: metrics.Labels,
         interpreter: Interpreter | None = None,
         marking: Marking | None = None,
-        ticket: Ticket | None = None,
+        admission: StreamAdmission | None = None,
     ) -> None:
         self.timeline = timeline
-        self._ticket = ticket
+        self._admission = admission
         self.speaker = speaker
         self.cancelled = CancelToken()
         self._interpreter = interpreter
@@ -253,8 +252,8 @@ class SpeechStream:
             self._interpreter.close()
         for spoken in self._submitted:
             spoken.close()
-        if self._ticket is not None:
-            self._ticket.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
+        if self._admission is not None:
+            self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
         metrics.record(self.timeline, self.labels, outcome, self._playback)
 
     # From text to submitted sentences.
@@ -265,8 +264,8 @@ class SpeechStream:
             while (passage := await self._pieces.get()) is not None:
                 if isinstance(passage, errors.ServiceError):
                     raise passage
-                if self._ticket is not None:
-                    self._ticket.charge(len(passage.text))
+                if self._admission is not None:
+                    self._admission.charge(len(passage.text))
                 try:
                     await self._interpret(passage)
                 except errors.NothingToSpeakError as error:
@@ -299,7 +298,6 @@ class SpeechStream:
 
     async def _plan(self, passage: Passage) -> None:
         speaker = self.speaker
-        brief = len(passage.text) <= speaker.planner.brief_characters and not has_other_script(passage.text)
         segments: Iterator[Utterance | Pause] | None = None
 
         def step() -> Utterance | Pause | None:
@@ -315,7 +313,7 @@ class SpeechStream:
         while True:
             await self._room.acquire()
             try:
-                segment = await self._g2p.run(step, brief=brief)
+                segment = await self._g2p.run(step)
             except errors.NothingToSpeakError:
                 # The passages after this one need its place.
                 self._room.release()

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from app import errors
 from app.config import Settings
+from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.loading import Loads, Progress, require
+from app.engine.loading import ModelLoads, Progress, require
 from app.engine.scheduler import CancelToken
 from app.engine.worker import ModelWorker
 from app.observability import metrics
@@ -35,13 +36,13 @@ MOST_SECONDS_PER_CHARACTER = 2e-4
 class TranslationService:
     """Checks requests and opens streams of translated sentences."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker) -> None:
+    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker, admission: Admission) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
         # Speech waits for its models in the same line.
-        self.loads = Loads(worker, most=settings.queue_size, seconds=settings.queue_seconds)
+        self.loads = ModelLoads(worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self._thread = TurnThread("split")
 

@@ -94,7 +94,7 @@ class Replica:
     async def _drain_in_the_end(self) -> None:
         await self._ending.wait.remote()
         if self._services is not None:
-            await drain(self._services.speech, self._settings.drain_seconds)
+            await drain(self._services.admission, self._settings.drain_seconds)
 
 
 class Ending:

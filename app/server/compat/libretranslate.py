@@ -89,11 +89,11 @@ async def detect(request: Request) -> Response:
     """The languages that `q` may be in."""
     app = services(request)
     texts, _ = _texts(await _fields(request))
-    app.speech.admit(sum(map(len, texts)))
+    app.admission.admit(sum(map(len, texts)))
     try:
         guesses = await app.translation.detect("\n".join(texts), DETECTIONS, Timeline())
     finally:
-        app.speech.release()
+        app.admission.release()
     return JSONResponse([_confidence(guess.language, guess.confidence) for guess in guesses])
 
 

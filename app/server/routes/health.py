@@ -39,7 +39,7 @@ async def readyz(request: Request) -> JSONResponse:
     app = services(request)
     states = app.states()
     status = "starting"
-    if app.speech.draining:
+    if app.admission.draining:
         status = "draining"
     elif app.ready:
         status = "ready"
@@ -59,8 +59,8 @@ async def scrape(request: Request) -> Response:
         metrics.queue_depth.labels(priority.name.lower()).set(depth)
     metrics.heartbeat_age.set(app.worker.heartbeat_age)
     metrics.ready.set(app.ready)
-    metrics.active_streams.set(app.speech.active)
-    metrics.predicted_load.set(app.speech.admission.load)
+    metrics.active_streams.set(app.admission.active)
+    metrics.predicted_load.set(app.admission.load)
     # The first call may import MLX.
     await asyncio.to_thread(metrics.read_memory)
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

@@ -35,21 +35,21 @@ class PhonemesResponse(Response):
         self._body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        speech = self._app.speech
+        admission = self._app.admission
         try:
             check_text(self._body.input, self._app.settings.max_input_characters)
-            speech.admit(len(self._body.input))
+            admission.admit(len(self._body.input))
         except ServiceError as error:
             await error_response(error)(scope, receive, send)
             return
         try:
-            await until_gone(receive, speech.aborted(), self._serve(scope, receive, send))
+            await until_gone(receive, admission.aborted(), self._serve(scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
             await error_response(error)(scope, receive, send)
         finally:
-            speech.release()
+            admission.release()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply: Response

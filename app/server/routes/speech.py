@@ -35,6 +35,7 @@ from app.server.accept import negotiate
 from app.server.audio_response import Reply, Shape
 from app.server.disconnect import ClientGoneError, until_gone
 from app.server.error_responses import error_response
+from app.server.json_route import JsonRoute
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
 from app.speech.service import SpeechOptions
@@ -54,10 +55,19 @@ PATH = "/v1/audio/speech"
 _ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 
-@router.post(PATH, response_class=Response, responses={200: {"content": {kind: {} for kind in _ANSWERS}}})
 async def speech(request: Request, body: SpeechBody) -> Response:
     """Speak `input`."""
     return SpeechResponse(services(request), body)
+
+
+router.add_api_route(
+    PATH,
+    speech,
+    methods=["POST"],
+    response_class=Response,
+    responses={200: {"content": {kind: {} for kind in _ANSWERS}}},
+    route_class_override=JsonRoute,
+)
 
 
 @router.get("/v1/models")
@@ -162,19 +172,19 @@ class SpeechResponse(Response):
         try:
             name, subtitle = self._format(Headers(scope=scope))
             self._check_input()
-            self._app.speech.admit()
+            self._app.admission.admit()
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return
         try:
-            await until_gone(receive, self._app.speech.aborted(), self._serve(name, subtitle, scope, receive, send))
+            await until_gone(receive, self._app.admission.aborted(), self._serve(name, subtitle, scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
             if not self._started:
                 await self._refusal(error)(scope, receive, send)
         finally:
-            self._app.speech.release()
+            self._app.admission.release()
 
     def _format(self, headers: Headers) -> tuple[Format, SubtitleFormat | None]:
         """The encoding of the audio, and what is sent in its place, if anything is."""

@@ -74,19 +74,19 @@ class TranslationExchange(Response, ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self.app.speech.admit(sum(len(text) for text in self._texts))
+            self.app.admission.admit(sum(len(text) for text in self._texts))
         except ServiceError as error:
             await self._reject(error, scope, receive, send)
             return
         try:
-            await until_gone(receive, self.app.speech.aborted(), self._serve(scope, receive, send))
+            await until_gone(receive, self.app.admission.aborted(), self._serve(scope, receive, send))
         except ClientGoneError:
             return
         except DrainingError as error:
             if not self.started:
                 await error_response(error, path=scope["path"])(scope, receive, send)
         finally:
-            self.app.speech.release()
+            self.app.admission.release()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -69,11 +69,11 @@ async def _keep(request: Request, app: Services, form: FormData) -> StoredVoice:
         language=_text(form, "language"),
         gender=_text(form, "gender"),
     )
-    app.speech.admit(UPLOAD_CHARACTERS)
+    app.admission.admit(UPLOAD_CHARACTERS)
     try:
-        return await until_gone(request.receive, app.speech.aborted(), _add(app.speech.voices, asked, upload))
+        return await until_gone(request.receive, app.admission.aborted(), _add(app.speech.voices, asked, upload))
     finally:
-        app.speech.release()
+        app.admission.release()
 
 
 async def _add(voices: VoiceService, asked: NewVoice, upload: UploadFile) -> StoredVoice:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from starlette.types import Message
 
-from app.errors import DrainingError
+from app.server.disconnect import run_until
 
 # Messages that are read before they are carried out.
 INBOX = 4
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class SocketClosedError(Exception):
-    """The socket is closed, by either side."""
+    """Raised when either side closed the socket."""
 
 
 class Readable(Protocol):
@@ -61,19 +61,9 @@ class Inbox:
         text: str | None = message.get("text")
         return message.get("bytes") or b"" if text is None else text
 
-    async def unless_gone(self, work: Coroutine[Any, Any, _T], aborted: Coroutine[Any, Any, None]) -> _T:
-        """Return the result of `work`.
+    async def unless_gone(self, work: Coroutine[Any, Any, _T], aborted: Coroutine[Any, Any, object]) -> _T:
+        """Return the result of `work`, and cancel it when the client leaves or `aborted` ends.
 
-        Cancels it and raises SocketClosedError when the client leaves, DrainingError once `aborted` returns.
+        Raises SocketClosedError when the client leaves, DrainingError when `aborted` ends.
         """
-        task = asyncio.create_task(work)
-        gone, stopping = asyncio.create_task(self._gone.wait()), asyncio.create_task(aborted)
-        try:
-            await asyncio.wait({task, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise SocketClosedError if gone.done() else DrainingError("The server is shutting down.")
-        finally:
-            for each in (task, gone, stopping):
-                each.cancel()
-            await asyncio.wait({task})
+        return await run_until(self._gone.wait(), SocketClosedError(), aborted, work)

@@ -47,7 +47,7 @@ class SessionSocket(SocketLoop):
         self._session = StreamSession(
             max_characters=app.settings.max_input_characters,
             max_frame_bytes=app.settings.max_frame_bytes,
-            charge=app.speech.charge,
+            charge=app.admission.charge_client,
         )
         self._voice: Speaker | None = None
         self._format: Format = "pcm"

@@ -47,7 +47,7 @@ class SocketLoop(ABC):
         self.active_at = time.monotonic()
         self._socket = socket
         self._inbox = Inbox(socket)
-        self.throttle = Throttle(self._inbox, app.speech)
+        self.throttle = Throttle(self._inbox, app.admission)
 
     # The protocol.
 
@@ -94,7 +94,7 @@ class SocketLoop(ABC):
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
-                self.app.speech.admit()
+                self.app.admission.admit()
                 admitted = True
                 await self.begin()
                 await self._run()
@@ -110,11 +110,11 @@ class SocketLoop(ABC):
             finally:
                 # Also where this task is cancelled while it ends.
                 if admitted:
-                    self.app.speech.release()
+                    self.app.admission.release()
 
     async def _run(self) -> None:
-        draining = asyncio.create_task(self.app.speech.drained())
-        aborted = asyncio.create_task(self.app.speech.aborted())
+        draining = asyncio.create_task(self.app.admission.drained())
+        aborted = asyncio.create_task(self.app.admission.aborted())
         receiving = asyncio.create_task(self._inbox.frame())
         drained = False
         try:
@@ -155,7 +155,7 @@ class SocketLoop(ABC):
 
         Cancels it and raises SocketClosedError when the client leaves, DrainingError when streams are broken off.
         """
-        return await self._inbox.unless_gone(work, self.app.speech.aborted())
+        return await self._inbox.unless_gone(work, self.app.admission.aborted())
 
     # Writes. They raise TimeoutError when the client reads nothing for `stall_seconds`.
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from app.engine.admission import TokenBucket
+from app.engine.admission import Admission, TokenBucket
 from app.server.streaming.inbox import Inbox
-from app.speech.service import SpeechService
 
 # Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
 # A language model's text takes a hundredth.
@@ -21,9 +20,9 @@ BURST: Final = 0.5
 class Throttle:
     """Budget of time for one socket's text. The text of a client that is above it is read slowly."""
 
-    def __init__(self, inbox: Inbox, speech: SpeechService) -> None:
+    def __init__(self, inbox: Inbox, admission: Admission) -> None:
         self._inbox = inbox
-        self._speech = speech
+        self._admission = admission
         self._bucket = TokenBucket.full(SHARE, BURST, time.monotonic())
 
     @contextmanager
@@ -42,6 +41,6 @@ class Throttle:
         """
         wait = self._bucket.wait(0.0, time.monotonic())
         if wait > 0:
-            await self._inbox.unless_gone(asyncio.sleep(wait), self._speech.aborted())
+            await self._inbox.unless_gone(asyncio.sleep(wait), self._admission.aborted())
         elif give_way:
             await asyncio.sleep(0)

@@ -138,7 +138,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from test_hub import ENTRY
+from test_download import ENTRY
 from app.engine.download import pull
 pull(ENTRY, Path(sys.argv[2]), endpoint=sys.argv[3], progress=False)
 """

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.config import Settings
+from app.engine.admission import Admission
 from app.engine.scheduler import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
@@ -83,7 +84,7 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
     worker = ModelWorker(catalog.load)
     worker.start()
     worker.request_load("echo")
-    found = TranslationService(Settings(), catalog, worker)
+    found = TranslationService(Settings(), catalog, worker, Admission())
     try:
         while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
             await asyncio.sleep(0.001)

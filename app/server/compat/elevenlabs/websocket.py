@@ -229,7 +229,7 @@ class ElevenSocket(SocketLoop):
                 f"More than {limit} characters wait; send less, or 'flush' and wait for the audio.", param="text"
             )
         try:
-            self.app.speech.charge(len(text))
+            self.app.admission.charge_client(len(text))
         except QuotaExceededError as error:
             if not self._multi:
                 raise

@@ -385,7 +385,7 @@ def test_drained_sockets_speak_what_they_were_told(start_server: Any, wait_until
     with session(running, "gated") as socket:
         send(socket, text=TWO)
         assert wait_until(lambda: tone.begun)
-        running.server.config.app.state.services.speech.drain()
+        running.server.config.app.state.services.admission.drain()
         tone.gate.set()
         messages = [receive(socket) for _ in range(4)]
         assert characters(messages[:2]) == TWO
