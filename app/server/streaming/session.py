@@ -14,6 +14,7 @@ from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
+from app.engine.service_errors import as_service_errors
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -37,7 +38,7 @@ from app.server.streaming.effects import (
     Send,
     Speak,
 )
-from app.speech.stream import SpokenChunk, as_service_errors
+from app.speech.stream import SpokenChunk
 from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app import request_context
 from app.audio.encoders import Format, check_format, choose_rate, make_encoder
-from app.engine.scheduler import ModelState
+from app.engine.model_state import ModelState
 from app.errors import IdleTimeoutError, ServiceError
 from app.observability import metrics
 from app.server.error_responses import note_error
@@ -22,8 +22,8 @@ from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
 from app.server.streaming.speaking import encode_chunk, recorded
-from app.speech.service import SpeechOptions
-from app.speech.stream import Speaker, SpeechStream
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.stream import SpeechStream
 from app.translation.text import codes
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -49,7 +49,7 @@ class SessionSocket(SocketLoop):
             max_frame_bytes=app.settings.max_frame_bytes,
             charge=app.admission.charge_client,
         )
-        self._voice: Speaker | None = None
+        self._speech: PreparedSpeech | None = None
         self._format: Format = "pcm"
         self._rate = 0
         self._sets: dict[int, _Set] = {}
@@ -162,24 +162,24 @@ class SessionSocket(SocketLoop):
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
-            voice = await self.unless_gone(self.app.speech.prepare(_options(start), progress=self._tell_loading))
-            rate = choose_rate(name, voice.synthesizer.sample_rate, start.sample_rate)
+            speech = await self.unless_gone(self.app.speech.prepare(_options(start), progress=self._tell_loading))
+            rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", self._adapter.surface, True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())
             await self.fail(error)
             return
-        self._voice, self._format, self._rate = voice, name, rate
-        route = voice.route
+        self._speech, self._format, self._rate = speech, name, rate
+        route = speech.route
         ready = events.Ready(
-            model=voice.model,
-            voice=voice.voice,
-            lang=voice.language,
+            model=speech.model,
+            voice=speech.voice,
+            lang=speech.language,
             format=name,
             sample_rate=rate,
             translate_to=None if route is None else codes.tag(route.target),
             request_id=request_context.request_id.get(),
-            watermark=voice.watermark,
+            watermark=speech.watermark,
         )
         await self._carry_out(self._session.ready(ready, None if route is None else route.source))
 
@@ -204,10 +204,10 @@ class SessionSocket(SocketLoop):
         """Return the set of that id. Its first text opens it."""
         found = self._sets.get(set_id)
         if found is None:
-            if self._voice is None:
+            if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
-            labels = metrics.Labels(self._voice.model, self._adapter.surface, True)
-            found = _Set(set_id, self.app.speech.stream(self._voice, Timeline(), labels, charged=True))
+            labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
+            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels, charged=True))
             self._sets[set_id] = found
             self._queue.put_nowait(found)
             self._collect()
@@ -234,7 +234,7 @@ class SessionSocket(SocketLoop):
         await self._carry_out(answer)
 
     async def _send_speech(self, stream: SpeechStream) -> None:
-        encoder = make_encoder(self._format, stream.speaker.synthesizer.sample_rate, self._rate)
+        encoder = make_encoder(self._format, stream.speech.synthesizer.sample_rate, self._rate)
         async for chunk in stream:
             data = await encode_chunk(encoder, stream, chunk)
             await self._carry_out(self._session.chunk(chunk))

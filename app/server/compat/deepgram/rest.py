@@ -15,7 +15,7 @@ from starlette.types import Send
 
 from app import request_context
 from app.audio.encoders import INFO, Container
-from app.errors import InvalidRequestError, ServiceError, UnsupportedFormatError
+from app.errors import InvalidRequestError, UnsupportedFormatError
 from app.server.audio_response import Reply, Shape
 from app.server.compat.deepgram.query import (
     ENCODINGS,
@@ -25,7 +25,7 @@ from app.server.compat.deepgram.query import (
     parse_rate,
     parse_speed,
 )
-from app.server.error_responses import SPEAK_PATH, error_response
+from app.server.error_responses import SPEAK_PATH
 from app.server.routes.speech import SpeechResponse
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
@@ -111,12 +111,9 @@ class _SpeechResponse(SpeechResponse):
         self._container: Container = container
         self._bit_rate = bit_rate
 
-    def _refusal(self, error: ServiceError) -> Response:
-        return error_response(error, path=SPEAK_PATH)
-
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         extra = {
-            "dg-model-name": stream.speaker.model,
+            "dg-model-name": stream.speech.model,
             "dg-char-count": str(shape.characters),
             "dg-request-id": request_context.request_id.get() or "",
         }

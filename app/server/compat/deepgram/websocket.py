@@ -29,7 +29,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Effect, Finish, Send
 from app.server.streaming.session import StreamSession
 from app.server.streaming.session_socket import SessionSocket
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 
 router = APIRouter()
 
@@ -57,10 +57,10 @@ async def speak_live(socket: WebSocket) -> None:
     try:
         start = parse_start(socket.query_params, app.catalog)
         # The handshake tells a client that it cannot be served. The session finds the prepared voice again.
-        voice = await app.speech.prepare(
+        speech = await app.speech.prepare(
             SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
         )
-        choose_rate(check_format(start.format), voice.synthesizer.sample_rate, start.sample_rate)
+        choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
     except ServiceError as error:
         headers = {"dg-error": header_text(error.message)}
         await socket.send_denial_response(error_response(error, headers, path=SPEAK_PATH))

@@ -11,7 +11,8 @@ from itertools import islice
 from app.server.compat.elevenlabs.alignment import Aligner
 from app.server.compat.elevenlabs.chunking import ScheduledText
 from app.server.compat.elevenlabs.schemas import SocketInput
-from app.speech.stream import Speaker, SpeechStream
+from app.speech.options import PreparedSpeech
+from app.speech.stream import SpeechStream
 
 # Sets of a context that are computed at a time: the one that is spoken, and the next.
 AHEAD = 2
@@ -73,12 +74,12 @@ class Context:
     `phrases`: each message is a phrase of its own (`auto_mode`).
     """
 
-    def __init__(self, name: str | None, voice: Speaker, message: SocketInput, *, phrases: bool) -> None:
+    def __init__(self, name: str | None, speech: PreparedSpeech, message: SocketInput, *, phrases: bool) -> None:
         self.name = name
-        self.voice = voice
+        self.speech = speech
         config = message.generation_config
         schedule = None if config is None else config.chunk_length_schedule
-        self.text = ScheduledText(voice.language, schedule, phrases=phrases)
+        self.text = ScheduledText(speech.language, schedule, phrases=phrases)
         self.active_at = time.monotonic()
         # Sets to speak, in order; None: no more follow. The limit on its characters bounds the queue.
         self.sets: asyncio.Queue[TextSet | None] = asyncio.Queue()

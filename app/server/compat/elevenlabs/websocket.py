@@ -32,7 +32,6 @@ from app.errors import (
 )
 from app.observability import metrics
 from app.server.compat.elevenlabs.context import Context, TextSet
-from app.server.compat.elevenlabs.context_speech import ContextSpeech
 from app.server.compat.elevenlabs.schemas import (
     SocketInput,
     SocketOptions,
@@ -42,11 +41,12 @@ from app.server.compat.elevenlabs.schemas import (
     parse_output,
     speed_of,
 )
+from app.server.compat.elevenlabs.speaker import ContextSpeaker
 from app.server.state import Services, services
 from app.server.streaming.session import SLICE_CHARACTERS
 from app.server.streaming.socket import SocketLoop
-from app.speech.service import SpeechOptions
-from app.speech.stream import Speaker, SpeechStream
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.stream import SpeechStream
 from models.timeline import Timeline
 
 router = APIRouter()
@@ -84,8 +84,8 @@ class ElevenSocket(SocketLoop):
         self._voice_id = voice_id
         self._multi = multi
         self._options = SocketOptions()
-        self._speech = ContextSpeech(self.send, parse_output(self._options.output_format), multi=multi)
-        self._voice: Speaker | None = None
+        self._speaker = ContextSpeaker(self.send, parse_output(self._options.output_format), multi=multi)
+        self._speech: PreparedSpeech | None = None
         self._contexts: dict[str | None, Context] = {}
         # Contexts that the client closed, and that still speak.
         self._closed: list[Context] = []
@@ -97,15 +97,15 @@ class ElevenSocket(SocketLoop):
 
     async def begin(self) -> None:
         """Read the query, and make the voice ready. Raises ServiceError."""
-        self._options = options = parse_options(self._query)
-        output = parse_output(options.output_format)
+        self._options = query = parse_options(self._query)
+        output = parse_output(query.output_format)
         if output.format == "wav":
             raise UnsupportedFormatError("Pieces of a WAV file are not sent over a socket; ask for pcm_RATE.")
-        self._speech = ContextSpeech(self.send, output, multi=self._multi)
-        speech = SpeechOptions(
-            model=model_name(options.model_id), voice=self._voice_id, lang=options.language_code, seed=options.seed or 0
+        self._speaker = ContextSpeaker(self.send, output, multi=self._multi)
+        options = SpeechOptions(
+            model=model_name(query.model_id), voice=self._voice_id, lang=query.language_code, seed=query.seed or 0
         )
-        self._voice = await self.unless_gone(self.app.speech.prepare(speech))
+        self._speech = await self.unless_gone(self.app.speech.prepare(options))
 
     async def receive(self, frame: str | bytes) -> None:
         """Carry out a message. Raises ServiceError where it ends the socket."""
@@ -176,11 +176,11 @@ class ElevenSocket(SocketLoop):
 
     async def fail(self, error: ServiceError) -> None:
         """Drop every context, tell the client of `error` and close."""
-        if self._voice is None:
+        if self._speech is None:
             labels = metrics.Labels("none", self.surface, True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())
         await self.stop()
-        await self._speech.send_error(error, None)
+        await self._speaker.send_error(error, None)
         await self.close(error.close_code, error.message)
 
     async def stop(self) -> None:
@@ -209,15 +209,15 @@ class ElevenSocket(SocketLoop):
             self._flush(context)
 
     def _open(self, name: str | None, message: SocketInput) -> Context:
-        if self._voice is None:
+        if self._speech is None:
             raise RuntimeError("a context was opened before its voice was known")
         if len(self._contexts) >= MAX_CONTEXTS:
             raise ProtocolError(f"{MAX_CONTEXTS} contexts are open already; close one first.")
         if len(self._all()) >= MAX_SPEAKING:
             raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
-        voice = replace(self._voice, speed=speed_of(message.voice_settings))
-        context = Context(name, voice, message, phrases=self._options.auto_mode)
-        context.speaking = asyncio.create_task(self._speech.speak(context))
+        speech = replace(self._speech, speed=speed_of(message.voice_settings))
+        context = Context(name, speech, message, phrases=self._options.auto_mode)
+        context.speaking = asyncio.create_task(self._speaker.speak(context))
         self._contexts[name] = context
         return context
 
@@ -250,15 +250,15 @@ class ElevenSocket(SocketLoop):
             if context.written is None:
                 if not piece.strip():
                     continue
-                timed = context.voice.synthesizer.reads == "phonemes"
-                context.begin(TextSet(partial(self._open_stream, context.voice), timed=timed))
+                timed = context.speech.synthesizer.reads == "phonemes"
+                context.begin(TextSet(partial(self._open_stream, context.speech), timed=timed))
             if context.written is not None:
                 context.written.feed(piece)
                 context.characters += len(piece)
 
-    def _open_stream(self, voice: Speaker) -> SpeechStream:
-        labels = metrics.Labels(voice.model, self.surface, True)
-        return self.app.speech.stream(voice, Timeline(), labels, charged=True)
+    def _open_stream(self, speech: PreparedSpeech) -> SpeechStream:
+        labels = metrics.Labels(speech.model, self.surface, True)
+        return SpeechStream(self.app.speech, speech, Timeline(), labels, charged=True)
 
     def _flush(self, context: Context) -> None:
         self._put(context, context.text.flush())
@@ -310,11 +310,11 @@ class ElevenSocket(SocketLoop):
             raise RuntimeError("a context was opened that does not speak")
         # A cancelled task sends nothing more, so the end comes last.
         context.speaking.cancel()
-        context.speaking = asyncio.create_task(self._speech.send_final(context))
+        context.speaking = asyncio.create_task(self._speaker.send_final(context))
 
     def _refuse(self, context: Context, error: ServiceError) -> None:
         """End the context with `error`."""
         self._set_aside(context)
         if context.speaking is not None:
             context.speaking.cancel()
-        context.speaking = asyncio.create_task(self._speech.send_refusal(context, error))
+        context.speaking = asyncio.create_task(self._speaker.send_refusal(context, error))

@@ -25,7 +25,7 @@ from models.contract import Cancelled
 PIECE = 98_304
 
 
-class ContextSpeech:
+class ContextSpeaker:
     """Speaker of a socket's contexts, which writes each message with `send`.
 
     `multi`: messages name their context, and an error ends its context alone.
@@ -61,7 +61,7 @@ class ContextSpeech:
             return
 
     async def _send_speech(self, context: Context, text_set: TextSet, stream: SpeechStream) -> None:
-        own = stream.speaker.synthesizer.sample_rate
+        own = stream.speech.synthesizer.sample_rate
         encoder = make_encoder(self._output.format, own, self._output.rate, bit_rate=self._output.bit_rate)
         waiting, since = Alignment("", (), 0.0), 0.0
         async for chunk in stream:
