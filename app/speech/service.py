@@ -15,10 +15,10 @@ from app.engine.loading import Progress, require
 from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.speech.options import PreparedSpeech, SpeechOptions
-from app.text.executor import FrontEnd
+from app.text.executor import TurnThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
-from app.text.plain_text import Reader
+from app.text.text_planner import TextPlanner
 from app.text.types import Token
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
@@ -58,7 +58,7 @@ class SpeechService:
         self.admission = admission
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
-        self.g2p = FrontEnd()
+        self.g2p = TurnThread("g2p")
         worker.loader.on_loaded = self._model_loaded
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
@@ -225,10 +225,10 @@ class SpeechService:
             source = None
         return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
 
-    async def _planner(self, language: str, synthesizer: Synthesizer) -> Reader | Phonemizer:
+    async def _planner(self, language: str, synthesizer: Synthesizer) -> TextPlanner | Phonemizer:
         """Return the planner of a text in `language` for the model."""
         if synthesizer.reads == "text":
-            return Reader(language, name_emoji=self.settings.emoji == "named")
+            return TextPlanner(language, name_emoji=self.settings.emoji == "named")
         return await self._phonemizer(language)
 
     async def _phonemizer(self, language: str) -> Phonemizer:

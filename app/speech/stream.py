@@ -25,7 +25,6 @@ from app.speech.options import PreparedSpeech
 from app.speech.service import SpeechService
 from app.text.errors import NothingToSpeakError
 from app.text.types import Pause, Segment, Utterance
-from app.text.unicode import has_other_script
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm
 from models.timeline import Stage, Timeline
@@ -278,7 +277,6 @@ class SpeechStream:
 
     async def _plan(self, text: str, offset: int, source: str | None) -> None:
         speech = self.speech
-        brief = len(text) <= speech.planner.brief_characters and not has_other_script(text)
         segments: Iterator[Segment] | None = None
 
         def step() -> Segment | None:
@@ -294,7 +292,7 @@ class SpeechStream:
         while True:
             await self._room.acquire()
             try:
-                segment = await self._g2p.run(step, brief=brief)
+                segment = await self._g2p.run(step)
             except NothingToSpeakError:
                 # The texts after this one need its place.
                 self._room.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.text import east_asian
@@ -13,9 +13,13 @@ from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
 class Chinese:
-    """Raises MissingExtraError when made without its packages."""
+    """Pronouncer of Mandarin. Thread-safe. Raises MissingExtraError when made without its packages.
 
-    def __init__(self) -> None:
+    `pronounce_foreign` fills in the phonemes of a word of another script.
+    """
+
+    def __init__(self, pronounce_foreign: Callable[[Piece], None]) -> None:
+        self._pronounce_foreign = pronounce_foreign
         self._jieba: Any = east_asian.import_extra("jieba", "zh", "Chinese")
         self._cn2an: Any = east_asian.import_extra("cn2an", "zh", "Chinese")
         self._g2p: Any = east_asian.import_extra("misaki.zh", "zh", "Chinese").ZHG2P
@@ -41,7 +45,7 @@ class Chinese:
             if piece.tag in ("number", "native"):
                 piece.phonemes = self._read(piece)
             if not any(character.isalpha() for character in piece.phonemes):
-                east_asian.pronounce_foreign(piece)
+                self._pronounce_foreign(piece)
 
     def _read(self, piece: Piece) -> str:
         """Phonemes of a word or number; "" if there are none."""

@@ -67,10 +67,3 @@ def cut(piece: Piece, words: list[str]) -> list[Piece]:
         pieces.append(word(item, position, position + len(item), tag=piece.tag))
         position += len(item)
     return pieces
-
-
-def pronounce_foreign(piece: Piece) -> None:
-    """Say a word of another script as English would."""
-    from app.text.english.pronouncer import English
-
-    English(british=False).pronounce([piece])

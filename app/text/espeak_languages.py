@@ -7,13 +7,13 @@ another number of words than it was given, the clause is halved until the two ag
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, Source, append_mark, word
+from app.text.pieces import Kind, Piece, append_mark, word
 from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
 from app.text.unicode import COMBINING, canonical
 
@@ -51,15 +51,19 @@ _SAID: Final[dict[str, dict[str, str]]] = {
 
 
 class EspeakLanguage:
-    """One language through espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made."""
+    """Pronouncer of one language by espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made.
 
-    def __init__(self, tag: str) -> None:
+    `pronounce_foreign` fills in the phonemes of a word that espeak-ng has no sound for in this language.
+    """
+
+    def __init__(self, tag: str, pronounce_foreign: Callable[[Piece], None]) -> None:
         espeak = get_espeak(tag)
         if espeak is None:
             raise PhonemizerUnavailableError(
                 f"language {tag!r} needs espeak-ng, which cannot be used on this machine; reinstall espeakng-loader"
             )
         self._espeak = espeak
+        self._pronounce_foreign = pronounce_foreign
         self._said = _SAID[tag]
         self._cached = lru_cache(maxsize=2048)(self._convert)
 
@@ -92,20 +96,21 @@ class EspeakLanguage:
             if simple:
                 clause.append(piece)
                 continue
-            self._pronounce_together(clause)
+            self._pronounce_clause(clause)
             clause = []
             if piece.kind is Kind.WORD:
-                self._pronounce_together([piece])
-        self._pronounce_together(clause)
+                self._pronounce_clause([piece])
+        self._pronounce_clause(clause)
 
-    def _pronounce_together(self, pieces: list[Piece]) -> None:
+    def _pronounce_clause(self, pieces: list[Piece]) -> None:
         if not pieces:
             return
         spoken = self._cached(" ".join(piece.text for piece in pieces))
         if len(pieces) == 1:
-            pieces[0].phonemes, pieces[0].source = (
-                (spoken, "espeak") if _has_sound(spoken) else _fallback(pieces[0].text)
-            )
+            if _has_sound(spoken):
+                pieces[0].phonemes, pieces[0].source = spoken, "espeak"
+            else:
+                self._pronounce_foreign(pieces[0])
             return
         words = spoken.split(" ")
         if len(words) == len(pieces) and all(map(_has_sound, words)):
@@ -113,8 +118,8 @@ class EspeakLanguage:
                 piece.phonemes, piece.source = phonemes, "espeak"
             return
         middle = len(pieces) // 2
-        self._pronounce_together(pieces[:middle])
-        self._pronounce_together(pieces[middle:])
+        self._pronounce_clause(pieces[:middle])
+        self._pronounce_clause(pieces[middle:])
 
     def _convert(self, text: str) -> str:
         ipa = self._espeak.phonemes(text)
@@ -125,15 +130,6 @@ class EspeakLanguage:
 
 def _has_sound(phonemes: str) -> bool:
     return any(character.isalpha() and character not in STRESS for character in phonemes)
-
-
-def _fallback(text: str) -> tuple[str, Source]:
-    """What espeak-ng has no sound for in this language is said as English would say it."""
-    from app.text.english.pronouncer import English
-
-    pieces = [word(text, 0, len(text))]
-    English(british=False).pronounce(pieces)
-    return pieces[0].phonemes, pieces[0].source
 
 
 def _add_mark(pieces: list[Piece], kind: str, found: str, start: int, end: int) -> None:

@@ -48,8 +48,8 @@ class _Work(Generic[T]):
 class TurnThread:
     """A daemon thread on which every piece of work has SLICE seconds in turn: a long one holds up no short one.
 
-    Work whose caller is cancelled is dropped at its next step. Unlike the threads of `concurrent.futures`, this one is
-    not joined when the process exits.
+    Work that is one step is done alone: espeak-ng is not thread-safe. Work whose caller is cancelled is dropped at its
+    next step. Unlike the threads of `concurrent.futures`, this one is not joined when the process exits.
     """
 
     def __init__(self, name: str) -> None:
@@ -127,31 +127,3 @@ class TurnThread:
             work.steps.close()
             work.tell(work.result.set_exception, error)
         return False
-
-
-class FrontEnd:
-    """One thing at a time, as espeak-ng is not thread-safe: on a thread, or in place where that takes less.
-
-    Call on the event loop.
-    """
-
-    def __init__(self) -> None:
-        self._thread = TurnThread("g2p")
-        self._busy = threading.Lock()
-
-    async def run(self, work: Callable[[], T], *, brief: bool = False) -> T:
-        """What `work` returns, or raises. `brief`: it takes less than the way to the thread and back."""
-        if brief and self._busy.acquire(blocking=False):
-            try:
-                return work()
-            finally:
-                self._busy.release()
-        return await self._thread.run(lambda: self._alone(work))
-
-    def close(self) -> None:
-        """End the thread; what waits for it is dropped."""
-        self._thread.close()
-
-    def _alone(self, work: Callable[[], T]) -> T:
-        with self._busy:
-            return work()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,9 +13,13 @@ from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
 class Japanese:
-    """Raises MissingExtraError when made without its packages."""
+    """Pronouncer of Japanese. Thread-safe. Raises MissingExtraError when made without its packages.
 
-    def __init__(self) -> None:
+    `pronounce_foreign` fills in the phonemes of a word of another script.
+    """
+
+    def __init__(self, pronounce_foreign: Callable[[Piece], None]) -> None:
+        self._pronounce_foreign = pronounce_foreign
         fugashi: Any = east_asian.import_extra("fugashi", "ja", "Japanese")
         module: Any = east_asian.import_extra("misaki.ja", "ja", "Japanese")
         east_asian.import_extra("unidic_lite", "ja", "Japanese")
@@ -47,7 +51,7 @@ class Japanese:
             run = []
             if piece.kind is Kind.WORD:
                 piece.phonemes = self._spoken(piece.text) if piece.tag == "number" else ""
-                _ensure_sound(piece)
+                self._ensure_sound(piece)
         self._pronounce_run(run)
 
     def _pronounce_run(self, run: list[Piece]) -> None:
@@ -59,7 +63,7 @@ class Japanese:
         if counts is None:  # more groups than words: say each word alone
             for piece in run:
                 piece.phonemes = self._spoken(piece.text)
-                _ensure_sound(piece)
+                self._ensure_sound(piece)
             return
         position = 0
         for group, count in zip(groups, counts, strict=True):
@@ -67,7 +71,7 @@ class Japanese:
             members[0].phonemes = group
             for member in members:  # words that are said as one share one span
                 member.start, member.end = members[0].start, run[position + count - 1].end
-            _ensure_sound(members[0])
+            self._ensure_sound(members[0])
             position += count
 
     def _speak(self, text: str) -> str:
@@ -78,10 +82,9 @@ class Japanese:
             return ""
         return " ".join(restrict(phonemes, KOKORO_SYMBOLS).split())
 
-
-def _ensure_sound(piece: Piece) -> None:
-    if not any(character.isalpha() and not character.isspace() for character in piece.phonemes):
-        east_asian.pronounce_foreign(piece)
+    def _ensure_sound(self, piece: Piece) -> None:
+        if not any(character.isalpha() for character in piece.phonemes):
+            self._pronounce_foreign(piece)
 
 
 def _share(words: list[int], groups: list[int]) -> list[int] | None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Final
 
 from app.text import markup
-from app.text.assemble import assemble
 from app.text.errors import NothingToSpeakError
 from app.text.languages import LANGUAGES, Language, find_language, normalize_language
 from app.text.pieces import Kind, Piece, append_mark
-from app.text.plain_text import NOTHING, PARAGRAPH_PAUSE, arrange, regions
+from app.text.planner import NOTHING, PARAGRAPH_PAUSE, arrange, regions
+from app.text.pronouncers import make_pronouncer
 from app.text.sentence_buffer import SentenceBuffer, split_stream
 from app.text.sentence_splitter import paragraphs, sentences
 from app.text.symbols import KOKORO_SYMBOLS
 from app.text.tokens import make_tokens
 from app.text.types import Pause, Segment, Token, Utterance, WordSpan
-from app.text.view import has_emoji, view
+from app.text.utterances import make_utterances
+from app.text.visible_text import has_emoji, visible_text
 
 __all__ = [
     "LANGUAGES",
@@ -35,23 +36,6 @@ __all__ = [
     "normalize_language",
     "split_stream",
 ]
-
-
-# Characters of a text that the slowest of the languages without a dictionary, all of it numbers and words that no
-# lexicon has, pronounces in about a millisecond.
-BRIEF = 100
-
-
-class Pronouncer(Protocol):
-    """The rules of one language. Both methods may be called from any thread."""
-
-    def normalize(self, text: str, offset: int) -> list[Piece]:
-        """Return the words and marks of `text`, which begins at character `offset` of the request."""
-        ...
-
-    def pronounce(self, pieces: Sequence[Piece]) -> None:
-        """Fill in the phonemes of all words of one sentence."""
-        ...
 
 
 class _Request:
@@ -79,13 +63,7 @@ class Phonemizer:
         self.language = find_language(language)
         self._name_emoji = name_emoji
         self._english = self.language.tag.startswith("en")
-        self._pronouncer = _make_pronouncer(self.language)
-        self._loaded = False
-
-    @property
-    def brief_characters(self) -> int:
-        """As `Planner.brief_characters`; none before everything was loaded, and none of what needs a dictionary."""
-        return BRIEF if self._loaded and self.language.tag not in ("ja", "zh") else 0
+        self._pronouncer = make_pronouncer(self.language)
 
     def warm(self) -> None:
         """Load everything that a first request would load."""
@@ -135,10 +113,9 @@ class Phonemizer:
         """Yield the utterances of one paragraph, and None before those of each sentence."""
         for first, last, pieces in self._sentences(request, start, end):
             yield None
-            yield from assemble(
+            yield from make_utterances(
                 request.text, first, last, pieces, symbols=request.symbols, max_phonemes=request.max_phonemes
             )
-            self._loaded = True
 
     def _sentences(self, request: _Request, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
@@ -167,12 +144,12 @@ class Phonemizer:
         if start >= end:
             return []
         part = text[start:end]
-        seen = view(part, language=self.language.tag, name_emoji=self._name_emoji)
-        if seen is None:
+        visible = visible_text(part, language=self.language.tag, name_emoji=self._name_emoji)
+        if visible is None:
             return self._pronouncer.normalize(part, start)
-        pieces = self._pronouncer.normalize(seen.text, 0)
+        pieces = self._pronouncer.normalize(visible.text, 0)
         for piece in pieces:
-            first, last = seen.original(piece.start, piece.end)
+            first, last = visible.original_span(piece.start, piece.end)
             piece.start, piece.end = start + first, start + last
         return pieces
 
@@ -196,21 +173,3 @@ def get_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer:
 def made_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer | None:
     """The phonemizer of a language if it was made already; takes no time. Raises UnsupportedLanguageError."""
     return _made.get((normalize_language(language), name_emoji))
-
-
-def _make_pronouncer(language: Language) -> Pronouncer:
-    if language.tag in ("en-us", "en-gb"):
-        from app.text.english.pronouncer import English
-
-        return English(british=language.tag == "en-gb")
-    if language.tag == "ja":
-        from app.text.japanese import Japanese
-
-        return Japanese()
-    if language.tag == "zh":
-        from app.text.chinese import Chinese
-
-        return Chinese()
-    from app.text.espeak_languages import EspeakLanguage
-
-    return EspeakLanguage(language.tag)

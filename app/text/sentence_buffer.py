@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Final
 
 from app.text import markup
+from app.text.english.full_stops import ABBREVIATIONS
 from app.text.errors import MarkupError
-from app.text.joins import ABBREVIATIONS
 from app.text.languages import primary_language
 from app.text.sentence_splitter import LONGEST_SENTENCE, best_cut, sentences
 

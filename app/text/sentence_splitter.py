@@ -9,7 +9,7 @@ from typing import Final
 
 import sentencex  # type: ignore[import-untyped]
 
-from app.text.joins import joins
+from app.text.english.full_stops import continues_sentence
 from app.text.unicode import canonical
 
 Span = tuple[int, int]
@@ -75,8 +75,9 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
     position = start
     for sentence in sentencex.segment(language, view):
         position = min(position + len(sentence), end)
-        near = max(start, position - _NEARBY)
-        if language != "en" or not joins(text[near:position], text[position : min(position + _NEARBY, end)]):
+        before = text[max(start, position - _NEARBY) : position]
+        after = text[position : min(position + _NEARBY, end)]
+        if language != "en" or not continues_sentence(before, after):
             cuts.add(position)
     cuts.add(end)
     spans: list[Span] = []

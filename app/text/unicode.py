@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 from typing import Final
@@ -14,7 +13,6 @@ COMBINING: Final = (
 )
 """The inside of a regular expression's character class."""
 
-_OTHER_SCRIPT: Final = re.compile("[\u0370-\u1dff\u2c00-\ud7ff\uf900-\uffdc\U00010000-\U0001efff\U00020000-\U0010ffff]")
 
 _QUOTES = {"‘": "'", "’": "'", "‚": "'", "‛": "'", "`": "'", "´": "'", "ʼ": "'", "＇": "'", "“": '"', "”": '"',
            "„": '"', "‟": '"', "«": '"', "»": '"', "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁓": "—", "。": ".",
@@ -41,11 +39,6 @@ def canonical(text: str) -> str:
     if text.isascii():
         return text.translate(_ASCII_CONTROLS)
     return "".join(map(_canonical_character, text))
-
-
-def has_other_script(text: str) -> bool:
-    """Whether a text has letters that are not Latin, for which a reader of another language may have to be loaded."""
-    return not text.isascii() and _OTHER_SCRIPT.search(text) is not None
 
 
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 9, 11, 12, 13, *range(14, 32), 127), " ") | {96: "'"}

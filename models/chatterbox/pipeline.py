@@ -29,11 +29,12 @@ from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3 import weights as t3_weights
-from models.chatterbox.t3.decoder import MOST_TOKENS, Decoder, Utterance
-from models.chatterbox.t3.decoder import Voice as TokenVoice
-from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.draft_model import SmallT3
+from models.chatterbox.t3.drafts import Draft, Lookup
 from models.chatterbox.t3.kernels.cuda import checked
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
 from models.checkpoint import raise_problems, read_arrays
 from models.contract import (
@@ -206,12 +207,12 @@ class ChatterboxSynthesizer:
         if not text:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
         arrays = (request.conditioning or self._voice).arrays
-        voice = TokenVoice(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
+        voice = VoicePrompt(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
         prompt = Prompt(
             arrays["s3gen_tokens"].tolist(), mx.array(arrays["s3gen_mel"]), mx.array(arrays["s3gen_speaker"])
         )
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
-        tokens = self._tokens(Utterance(text, voice, rules, request.seed, limit), timeline, cancelled)
+        tokens = self._tokens(DecodeRequest(text, voice, rules, request.seed, limit), timeline, cancelled)
         yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
 
     def forced(
@@ -221,8 +222,8 @@ class ChatterboxSynthesizer:
         request = SpeechRequest(text, "", BUILT_IN, seed=seed, sampling=sampling)
         return self._stream(request, timeline, lambda: False, limit=tokens, exact=True, whole=whole)
 
-    def _tokens(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
-        yield from self._decoder.decode(utterance, timeline, cancelled)
+    def _tokens(self, request: DecodeRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
+        yield from self._decoder.decode(request, timeline, cancelled)
         if self._turbo:
             yield from TURBO_END
 

@@ -38,12 +38,12 @@ from models.kokoro.steps import (
     Stages,
     Timed,
     align,
-    bucket,
     counted,
 )
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
+from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.timeline import Stage, Timeline
 
@@ -277,7 +277,7 @@ class KokoroSynthesizer:
     def _drawn(self, seed: int, frames: int) -> mx.array:
         """Merged noise [1, frames * 600] from a seed; other lengths have other noise."""
         drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
-        return drawn * self.network.decoder.generator.source.noise_gain()
+        return drawn * self.network.decoder.generator.m_source.noise_gain()
 
     def warm(self, progress: Progress) -> None:
         """Run every bucket that will be served; on the CPU, where shapes cost nothing, a few lengths.

@@ -20,8 +20,9 @@ from app import request_context
 from app.config import load_settings
 from app.errors import NotFoundError, SaturatedError, ServiceError, UnavailableError
 from app.server.connections import Connections, Limits, raise_open_files
-from app.server.error_responses import error_response, request_id_of
+from app.server.error_responses import error_response
 from app.server.http_protocol import HttpProtocol
+from app.server.middleware.request_id import request_id_of
 from app.server.websocket_protocol import WebSocketProtocol
 
 # Which replica answered: its unique id.

@@ -151,10 +151,7 @@ class _SpeechResponse(SpeechResponse):
         self._container: Container = container
         self._bit_rate = bit_rate
 
-    def _refusal(self, error: ServiceError) -> Response:
-        return error_response(error, path=SPEAK_PATH)
-
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         extra = {
             "dg-model-name": stream.speech.model,
             "dg-char-count": str(shape.characters),

@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from app.text.english import senses
-from app.text.english.lexicon import (
-    CONSONANTS,
-    NOTHING_FOLLOWS,
-    VOWELS,
-    Following,
-    get_lexicon,
-    restress,
-)
-from app.text.english.other_scripts import runs, say_other_script
+from app.text.english.inflection import add_s
+from app.text.english.lexicon import NOTHING_FOLLOWS, Following, get_lexicon
+from app.text.english.normalize import normalize
+from app.text.english.other_scripts import runs
+from app.text.english.stress import CONSONANTS, VOWELS, restress
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind, Piece, Source
@@ -42,12 +38,20 @@ _BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q")
 
 
 class EnglishG2P:
-    """Pronounces the words of a sentence in one accent. Thread-safe once built."""
+    """Pronouncer of American or British English. Thread-safe.
 
-    def __init__(self, *, british: bool) -> None:
+    `other_script` returns the phonemes of a word that is not in Latin letters, or "".
+    """
+
+    def __init__(self, *, british: bool, other_script: Callable[[str], str] = lambda _: "") -> None:
         self._british = british
+        self._other_script = other_script
         self._lexicon = get_lexicon(british=british)
         self._unlisted = lru_cache(maxsize=4096)(self._pronounce_unlisted)
+
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks that speak `text`, which begins at character `offset` of the request."""
+        return normalize(text, offset, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence. Works from the end: sounds depend on what follows."""
@@ -60,7 +64,7 @@ class EnglishG2P:
             following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
         for before, piece in pairwise(pieces):
             if piece.glued and piece.text == "'s" and before.phonemes:
-                piece.phonemes = (self._lexicon.add_s(before.phonemes) or "")[len(before.phonemes) :]
+                piece.phonemes = (add_s(before.phonemes, british=self._british) or "")[len(before.phonemes) :]
         for piece in pieces:
             if piece.kind is Kind.WORD:
                 piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
@@ -74,7 +78,8 @@ class EnglishG2P:
             if senses.is_listed(text.lower()):
                 said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
-                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said, "lexicon"
+                    ending = text.lower().endswith("'s")
+                    return (add_s(said, british=self._british) or said if ending else said), "lexicon"
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):
@@ -108,7 +113,7 @@ class EnglishG2P:
             if len(parts) > 1:
                 said = (self._lexicon.pronounce(part) or self._unlisted(part)[0] for part in parts)
                 return " ".join(filter(None, said)), "espeak"
-            other = say_other_script(text)
+            other = self._other_script(text)
             if any(character in VOWELS for character in other):
                 return other, "espeak"
         text = unicodedata.normalize("NFC", text)

@@ -6,22 +6,17 @@ espeak-ng reads kana in Japanese, and Chinese characters, Japanese ones too, in 
 
 from __future__ import annotations
 
-import logging
 import re
 import unicodedata
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from app.text.errors import TextError
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind
 from app.text.scripts import script_of
 from app.text.symbols import KOKORO_SYMBOLS, restrict
+from app.text.types import Pronouncer
 
-if TYPE_CHECKING:
-    from app.text.phonemizer import Pronouncer
-
-_LOG = logging.getLogger(__name__)
 _TIE: Final = "\u0361"
 
 # ISO 15924 script: espeak-ng's voice. Of several languages of a script the most spoken, but for its own letters below.
@@ -66,16 +61,19 @@ def runs(text: str) -> list[str]:
     return cut
 
 
-def say_other_script(text: str) -> str:
-    """Return the phonemes of a word that is not in Latin letters, or nothing where no language reads it."""
+def pronounce_other_script(text: str, *, native: Callable[[str], Pronouncer | None] | None = None) -> str:
+    """Return the phonemes of a word that is not in Latin letters, or "" if no language reads it.
+
+    `native` returns the pronouncer of "ja" or "zh", or None; without it espeak-ng reads these too.
+    """
     text = unicodedata.normalize("NFKC", text)
     scripts = {script_of(character) for character in text} - {""}
     if scripts <= {"Latn"}:
         return ""
-    native = _native("ja" if "Kana" in scripts else "zh") if scripts & {"Kana", "Hani"} else None
-    if native is not None:
-        pieces = native.normalize(text, 0)
-        native.pronounce(pieces)
+    pronouncer = native("ja" if "Kana" in scripts else "zh") if native and scripts & {"Kana", "Hani"} else None
+    if pronouncer is not None:
+        pieces = pronouncer.normalize(text, 0)
+        pronouncer.pronounce(pieces)
         spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is Kind.WORD and piece.phonemes.strip())
         if spoken:
             return spoken
@@ -104,19 +102,3 @@ def _by_espeak(text: str, voice: str) -> str:
     for old, new in _SOUNDS:
         ipa = ipa.replace(old, new)
     return " ".join(restrict(ipa, KOKORO_SYMBOLS).split())
-
-
-@lru_cache(maxsize=2)
-def _native(language: str) -> Pronouncer | None:
-    """Japanese or Chinese by its dictionary, if its extra is installed."""
-    try:
-        if language == "ja":
-            from app.text.japanese import Japanese
-
-            return Japanese()
-        from app.text.chinese import Chinese
-
-        return Chinese()
-    except TextError as error:
-        _LOG.debug("espeak-ng reads %s inside English: %s", language, error)
-        return None

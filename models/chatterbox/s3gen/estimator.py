@@ -14,9 +14,7 @@ two rows from the piece before for a convolution, and meets the others only at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,143 +22,16 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import FlowConfig
+from models.chatterbox.s3gen.blocks import KERNEL, CausalConv, Pieces, ResnetBlock, TransformerBlock, cut, each
 from models.chatterbox.s3gen.kernels import cuda as kernels
-from models.layers.activation import gelu, mish, silu
-from models.layers.attention import attend
-from models.layers.compiled import compiled_cache
+from models.layers.activation import mish, silu
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
 from models.layers.position import sinusoids_at
 
-KERNEL = 3
 TIME_SCALE = 1000.0  # times in [0, 1] become positions
-LEAST_PIECE = 32  # rows worth a lane of their own
-
-Pieces = list[mx.array]
-
-
-@compiled_cache
-def _sum3():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda a, b, c: a + b + c)
-
-
-def _each(streams: Sequence[mx.Stream], run: Callable[..., Any], *pieces: Sequence[Any]) -> list[Any]:
-    """run(piece, ...) for each piece, on its lane."""
-    found = []
-    for stream, arguments in zip(streams, zip(*pieces, strict=True), strict=True):
-        with mx.stream(stream):
-            found.append(run(*arguments))
-    return found
-
-
-def cut(x: mx.array, count: int) -> Pieces:
-    """x [B, F, C] in `count` pieces along F."""
-    edges = [x.shape[1] * k // count for k in range(count + 1)]
-    return [x[:, a:b] for a, b in pairwise(edges)] if count > 1 else [x]
-
-
-class TransformerBlock(nn.Module):
-    """Self-attention and a feed-forward layer with GELU, each behind a LayerNorm and added to its input.
-
-    Weights are [O, I]; queries, keys and values (one product, no bias) are wider than the block.
-    """
-
-    def __init__(self, config: FlowConfig) -> None:
-        super().__init__()
-        width, inner = config.width, config.heads * config.head_size
-        self.heads = config.heads
-        self.norm1 = nn.LayerNorm(width)
-        self.qkv = mx.zeros((3 * inner, width))
-        self.out = mx.zeros((width, inner))
-        self.out_bias = mx.zeros((width,))
-        self.norm2 = nn.LayerNorm(width)
-        self.fc1 = mx.zeros((4 * width, width))
-        self.fc1_bias = mx.zeros((4 * width,))
-        self.fc2 = mx.zeros((width, 4 * width))
-        self.fc2_bias = mx.zeros((width,))
-
-    def __call__(self, xs: Pieces, bias: mx.array | None, streams: Sequence[mx.Stream]) -> Pieces:
-        """Pieces of [B, F, C], each on its stream -> the same; `bias` [B, 1, 1, F] is added to the logits."""
-        made = _each(streams, self._project, xs)
-        if len(xs) == 1:
-            keys, values = [made[0][1]], [made[0][2]]
-        else:
-            keys = _each(streams, lambda _: mx.concatenate([k for _, k, _ in made], axis=2), xs)
-            values = _each(streams, lambda _: mx.concatenate([v for _, _, v in made], axis=2), xs)
-        return _each(streams, lambda x, m, k, v: self._rest(x, m[0], k, v, bias), xs, made, keys, values)
-
-    def _project(self, x: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        batch, length, _ = x.shape
-        y = layer_norm(x, self.norm1.weight, self.norm1.bias) @ self.qkv.T
-        q, k, v = y.reshape(batch, length, 3, self.heads, -1).transpose(2, 0, 3, 1, 4)
-        return q, k, v
-
-    def _rest(self, x: mx.array, q: mx.array, k: mx.array, v: mx.array, bias: mx.array | None) -> mx.array:
-        batch, _, length, size = q.shape
-        y = attend(q, k, v, size**-0.5, bias).transpose(0, 2, 1, 3).reshape(batch, length, -1)
-        x = _sum3()(x, y @ self.out.T, self.out_bias)
-        y = gelu(layer_norm(x, self.norm2.weight, self.norm2.bias) @ self.fc1.T, self.fc1_bias)
-        result: mx.array = _sum3()(x, y @ self.fc2.T, self.fc2_bias)
-        return result
-
-
-def _with_context(xs: Pieces, streams: Sequence[mx.Stream]) -> Pieces:
-    """Each piece with the two rows before it, which are zeros at the start."""
-    before = [None, *xs[:-1]]
-
-    def join(x: mx.array, last: mx.array | None) -> mx.array:
-        if last is None:
-            return mx.pad(x, [(0, 0), (KERNEL - 1, 0), (0, 0)])
-        return mx.concatenate([last[:, 1 - KERNEL :], x], axis=1)
-
-    return _each(streams, join, xs, before)
-
-
-class CausalConv(nn.Module):
-    """Convolution of three taps that sees no later row; `bias` [O] is the caller's to add where it costs nothing."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = Conv1d(inputs, outputs, KERNEL, bias=False)
-        self.bias = mx.zeros((outputs,))
-
-    def __call__(self, xs: Pieces, streams: Sequence[mx.Stream], starts: Sequence[mx.array] | None = None) -> Pieces:
-        """Pieces of [B, F, I] -> [B, F, O], onto `starts` (pieces of [B, F, O], the bias in them) or the bias."""
-        starts = [self.bias] * len(xs) if starts is None else starts
-        padded = _with_context(xs, streams)
-        return _each(streams, lambda x, start: self.conv.valid(x, 0, 0, start), padded, starts)
-
-
-class ResnetBlock(nn.Module):
-    """Twice convolution, LayerNorm and Mish, the time's vector between, and a linear map of the input added."""
-
-    def __init__(self, inputs: int, config: FlowConfig) -> None:
-        super().__init__()
-        self.conv1 = CausalConv(inputs, config.width)
-        self.norm1 = nn.LayerNorm(config.width)
-        self.conv2 = CausalConv(config.width, config.width)
-        self.norm2 = nn.LayerNorm(config.width)
-        self.res = mx.zeros((config.width, inputs))
-        self.res_bias = mx.zeros((config.width,))
-
-    def __call__(
-        self,
-        xs: Pieces,
-        shift: mx.array,
-        streams: Sequence[mx.Stream],
-        starts: Sequence[tuple[mx.array, mx.array]] | None = None,
-    ) -> Pieces:
-        """Pieces of [B, F, I] -> [B, F, C]. `shift` [C] is the time's; `starts` replaces conv1's and res's biases."""
-        ends = [self.res_bias] * len(xs) if starts is None else [end for _, end in starts]
-
-        def finish(y: mx.array, norm: nn.LayerNorm) -> mx.array:
-            return mish(layer_norm(y, norm.weight, norm.bias))
-
-        ys = self.conv1(xs, streams, None if starts is None else [start for start, _ in starts])
-        ys = _each(streams, lambda y: finish(y, self.norm1) + shift, ys)
-        ys = self.conv2(ys, streams)
-        return _each(streams, lambda y, x, end: _sum3()(finish(y, self.norm2), x @ self.res.T, end), ys, xs, ends)
+LEAST_PIECE = 32  # rows worth a stream of their own
 
 
 class Stage(nn.Module):
@@ -253,8 +124,8 @@ class Estimator(nn.Module):
             stage.fused = first
             # The first resnet block's input is no multiple of a tensor core's.
             self.down.fused = kernels.prepare(None, self.down.blocks)
-            for each in (*self.middle[1:], self.up):
-                each.fused = kernels.prepare(each.resnet, each.blocks)
+            for other in (*self.middle[1:], self.up):
+                other.fused = kernels.prepare(other.resnet, other.blocks)
 
     def times(self, starts: npt.NDArray[np.float32], ends: npt.NDArray[np.float32] | None = None) -> mx.array:
         """What each step's time adds to each block: [S, blocks, width], from times [S] in [0, 1].
@@ -310,9 +181,9 @@ class Estimator(nn.Module):
         xs = self.down_conv(xs, streams)
         for stage, shift in zip(self.middle, shifts[1:-1], strict=True):
             xs = stage(xs, shift, bias, streams)
-        xs = _each(streams, lambda a, b: mx.concatenate([a, b], axis=-1), xs, skip)
+        xs = each(streams, lambda a, b: mx.concatenate([a, b], axis=-1), xs, skip)
         xs = self.up_conv(self.up(xs, shifts[-1], bias, streams), streams)
-        xs = _each(streams, self._finish, self.final_conv(xs, streams))
+        xs = each(streams, self._finish, self.final_conv(xs, streams))
         return xs[0] if count == 1 else mx.concatenate(xs, axis=1)
 
     def _finish(self, y: mx.array) -> mx.array:

@@ -18,8 +18,8 @@ from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
 from app.text.phonemizer import get_phonemizer
-from app.text.plain_text import Reader
 from app.text.sentence_buffer import SentenceBuffer
+from app.text.text_planner import TextPlanner
 from app.translation.text.document import Document, Format
 from app.translation.text.glossary import Glossary
 from app.translation.text.identify import identify
@@ -111,7 +111,7 @@ def _phonemize(language: str) -> Step:
 
 def _read(text: str) -> None:
     with suppress(TextError):
-        _consume(Reader("en").segments(text, symbols=frozenset(), max_phonemes=300))
+        _consume(TextPlanner("en").segments(text, symbols=frozenset(), max_phonemes=300))
 
 
 def _marks(text: str) -> None:

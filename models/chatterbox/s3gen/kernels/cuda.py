@@ -14,15 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from models.backend import mx
+from models.chatterbox.s3gen.blocks import ResnetBlock, TransformerBlock
 from models.layers.kernels import cuda as shared
-
-if TYPE_CHECKING:
-    from models.chatterbox.s3gen.estimator import ResnetBlock, TransformerBlock
 
 HEAD = 64
 THREADS = 256
@@ -34,7 +32,7 @@ _MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses t
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
 
-Blocks = Sequence["TransformerBlock"]
+Blocks = Sequence[TransformerBlock]
 Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
 """x [B, F, I], the time's vector [C] and a mask [1, 1, 1, F] through the same stage."""
 Sizes = tuple[int, int, int]

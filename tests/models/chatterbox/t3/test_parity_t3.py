@@ -137,8 +137,8 @@ def drawn_from(config: T3Config, heads: list[np.ndarray], said: list[int], sampl
     found = []
     for step, logits in enumerate(heads):
         seen = sampling.after(config, said[:step]) if step else sampling.first_seen(config)
-        scores = sampling.guide(mx.array(logits)[:, None], chosen.knobs())
-        scores = sampling.process(scores, seen[None], chosen.knobs(), chosen.kind(config))
+        scores = sampling.guide(mx.array(logits)[:, None], chosen.params())
+        scores = sampling.process(scores, seen[None], chosen.params(), chosen.mode(config))
         found.append(np.array(mx.softmax(scores, axis=-1))[0])
     return np.stack(found)
 
