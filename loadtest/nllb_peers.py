@@ -37,7 +37,7 @@ from models.nllb.network import Nllb
 from models.nllb.search import Sentence
 from models.nllb.steps import Stages
 from models.nllb.vocabulary import Head
-from models.nllb.weights import load_weights, shapes
+from models.nllb.weights import load_weights, official_shapes
 
 ENGLISH, FRENCH, END = 256047, 256057, 2
 
@@ -49,7 +49,7 @@ def random_arrays(config: NllbConfig, seed: int = 0) -> dict[str, mx.array]:
     """Weights under the official names, of such sizes that signals neither die nor explode."""
     mx.random.seed(seed)
     found: dict[str, mx.array] = {}
-    for name, shape in shapes(config).items():
+    for name, shape in official_shapes(config).items():
         if name == "model.decoder.layer_norm.weight":
             found[name] = mx.random.normal(shape)  # of both signs, or a token would follow itself: embeddings are tied
         elif name.endswith("norm.weight"):
@@ -84,7 +84,7 @@ class Ours:
         if options.shortlist:
             ids = np.sort(np.random.RandomState(1).choice(np.arange(4, 256000), options.shortlist - 4, replace=False))
             ids = np.concatenate([np.arange(4), ids]).astype(np.int32)
-        self.head: Head = self.network.vocabulary.head(ids)
+        self.head: Head = self.network.shared.head(ids)
 
     def __call__(self, given: list[list[int]]) -> int:
         sentences = [Sentence(source, FRENCH, self.target) for source in given]

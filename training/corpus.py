@@ -87,7 +87,7 @@ SHORT_TEMPLATES = """
 {number} {noun}s
 """.strip().splitlines()
 
-# Long utterances are one sentence of several such parts: the product sends up to 510 phonemes at once.
+# A long utterance is one sentence of several such parts: the product sends up to 510 phonemes at once.
 CLAUSES = """
 {thing} {does} {thing}
 {thing} {goes} {where} {thing}

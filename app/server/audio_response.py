@@ -77,7 +77,7 @@ class Reply:
         await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
 
     def _encoder(self, *, whole: bool = False) -> Encoder:
-        own = self._stream.speaker.synthesizer.sample_rate
+        own = self._stream.speech.synthesizer.sample_rate
         shape = self._shape
         return make_encoder(shape.format, own, shape.rate, shape.container, shape.bit_rate, whole=whole)
 
@@ -104,7 +104,7 @@ class Reply:
             "content-type": media_type,
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._shape.rate),
-            "x-watermark": self._stream.speaker.watermark,
+            "x-watermark": self._stream.speech.watermark,
             "cache-control": "no-store",
             **self._shape.extra,
         }

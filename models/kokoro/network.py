@@ -1,16 +1,18 @@
 """Kokoro's network: PL-BERT, text encoder, prosody predictor and decoder.
 
 Li et al. 2023 (StyleTTS 2, arXiv:2306.07691); reference: `kokoro/modules.py` and `kokoro/istftnet.py` of the `kokoro`
-package. Attribute names follow the reference's parameter names. All arrays are channels-last.
+package. Attributes have the names of the reference's parameters. All arrays are channels-last.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from mlx import nn
 
 from models.backend import mx
 from models.kokoro.config import AlbertConfig, KokoroConfig
-from models.kokoro.generator import Generator, SnakeUnit
+from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import gelu_tanh, leaky_relu
 from models.layers.attention import SelfAttention
 from models.layers.compiled import compiled_cache
@@ -20,86 +22,140 @@ from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
 from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, layer_norm, moments
-from models.layers.style import StyleAffine, StyleBank
+from models.layers.style import AdaIN, StyleBank
 
 
-class Albert(nn.Module):
-    """PL-BERT: token ids [B, T] -> [B, T, hidden]. One layer, applied `layers` times (ALBERT, arXiv:1909.11942)."""
+class AlbertEmbeddings(nn.Module):
+    """Token ids [B, T] -> [B, T, embedding]: of the token, of its position and of the one token type, normalized."""
 
     def __init__(self, config: AlbertConfig, tokens: int) -> None:
         super().__init__()
-        width, hidden = config.embedding_size, config.hidden_size
+        width = config.embedding_size
         self.word_embeddings = nn.Embedding(tokens, width)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
         self.token_type_embeddings = nn.Embedding(2, width)
-        self.embedding_norm = nn.LayerNorm(width, eps=1e-12)
-        self.mapping = Linear(width, hidden)
-        self.attention = SelfAttention(hidden, config.num_attention_heads)
-        self.attention_norm = nn.LayerNorm(hidden, eps=1e-12)
-        self.ffn = Linear(hidden, config.intermediate_size)
-        self.ffn_output = Linear(config.intermediate_size, hidden)
-        self.ffn_norm = nn.LayerNorm(hidden, eps=1e-12)
-        self.layers = config.num_hidden_layers
+        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
-    def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
+    def __call__(self, ids: mx.array) -> mx.array:
         x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
-        x = self.mapping(self.embedding_norm(x + self.token_type_embeddings.weight[0]))
-        bias = None
-        if valid.mask is not None:
-            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
-        for _ in range(self.layers):
-            x = self.attention_norm(x + self.attention(x, bias))
-            x = self.ffn_norm(x + self.ffn_output(gelu_tanh(self.ffn(x))))
-        result: mx.array = x
+        result: mx.array = self.LayerNorm(x + self.token_type_embeddings.weight[0])
         return result
 
 
-class TextEncoderLayer(nn.Module):
-    """Convolution, LayerNorm, LeakyReLU."""
+class AlbertAttention(SelfAttention):
+    """Self-attention, added to its input, and LayerNorm."""
 
-    def __init__(self, width: int, kernel: int) -> None:
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__(width, heads)
+        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
+
+    def __call__(self, x: mx.array, bias: mx.array | None = None) -> mx.array:
+        result: mx.array = self.LayerNorm(x + super().__call__(x, bias))
+        return result
+
+
+class AlbertLayer(nn.Module):
+    """Attention and feed-forward, a LayerNorm after each."""
+
+    def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
-        self.conv = Conv1d(width, width, kernel, padding=(kernel - 1) // 2, spread=True)
-        self.norm = nn.LayerNorm(width)
+        hidden = config.hidden_size
+        self.attention = AlbertAttention(hidden, config.num_attention_heads)
+        self.ffn = Linear(hidden, config.intermediate_size)
+        self.ffn_output = Linear(config.intermediate_size, hidden)
+        self.full_layer_layer_norm = nn.LayerNorm(hidden, eps=1e-12)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return leaky_relu(self.norm(self.conv(x)), 0.2)
+    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
+        x = self.attention(x, bias)
+        result: mx.array = self.full_layer_layer_norm(x + self.ffn_output(gelu_tanh(self.ffn(x))))
+        return result
+
+
+class AlbertLayerGroup(nn.Module):
+    """The reference's group of layers, of which PL-BERT has one with one layer."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        self.albert_layers = [AlbertLayer(config)]
+
+
+class AlbertEncoder(nn.Module):
+    """Embeddings [B, T, embedding] -> [B, T, hidden] by one layer, applied `depth` times."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        self.embedding_hidden_mapping_in = Linear(config.embedding_size, config.hidden_size)
+        self.albert_layer_groups = [AlbertLayerGroup(config)]
+        self.depth = config.num_hidden_layers
+
+    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
+        x = self.embedding_hidden_mapping_in(x)
+        layer = self.albert_layer_groups[0].albert_layers[0]
+        for _ in range(self.depth):
+            x = layer(x, bias)
+        return x
+
+
+class Albert(nn.Module):
+    """PL-BERT: token ids [B, T] -> [B, T, hidden] (ALBERT, arXiv:1909.11942)."""
+
+    def __init__(self, config: AlbertConfig, tokens: int) -> None:
+        super().__init__()
+        self.embeddings = AlbertEmbeddings(config, tokens)
+        self.encoder = AlbertEncoder(config)
+
+    def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
+        bias = None
+        if valid.mask is not None:
+            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
+        return self.encoder(self.embeddings(ids), bias)
 
 
 class TextEncoder(nn.Module):
-    """Token ids [B, T] -> [B, T, hidden], for the decoder."""
+    """Token ids [B, T] -> [B, T, hidden], for the decoder: convolutions with LayerNorm and LeakyReLU, then a BiLSTM."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
-        width = config.hidden_dim
+        width, kernel = config.hidden_dim, config.text_encoder_kernel_size
         self.embedding = nn.Embedding(config.n_token, width)
-        kernel = config.text_encoder_kernel_size
-        self.cnn = [TextEncoderLayer(width, kernel) for _ in range(config.text_encoder_layers)]
+        conv = partial(Conv1d, width, width, kernel, padding=(kernel - 1) // 2, spread=True)
+        self.cnn = [[conv(), nn.LayerNorm(width)] for _ in range(config.text_encoder_layers)]
         self.lstm = BiLSTM(width, width // 2)
 
     def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(self.embedding(ids))
-        for layer in self.cnn:
-            x = valid.zero(layer(x))
+        for conv, norm in self.cnn:
+            x = valid.zero(leaky_relu(norm(conv(x)), 0.2))
         return self.lstm(x, valid)
 
 
+class AdaLayerNorm(nn.Module):
+    """LayerNorm of x [B, T, C] whose gain and offset the style [B, S] gives."""
+
+    def __init__(self, style_dim: int, channels: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(style_dim, 2 * channels)
+
+    def __call__(self, x: mx.array, style: mx.array) -> mx.array:
+        gamma, beta = mx.split(self.fc(style)[:, None], 2, axis=-1)
+        return layer_norm(x, None, None) * (1 + gamma) + beta
+
+
 class DurationEncoder(nn.Module):
-    """BiLSTMs with style-conditioned LayerNorm (AdaLayerNorm) between: [B, T, hidden] -> [B, T, hidden + style]."""
+    """BiLSTMs with AdaLayerNorm between, in one list: [B, T, hidden] -> [B, T, hidden + style]."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
         width, style = config.hidden_dim, config.style_dim
-        self.lstms = [BiLSTM(width + style, width // 2) for _ in range(config.n_layer)]
-        self.norms = [nn.Linear(style, 2 * width) for _ in range(config.n_layer)]
+        self.lstms: list[nn.Module] = []
+        for _ in range(config.n_layer):
+            self.lstms += [BiLSTM(width + style, width // 2), AdaLayerNorm(style, width)]
 
     def __call__(self, x: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
         tail = mx.broadcast_to(style[:, None], (*x.shape[:2], style.shape[-1]))
         x = valid.zero(mx.concatenate([x, tail], axis=-1))
-        for lstm, norm in zip(self.lstms, self.norms, strict=True):
-            gamma, beta = mx.split(norm(style)[:, None], 2, axis=-1)
-            x = layer_norm(lstm(x, valid), None, None) * (1 + gamma) + beta
-            x = valid.zero(mx.concatenate([x, tail], axis=-1))
+        for lstm, norm in zip(self.lstms[::2], self.lstms[1::2], strict=True):
+            x = valid.zero(mx.concatenate([norm(lstm(x, valid), style), tail], axis=-1))
         return x
 
 
@@ -111,8 +167,8 @@ class AdainResBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
         super().__init__()
-        self.norm1 = StyleAffine(style_dim, inputs)
-        self.norm2 = StyleAffine(style_dim, outputs)
+        self.norm1 = AdaIN(style_dim, inputs)
+        self.norm2 = AdaIN(style_dim, outputs)
         self.conv1 = Conv1d(inputs, outputs, 3, padding=1, spread=True)
         self.conv2 = Conv1d(outputs, outputs, 3, padding=1, spread=True)
         if inputs != outputs:
@@ -150,6 +206,17 @@ def _adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
     return valid.zero(_affine_leaky()(x, scale, shift))
 
 
+class LinearNorm(nn.Module):
+    """A Linear by the reference's name."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear_layer = nn.Linear(inputs, outputs)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self.linear_layer(x)
+
+
 class ProsodyPredictor(nn.Module):
     """Durations from encoded text; F0 and energy from its alignment."""
 
@@ -158,7 +225,7 @@ class ProsodyPredictor(nn.Module):
         width, style = config.hidden_dim, config.style_dim
         self.text_encoder = DurationEncoder(config)
         self.lstm = BiLSTM(width + style, width // 2)
-        self.duration_proj = nn.Linear(width, config.max_dur)
+        self.duration_proj = LinearNorm(width, config.max_dur)
         self.shared = BiLSTM(width + style, width // 2)
         self.F0 = self._curve(width, style)
         self.N = self._curve(width, style)
@@ -212,7 +279,7 @@ class Decoder(nn.Module):
         self.decode.append(AdainResBlock(joined, final, style, upsample=True))
         self.F0_conv = Conv1d(1, 1, 3, stride=2, padding=1)
         self.N_conv = Conv1d(1, 1, 3, stride=2, padding=1)
-        self.asr_res = Conv1d(config.hidden_dim, residual, 1)
+        self.asr_res = [Conv1d(config.hidden_dim, residual, 1)]
         self.generator = Generator(config.istftnet, style)
         self.bind_styles()
 
@@ -220,18 +287,18 @@ class Decoder(nn.Module):
         """Gather the style projections before the generator and in it; again whenever the weights change."""
         self.generator.bind_styles()
         blocks = [self.encode, *self.decode]
-        self._bank = StyleBank([norm for block in blocks for norm in (block.norm1, block.norm2)])
+        self._bank = StyleBank([norm.fc for block in blocks for norm in (block.norm1, block.norm2)])
 
     @property
     def dtype(self) -> mx.Dtype:
         """Type that the decoder computes in."""
-        return self.asr_res.bias.dtype
+        return self.asr_res[0].bias.dtype
 
     def to_bfloat16(self) -> None:
         """Compute in bfloat16, except for the harmonic source and F0's way there (phase needs float32)."""
-        keep = self.generator.source.parameters()
+        keep = self.generator.m_source.parameters()
         self.set_dtype(mx.bfloat16)
-        self.generator.source.update(keep)
+        self.generator.m_source.update(keep)
         for _, module in self.named_modules():
             if isinstance(module, (Conv1d, ConvTranspose1d)):
                 module.relower()
@@ -241,7 +308,7 @@ class Decoder(nn.Module):
         """Everything before the generator: [B, F, hidden] -> [B, 2F, channels]."""
         curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
         curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
-        residual, styled = self.asr_res(text), self._bank(style)
+        residual, styled = self.asr_res[0](text), self._bank(style)
         x = self.encode(mx.concatenate([text, curves], axis=-1), styled, valid)
         for block in self.decode:
             x = block(valid.zero(mx.concatenate([x, residual, curves], axis=-1)), styled, valid)
@@ -263,7 +330,7 @@ class Kokoro(nn.Module):
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, SnakeUnit)):
+            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, SelfAttention, BiLSTM, ResBlock)):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from models.backend import mx, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
-    Asked,
     AudioChunk,
+    BatchItem,
     Cancelled,
     IsCancelled,
     ModelError,
@@ -38,12 +38,12 @@ from models.kokoro.steps import (
     Stages,
     Timed,
     align,
-    bucket,
     counted,
 )
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
+from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.timeline import Stage, Timeline
 
@@ -113,7 +113,7 @@ class KokoroSynthesizer:
         None comes before it after every piece of the work, unless it is the first of its stream: of two who wait for
         their first sound none gains if the later one goes between.
         """
-        row, places = self._row(Asked(request, timeline, cancelled))
+        row, places = self._row(request, timeline, cancelled)
         for done in self._steps([row]):
             if done is not None:
                 _, pcm, frames = done
@@ -123,17 +123,17 @@ class KokoroSynthesizer:
                 yield None
         raise Cancelled("cancelled between stages")
 
-    def joins(self, request: SpeechRequest) -> Hashable | None:
-        """Requests whose tokens fill the same bucket; None for a long one, which fills the device alone."""
+    def batch_key(self, request: SpeechRequest) -> Hashable | None:
+        """Return the bucket of the request's tokens; None for a long one, which fills the device alone."""
         size = bucket(len(request.phonemes) + 2, TOKEN_BUCKETS)
         return size if size <= JOINED_TOKENS else None
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
         """What `stream` gives for each of `batch`, or why not, as soon as it is there."""
         rows, places, numbers = [], [], []
-        for number, asked in enumerate(batch):
+        for number, item in enumerate(batch):
             try:
-                row, place = self._row(asked)
+                row, place = self._row(item.request, item.timeline, item.cancelled)
             except ModelRequestError as error:
                 yield number, error
             else:
@@ -147,15 +147,14 @@ class KokoroSynthesizer:
         for number in left.values():
             yield number, Cancelled("cancelled between stages")
 
-    def _row(self, asked: Asked) -> tuple[Row, list[int]]:
-        """What is asked, checked, and the token of each phoneme. Raises ModelRequestError."""
-        request = asked.request
+    def _row(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> tuple[Row, list[int]]:
+        """Check a request; return its row and the token of each phoneme. Raises ModelRequestError."""
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
-        with asked.timeline.measure(Stage.VOICE):
+        with timeline.measure(Stage.VOICE):
             ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
-        return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
+        return Row(ids, row, request.speed, request.seed, timeline, cancelled), places
 
     def synthesize(
         self,
@@ -278,7 +277,7 @@ class KokoroSynthesizer:
     def _drawn(self, seed: int, frames: int) -> mx.array:
         """Merged noise [1, frames * 600] from a seed; other lengths have other noise."""
         drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
-        return drawn * self.network.decoder.generator.source.noise_gain()
+        return drawn * self.network.decoder.generator.m_source.noise_gain()
 
     def warm(self, progress: Progress) -> None:
         """Run every bucket that will be served; on the CPU, where shapes cost nothing, a few lengths.

@@ -13,33 +13,23 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from mlx import nn
 
 from models.backend import mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers.activation import sine
 from models.layers.compiled import compiled_cache
+from models.layers.harmonic_source import HarmonicSource, excitation
 from models.layers.kernels import cuda
 
 HARMONICS = 9
-SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
 
 
-class HarmonicSource(nn.Module):
-    """Nine harmonics of F0 plus noise, merged into one excitation signal.
-
-    The reference adds independent noise to each harmonic before a linear merge; a sum of weighted normals is one
-    normal, so one is drawn per sample (`noise_gain` is its deviation).
-    """
+class InterpolatedSource(HarmonicSource):
+    """Nine harmonics of F0, their phase linear between the centers of the steps, and noise."""
 
     def __init__(self, samples_per_step: int) -> None:
-        super().__init__()
-        self.merge = nn.Linear(HARMONICS, 1)
+        super().__init__(HARMONICS)
         self.samples_per_step = samples_per_step
-
-    def noise_gain(self) -> mx.array:
-        """Standard deviation of the merged noise for unit noise on every harmonic."""
-        return mx.linalg.norm(self.merge.weight)
 
     def __call__(self, f0: mx.array, noise: mx.array, steps: mx.array | None) -> mx.array:
         """f0 [B, T] Hz and merged noise [B, T * samples_per_step] -> excitation [B, T * samples_per_step]."""
@@ -47,7 +37,7 @@ class HarmonicSource(nn.Module):
         size = self.samples_per_step
         if cuda.available():
             valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
-            return cuda.harmonics(f0, noise, valid, self.merge.weight, self.merge.bias, size)
+            return cuda.harmonics(f0, noise, valid, self.l_linear.weight, self.l_linear.bias, size)
         turns = f0[:, :, None] * mx.arange(1, HARMONICS + 1) / SAMPLE_RATE
         phase = rounded_cumsum(turns - mx.floor(turns)) * 2 * math.pi * size
         # Linear interpolation between the steps' centers, held at both ends.
@@ -62,11 +52,9 @@ class HarmonicSource(nn.Module):
         angle = mx.concatenate(
             [_blend()(before, here, weight[:, :, :half]), _blend()(here, after, weight[:, :, half:])], axis=2
         )
-        voiced = (f0 > VOICED_ABOVE_HZ)[:, :, None]
-        waves = (sine(angle) @ self.merge.weight.T)[..., 0]
-        level = mx.where(voiced, VOICED_NOISE, UNVOICED_NOISE)
-        waves = waves * mx.where(voiced, SINE_AMPLITUDE, 0.0) + noise.reshape(batch, length, size) * level
-        return mx.tanh(waves + self.merge.bias).reshape(batch, length * size)
+        waves = sine(angle) @ self.l_linear.weight[0]
+        noise = noise.reshape(batch, length, size)
+        return excitation(waves, noise, self.l_linear.bias, f0[:, :, None]).reshape(batch, length * size)
 
 
 def rounded_cumsum(x: mx.array) -> mx.array:

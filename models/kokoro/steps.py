@@ -30,17 +30,6 @@ JOINED_TOKENS = 128
 BATCH_FRAMES = FRAME_BUCKETS[-1]
 
 
-def bucket(size: int, buckets: tuple[int, ...]) -> int:
-    """The smallest bucket that holds `size`; beyond the last, it doubles."""
-    for candidate in buckets:
-        if size <= candidate:
-            return candidate
-    last = buckets[-1]
-    while last < size:
-        last *= 2
-    return last
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """One utterance of a batch: token ids [T], a style row [1, 2 * style_dim], and whose it is.

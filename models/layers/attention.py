@@ -25,21 +25,31 @@ def attend(q: mx.array, k: mx.array, v: mx.array, scale: float, bias: mx.array |
 
 
 class SelfAttention(nn.Module):
-    """Softmax attention with `heads` heads; queries, keys and values in one product.
+    """Softmax attention with `heads` heads over x [B, T, C]; parameters by transformers' names.
 
-    `qkv` maps C to 3C (queries, keys, values), `out` maps C to C. `bias`, added to the logits, is [B, 1, 1, T] or
-    None: minus infinity on padded keys.
+    `lower()`, once after loading, joins queries, keys and values into one product.
     """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = Linear(width, 3 * width)
-        self.out = Linear(width, width)
+        self.query, self.key, self.value = (Linear(width, width) for _ in range(3))
+        self.dense = Linear(width, width)
+
+    def lower(self) -> None:
+        """Replace `query`, `key` and `value` by one layer `qkv`, and lower it and `dense` for the device."""
+        if "qkv" not in self:
+            parts = [self.pop(name) for name in ("query", "key", "value")]
+            self.qkv = Linear(parts[0].weight.shape[1], 3 * parts[0].weight.shape[0])
+            self.qkv.weight = mx.concatenate([part.weight for part in parts])
+            self.qkv.bias = mx.concatenate([part.bias for part in parts])
+        self.qkv.lower()
+        self.dense.lower()
 
     def __call__(self, x: mx.array, bias: mx.array | None = None) -> mx.array:
+        """`bias`, added to the logits, is [B, 1, 1, T] or None: minus infinity on padded keys."""
         batch, length, width = x.shape
         size = width // self.heads
         q, k, v = self.qkv(x).reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
         y = mx.fast.scaled_dot_product_attention(q, k, v, scale=size**-0.5, mask=bias)
-        return self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width))
+        return self.dense(y.transpose(0, 2, 1, 3).reshape(batch, length, width))

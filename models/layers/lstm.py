@@ -24,6 +24,9 @@ def _gates():  # type: ignore[no-untyped-def]
     return mx.compile(step)
 
 
+_KINDS, _SIDES, _DIRECTIONS = ("weight", "bias"), ("ih", "hh"), ("_l0", "_l0_reverse")
+
+
 class LSTM(nn.Module):
     """One forward layer: x [B, T, I] -> [B, T, H]; `wx` [I, 4H], `wh` [H, 4H], `bias` [4H] the sum of torch's two."""
 
@@ -45,21 +48,31 @@ class LSTM(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """One bidirectional layer: x [B, T, I] -> [B, T, 2H], forward half first.
+    """One bidirectional layer: x [B, T, I] -> [B, T, 2H], forward half first; parameters by torch.nn.LSTM's names.
 
-    `wx` [I, 8H] holds both directions' input weights, `wh` [2, H, 4H] their recurrent ones, `bias` [8H] the sum of
-    the two biases that torch keeps.
+    `lower()`, once after loading, joins both directions: `wx` [I, 8H] holds their input weights, `wh` [2, H, 4H] their
+    recurrent ones, `bias` [8H] the sum of the two biases that torch keeps.
     """
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
         self.hidden = hidden
-        self.wx = mx.zeros((inputs, 8 * hidden))
-        self.wh = mx.zeros((2, hidden, 4 * hidden))
-        self.bias = mx.zeros((8 * hidden,))
+        shapes = {"weight_ih": (inputs,), "weight_hh": (hidden,), "bias_ih": (), "bias_hh": ()}
+        for suffix in _DIRECTIONS:
+            for name, columns in shapes.items():
+                self[name + suffix] = mx.zeros((4 * hidden, *columns))
+
+    def lower(self) -> None:
+        """Replace torch's eight arrays by `wx`, `wh` and `bias`."""
+        if "wx" in self:
+            return
+        cells = [[self.pop(f"{kind}_{side}{suffix}") for kind in _KINDS for side in _SIDES] for suffix in _DIRECTIONS]
+        self.wx = mx.concatenate([cell[0].T for cell in cells], axis=1)
+        self.wh = mx.stack([cell[1].T for cell in cells])
+        self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
-        """Padded rows of the result are zero."""
+        """Return zero on padded rows."""
         batch, length, _ = x.shape
         hidden = self.hidden
         xp = mx.addmm(self.bias, x, self.wx)

@@ -7,6 +7,7 @@ in groups along I with a scale and an offset each; those of 8 bits on the CPU by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from mlx import nn
@@ -53,6 +54,15 @@ class Projection(nn.Module):
         self._parts: list[Part] = []
         self._bits = 0
         self._int8_weights: list[Int8Weights] = []
+
+    @staticmethod
+    def join(parts: Sequence[Projection]) -> Projection:
+        """Return the projection of one input to the outputs of all `parts`, none of them lowered."""
+        joined = Projection(parts[0].weight.shape[1], 0)
+        joined.weight = mx.concatenate([part.weight for part in parts])
+        joined.bias = mx.concatenate([part.bias for part in parts])
+        mx.eval(joined.parameters())
+        return joined
 
     def lower(self, bits: int = 0) -> None:
         """Cut the weight into one piece a lane (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""

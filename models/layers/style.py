@@ -27,6 +27,18 @@ class StyleAffine(nn.Module):
         return styled[:, self._start : self._start + self.bias.shape[0]]
 
 
+class AdaIN(nn.Module):
+    """Parameters of one adaptive instance norm, by the reference's name: `fc` projects the style."""
+
+    def __init__(self, style_dim: int, channels: int) -> None:
+        super().__init__()
+        self.fc = StyleAffine(style_dim, channels)
+
+    def __call__(self, styled: mx.array) -> mx.array:
+        """Return gamma and beta, [B, 2C], from the result of the bank that holds `fc`."""
+        return self.fc(styled)
+
+
 class StyleBank:
     """All the StyleAffines of a part of the network."""
 

@@ -1,13 +1,13 @@
 """NLLB's network: a pre-norm Transformer encoder and decoder (M2M100, arXiv:2010.11125), tied embeddings.
 
-Attribute names follow this project's layers; `weights` renames the official ones. Arrays are [batch, length, channels].
-The decoder writes into keys and values allocated once for a whole translation, [B, 2 * heads, T, size] a layer (keys,
-then values), so that every step has the same shapes.
+Attributes have the names of transformers' parameters, less the leading `model.`; `lower` then joins projections of the
+same input. Arrays are [batch, length, channels]. The decoder writes into keys and values allocated once for a whole
+translation, [B, 2 * heads, T, size] a layer (keys, then values), so that every step has the same shapes.
+
+Each part has its plain definition, `..._reference`, and the same by CUDA kernels, `..._cuda`; `Nllb` chooses.
 """
 
 from __future__ import annotations
-
-import math
 
 from mlx import nn
 
@@ -23,29 +23,16 @@ from models.nllb.vocabulary import Vocabulary
 FIRST_POSITION = 2  # fairseq counts positions from the padding token's id on
 
 
-def _heads(x: mx.array, count: int, heads: int) -> mx.array:
-    """[B, T, count * C] -> [B, count * heads, T, C / heads]."""
-    batch, length, width = x.shape
-    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
+class Attention(nn.Module):
+    """Projections of an attention from C to C channels."""
 
-
-def _attend(q: mx.array, kv: mx.array, bias: mx.array) -> mx.array:
-    """Softmax attention of q [B, H, T, C] to kv [B, 2H, S, C] -> [B, T, H * C]; `bias` is added to the logits."""
-    batch, heads, length, size = q.shape
-    y = mx.fast.scaled_dot_product_attention(q, kv[:, :heads], kv[:, heads:], scale=1 / math.sqrt(size), mask=bias)
-    return y.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
-
-
-class FeedForward(nn.Module):
-    """Two layers with ReLU between."""
-
-    def __init__(self, width: int, inner: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.fc1 = Projection(width, inner)
-        self.fc2 = Projection(inner, width)
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (Projection(width, width) for _ in range(4))
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return self.fc2(mx.maximum(self.fc1(x), 0))
+    def join_inputs(self) -> None:
+        """Replace queries, keys and values, of one input each, by one projection `qkv_proj`."""
+        self.qkv_proj = Projection.join([self.pop(name) for name in ("q_proj", "k_proj", "v_proj")])
 
 
 class EncoderLayer(nn.Module):
@@ -54,22 +41,25 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.heads = config.encoder_attention_heads
-        self.attention_norm = nn.LayerNorm(config.d_model)
-        self.qkv = Projection(config.d_model, 3 * config.d_model)
-        self.out = Projection(config.d_model, config.d_model)
-        self.ffn_norm = nn.LayerNorm(config.d_model)
-        self.ffn = FeedForward(config.d_model, config.encoder_ffn_dim)
+        self.self_attn = Attention(config.d_model)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model)
+        self.fc1 = Projection(config.d_model, config.encoder_ffn_dim)
+        self.fc2 = Projection(config.encoder_ffn_dim, config.d_model)
+        self.final_layer_norm = nn.LayerNorm(config.d_model)
 
-    def fused(self, x: mx.array, normal: mx.array, bias: mx.array, after: nn.LayerNorm) -> tuple[mx.array, mx.array]:
-        """The same with CUDA kernels between the products: x and its norm -> the layer's output and that in `after`."""
-        y = step.mix(self.qkv(normal), bias, self.heads)
-        x, normal = step.settle(x, self.out(y), self.ffn_norm)
-        return step.settle(x, self.ffn(normal), after)
+    def encode_reference(self, x: mx.array, bias: mx.array) -> mx.array:
+        """x [B, S, C] and the padding's bias [B, 1, 1, S] -> [B, S, C]."""
+        qkv = self.self_attn.qkv_proj(self.self_attn_layer_norm(x))
+        x = x + self.self_attn.out_proj(step.attend_reference(qkv, bias, self.heads))
+        return x + self.fc2(mx.maximum(self.fc1(self.final_layer_norm(x)), 0))
 
-    def __call__(self, x: mx.array, bias: mx.array) -> mx.array:
-        qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
-        x = x + self.out(_attend(qkv[:, : self.heads], qkv[:, self.heads :], bias))
-        return x + self.ffn(self.ffn_norm(x))
+    def encode_cuda(
+        self, x: mx.array, normal: mx.array, bias: mx.array, after: nn.LayerNorm
+    ) -> tuple[mx.array, mx.array]:
+        """x and `normal`, its norm -> the layer's output and its norm by `after`."""
+        y = step.attend_cuda(self.self_attn.qkv_proj(normal), bias, self.heads)
+        x, normal = step.add_norm_cuda(x, self.self_attn.out_proj(y), self.final_layer_norm)
+        return step.add_norm_cuda(x, self.fc2(mx.maximum(self.fc1(normal), 0)), after)
 
 
 class DecoderLayer(nn.Module):
@@ -78,28 +68,51 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.heads = config.decoder_attention_heads
-        self.attention_norm = nn.LayerNorm(config.d_model)
-        self.qkv = Projection(config.d_model, 3 * config.d_model)
-        self.out = Projection(config.d_model, config.d_model)
-        self.cross_norm = nn.LayerNorm(config.d_model)
-        self.cross_q = Projection(config.d_model, config.d_model)
-        self.cross_out = Projection(config.d_model, config.d_model)
-        self.ffn_norm = nn.LayerNorm(config.d_model)
-        self.ffn = FeedForward(config.d_model, config.decoder_ffn_dim)
+        self.self_attn = Attention(config.d_model)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model)
+        self.encoder_attn = Attention(config.d_model)
+        self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model)
+        self.fc1 = Projection(config.d_model, config.decoder_ffn_dim)
+        self.fc2 = Projection(config.decoder_ffn_dim, config.d_model)
+        self.final_layer_norm = nn.LayerNorm(config.d_model)
 
-    def few(
+    def step_reference(
+        self, x: mx.array, place: mx.array, past: mx.array, bias: mx.array, memory: mx.array, memory_bias: mx.array
+    ) -> tuple[mx.array, mx.array]:
+        """Run the layer on n new tokens.
+
+        Args:
+            x: [B, n, C], the tokens at positions place [1], place + 1, ...
+            place: int32 [1].
+            past: Keys and values [B, 2 * heads, T, C / heads] of what was decoded.
+            bias: [n, T], minus infinity where a token may not look.
+            memory: Keys and values [B, 2 * heads, S, C / heads] of the encoder's output.
+            memory_bias: [B, 1, 1, S], minus infinity on padding.
+
+        Returns:
+            The layer's output [B, n, C], and `past` with the new keys and values written in.
+        """
+        qkv = self.self_attn.qkv_proj(self.self_attn_layer_norm(x))
+        y, past = step.self_attend_reference(qkv, past, place, bias, self.heads)
+        x = x + self.self_attn.out_proj(y)
+        q = self.encoder_attn.q_proj(self.encoder_attn_layer_norm(x))
+        x = x + self.encoder_attn.out_proj(step.cross_attend_reference(q, memory, memory_bias, self.heads))
+        return x + self.fc2(mx.maximum(self.fc1(self.final_layer_norm(x)), 0)), past
+
+    def step_cuda_few(
         self, x: mx.array, at: mx.array, past: mx.array, memory: mx.array, memory_bias: mx.array
     ) -> tuple[mx.array, mx.array]:
-        """The same by CUDA kernels alone, for few rows; `at` is what `kernels.embed` made of `place`."""
-        qkv = step.dense(x, self.qkv, norm=self.attention_norm)
-        y, past = step.attend(qkv, past, at, self.heads)
-        x = step.dense(y, self.out, add=x)
-        y = step.recall(x, memory, memory_bias, self.heads, self.cross_norm, self.cross_q)
-        x = step.dense(y, self.cross_out, add=x)
-        y = step.dense(x, self.ffn.fc1, norm=self.ffn_norm, relu=True)
-        return step.dense(y, self.ffn.fc2, add=x), past
+        """The same by CUDA kernels alone, for few rows; `at` is what `step.embed_cuda` made of `place`."""
+        attn, cross = self.self_attn, self.encoder_attn
+        qkv = step.dense_cuda(x, attn.qkv_proj, norm=self.self_attn_layer_norm)
+        y, past = step.self_attend_cuda(qkv, past, at, self.heads)
+        x = step.dense_cuda(y, attn.out_proj, add=x)
+        y = step.cross_attend_cuda(x, memory, memory_bias, self.heads, self.encoder_attn_layer_norm, cross.q_proj)
+        x = step.dense_cuda(y, cross.out_proj, add=x)
+        y = step.dense_cuda(x, self.fc1, norm=self.final_layer_norm, relu=True)
+        return step.dense_cuda(y, self.fc2, add=x), past
 
-    def many(
+    def step_cuda_many(
         self,
         x: mx.array,
         normal: mx.array,
@@ -109,23 +122,14 @@ class DecoderLayer(nn.Module):
         memory_bias: mx.array,
         after: nn.LayerNorm,
     ) -> tuple[mx.array, mx.array, mx.array]:
-        """The same with CUDA kernels between the products; `normal` and `after` as in `EncoderLayer.fused`."""
-        y, past = step.attend(self.qkv(normal), past, at, self.heads)
-        x, normal = step.settle(x, self.out(y), self.cross_norm)
-        y = step.recall(self.cross_q(normal), memory, memory_bias, self.heads, self.cross_norm)
-        x, normal = step.settle(x, self.cross_out(y), self.ffn_norm)
-        return *step.settle(x, self.ffn(normal), after), past
-
-    def __call__(
-        self, x: mx.array, place: mx.array, past: mx.array, bias: mx.array, memory: mx.array, memory_bias: mx.array
-    ) -> tuple[mx.array, mx.array]:
-        """x [B, n, C] at positions place [1], place + 1, ... -> the layer's output, and `past` with them written in."""
-        qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
-        past = mx.slice_update(past, qkv[:, self.heads :], place, (2,))
-        x = x + self.out(_attend(qkv[:, : self.heads], past, bias))
-        q = _heads(self.cross_q(self.cross_norm(x)), 1, self.heads)
-        x = x + self.cross_out(_attend(q, memory, memory_bias))
-        return x + self.ffn(self.ffn_norm(x)), past
+        """The same with CUDA kernels between the products; `normal` and `after` as in `EncoderLayer.encode_cuda`."""
+        attn, cross = self.self_attn, self.encoder_attn
+        y, past = step.self_attend_cuda(attn.qkv_proj(normal), past, at, self.heads)
+        x, normal = step.add_norm_cuda(x, attn.out_proj(y), self.encoder_attn_layer_norm)
+        q = cross.q_proj(normal)
+        y = step.cross_attend_cuda(q, memory, memory_bias, self.heads, self.encoder_attn_layer_norm)
+        x, normal = step.add_norm_cuda(x, cross.out_proj(y), self.final_layer_norm)
+        return *step.add_norm_cuda(x, self.fc2(mx.maximum(self.fc1(normal), 0)), after), past
 
 
 class Encoder(nn.Module):
@@ -134,67 +138,73 @@ class Encoder(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.layers = [EncoderLayer(config) for _ in range(config.encoder_layers)]
-        self.norm = nn.LayerNorm(config.d_model)
+        self.layer_norm = nn.LayerNorm(config.d_model)
 
-    def fused(self, x: mx.array, bias: mx.array) -> mx.array:
-        """The same with CUDA kernels between the products."""
-        following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
-        normal: mx.array = self.layers[0].attention_norm(x)
-        for layer, after in zip(self.layers, following, strict=True):
-            x, normal = layer.fused(x, normal, bias, after)
-        return normal
-
-    def __call__(self, x: mx.array, bias: mx.array) -> mx.array:
+    def encode_reference(self, x: mx.array, bias: mx.array) -> mx.array:
+        """Run all layers by MLX's operations."""
         for layer in self.layers:
-            x = layer(x, bias)
-        result: mx.array = self.norm(x)
+            x = layer.encode_reference(x, bias)
+        result: mx.array = self.layer_norm(x)
         return result
+
+    def encode_cuda(self, x: mx.array, bias: mx.array) -> mx.array:
+        """Run all layers with CUDA kernels between the products."""
+        following = [*(layer.self_attn_layer_norm for layer in self.layers[1:]), self.layer_norm]
+        normal: mx.array = self.layers[0].self_attn_layer_norm(x)
+        for layer, after in zip(self.layers, following, strict=True):
+            x, normal = layer.encode_cuda(x, normal, bias, after)
+        return normal
 
 
 class Decoder(nn.Module):
-    """All layers, and one product that makes every layer's cross-attention keys and values."""
+    """All layers; once lowered, one product makes every layer's cross-attention keys and values."""
 
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.heads = config.decoder_attention_heads
         self.layers = [DecoderLayer(config) for _ in range(config.decoder_layers)]
-        self.memory = Projection(config.d_model, 2 * config.decoder_layers * config.d_model)
-        self.norm = nn.LayerNorm(config.d_model)
+        self.layer_norm = nn.LayerNorm(config.d_model)
+
+    def join_memory(self) -> None:
+        """Replace every layer's projections of the encoder's output by one, `memory_proj`."""
+        parts = [layer.encoder_attn.pop(name) for layer in self.layers for name in ("k_proj", "v_proj")]
+        self.memory_proj = Projection.join(parts)
 
     def memories(self, encoded: mx.array) -> list[mx.array]:
         """Encoder output [B, S, C] -> keys and values [B, 2 * heads, S, C / heads] of each layer."""
-        wide = _heads(self.memory(encoded), 2 * len(self.layers), self.heads)
+        wide = step.split_heads(self.memory_proj(encoded), 2 * len(self.layers), self.heads)
         if encoded.shape[0] == 1:  # one copy: its parts are whole
             wide = mx.contiguous(wide)
         return [mx.contiguous(part) for part in mx.split(wide, len(self.layers), axis=1)]
 
-    def fused(
-        self, x: mx.array, at: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
-    ) -> tuple[mx.array, list[mx.array]]:
-        """The same by CUDA kernels; more than a few rows are multiplied by BLAS."""
-        written = []
-        if step.rows(x) <= step.FEW:
-            for layer, before, read in zip(self.layers, past, memory, strict=True):
-                x, kept = layer.few(x, at, before, read, memory_bias)
-                written.append(kept)
-            return self.norm(x), written
-        following = [*(layer.attention_norm for layer in self.layers[1:]), self.norm]
-        normal: mx.array = self.layers[0].attention_norm(x)
-        for layer, after, before, read in zip(self.layers, following, past, memory, strict=True):
-            x, normal, kept = layer.many(x, normal, at, before, read, memory_bias, after)
-            written.append(kept)
-        return normal, written
-
-    def __call__(
+    def step_reference(
         self, x: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
     ) -> tuple[mx.array, list[mx.array]]:
+        """Run all layers by MLX's operations; arguments as in `DecoderLayer.step_reference`, a list entry a layer."""
         rows = place + mx.arange(x.shape[1])
         bias = mx.where(mx.arange(past[0].shape[2]) <= rows[:, None], 0.0, float("-inf")).astype(x.dtype)
         written = []
         for layer, before, read in zip(self.layers, past, memory, strict=True):
-            x, after = layer(x, place, before, bias, read, memory_bias)
+            x, after = layer.step_reference(x, place, before, bias, read, memory_bias)
             written.append(after)
-        return self.norm(x), written
+        return self.layer_norm(x), written
+
+    def step_cuda(
+        self, x: mx.array, at: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
+    ) -> tuple[mx.array, list[mx.array]]:
+        """The same by CUDA kernels; BLAS multiplies more than a few rows."""
+        written = []
+        if step.rows(x) <= step.FEW:
+            for layer, before, read in zip(self.layers, past, memory, strict=True):
+                x, kept = layer.step_cuda_few(x, at, before, read, memory_bias)
+                written.append(kept)
+            return self.layer_norm(x), written
+        following = [*(layer.self_attn_layer_norm for layer in self.layers[1:]), self.layer_norm]
+        normal: mx.array = self.layers[0].self_attn_layer_norm(x)
+        for layer, after, before, read in zip(self.layers, following, past, memory, strict=True):
+            x, normal, kept = layer.step_cuda_many(x, normal, at, before, read, memory_bias, after)
+            written.append(kept)
+        return normal, written
 
 
 class Nllb(nn.Module):
@@ -203,7 +213,7 @@ class Nllb(nn.Module):
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocabulary = Vocabulary(config)
+        self.shared = Vocabulary(config)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         positions = sinusoids(config.max_position_embeddings, config.d_model, FIRST_POSITION)
@@ -215,7 +225,7 @@ class Nllb(nn.Module):
     @property
     def dtype(self) -> mx.Dtype:
         """Type that activations have."""
-        return self.encoder.norm.weight.dtype
+        return self.encoder.layer_norm.weight.dtype
 
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
@@ -224,6 +234,9 @@ class Nllb(nn.Module):
         self.bits = 0 if whole else bits
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.self_attn.join_inputs()
+        self.decoder.join_memory()
         for _, module in self.named_modules():
             if isinstance(module, Projection):
                 module.lower(bits)
@@ -233,9 +246,9 @@ class Nllb(nn.Module):
     def encode(self, ids: mx.array, counts: mx.array) -> tuple[mx.array, mx.array]:
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""
         bias = mx.where(mx.arange(ids.shape[1]) < counts[:, None], 0.0, float("-inf")).astype(self.dtype)[:, None, None]
-        x = self.vocabulary.embed(ids) + self._positions[: ids.shape[1]]
-        fused = self.fused and step.mixes(ids.shape[1])
-        return self.encoder.fused(x, bias) if fused else self.encoder(x, bias), bias
+        x = self.shared.embed(ids) + self._positions[: ids.shape[1]]
+        cuda = self.fused and step.attends(ids.shape[1])
+        return self.encoder.encode_cuda(x, bias) if cuda else self.encoder.encode_reference(x, bias), bias
 
     def allocate(self, batch: int, length: int) -> list[mx.array]:
         """Room for the keys and values of `length` decoded tokens: zeros [batch, 2 * heads, length, size] a layer."""
@@ -250,7 +263,8 @@ class Nllb(nn.Module):
     ) -> tuple[mx.array, list[mx.array]]:
         """Decode ids [B, n] at positions place [1] on -> the last layer's output [B, n, C] and the new `past`."""
         if self.fused:
-            x, at = self.vocabulary.placed(ids, place, self._positions)
-            return self.decoder.fused(x, at, past, memory, memory_bias)
+            x, at = self.shared.embed_at(ids, place, self._positions)
+            return self.decoder.step_cuda(x, at, past, memory, memory_bias)
         positions = mx.take(self._positions, place + mx.arange(ids.shape[1]), axis=0)
-        return self.decoder(self.vocabulary.embed(ids) + positions, place, past, memory, memory_bias)
+        x = self.shared.embed(ids) + positions
+        return self.decoder.step_reference(x, place, past, memory, memory_bias)

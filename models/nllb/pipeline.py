@@ -26,6 +26,7 @@ from models.contract import (
     WeightsError,
 )
 from models.layers import int8
+from models.layers.buckets import bucket
 from models.layers.projection import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
@@ -236,7 +237,7 @@ class NllbTranslator:
             group = open_.get(key)
             size = len(work.source)
             if self._padded:
-                size = steps.bucket(size, SOURCE_BUCKETS)
+                size = bucket(size, SOURCE_BUCKETS)
             if (
                 group is None
                 or alone
@@ -259,7 +260,7 @@ class NllbTranslator:
         script = self._script(target)
         if script not in self._heads:
             ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
-            self._heads[script] = self.network.vocabulary.head(ids, self._shortlist)
+            self._heads[script] = self.network.shared.head(ids, self._shortlist)
         return self._heads[script]
 
     def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:

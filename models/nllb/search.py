@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from models.backend import mx
 from models.contract import Cancelled, IsCancelled
-from models.nllb.steps import END, PAD, PROMPT_BUCKETS, Group, Stages, bucket
+from models.layers.buckets import bucket
+from models.nllb.steps import END, PAD, PROMPT_BUCKETS, Group, Stages
 
 _STEPS_A_TURN = 4  # after so many the thread may do other work
 

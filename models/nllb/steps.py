@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx, on_cpu
+from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
@@ -26,14 +27,6 @@ _LENGTH_RATIO, _LENGTH_ROOM = 1.5, 10  # of a translation, in tokens, to its sou
 CANDIDATES = 24  # twice the widest beam, and some that an n-gram's ban may use up
 
 PAD, END = 1, 2
-
-
-def bucket(size: int, buckets: Sequence[int]) -> int:
-    """The smallest bucket that holds `size`; the last doubles until it does."""
-    last = buckets[-1]
-    while last < size:
-        last *= 2
-    return next((candidate for candidate in buckets if size <= candidate), last)
 
 
 def length_cap(source_tokens: int, positions: int) -> int:

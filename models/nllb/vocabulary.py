@@ -17,7 +17,7 @@ from models.layers.projection import GROUP, Part, multiply, row_parts, triple
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
-_FRIENDLY = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
+ROW_MULTIPLE = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
 SCREENED = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
 _WORTH_SCREENING = 8192  # tokens
 _CHUNK = 256  # logits of which only the largest is compared, until the best chunks are known
@@ -48,10 +48,10 @@ class Vocabulary(nn.Module):
         """Embeddings of ids [B, T], times the configuration's scale."""
         return self._rows(ids) * self._scale
 
-    def placed(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
-        """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` for `kernels.attend`."""
+    def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
+        """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
         whole = triple(self._packed or (self.weight,))
-        return step.embed(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
+        return step.embed_cuda(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
         if self._bits:
@@ -71,7 +71,7 @@ class Vocabulary(nn.Module):
         count = weight.shape[0]
         spare = max(rows - count, 0)
         if not on_cpu():
-            spare += -(count + spare) % _FRIENDLY
+            spare += -(count + spare) % ROW_MULTIPLE
         if spare:
             weight = mx.concatenate([weight, mx.zeros((spare, weight.shape[1]), dtype=weight.dtype)])
         table = np.full(count + spare, self._unknown, np.int32)
@@ -128,7 +128,7 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
     """
     if fused and x.size // x.shape[-1] <= step.FEW:
         (part,), (banned,), (table,) = tree["parts"], tree["banned"][0], tree["table"][0]
-        found = step.likeliest(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
+        found = step.argmax_cuda(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
         return found.reshape(x.shape[:-1])
     values, places = [], []
     for part, (banned,), (start,), lane in zip(

@@ -331,7 +331,7 @@ def read_close(wire: socket.socket) -> int:
 
 
 def close_code(data: bytes) -> int:
-    """Of the close frame among what the server sent; 0 without one."""
+    """Return the code of the close frame in the server's bytes; 0 without one."""
     at = 0
     while at + 2 <= len(data):
         size, start = data[at + 1], at + 2

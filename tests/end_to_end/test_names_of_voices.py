@@ -25,7 +25,7 @@ def speak(server: str, **body: object) -> httpx.Response:
 
 @pytest.fixture(scope="module")
 def spoken(server: str) -> dict[str, bytes]:
-    """What each of the two voices says."""
+    """Audio of each of the two voices."""
     found = {voice: speak(server, voice=voice).content for voice in ("rms", "slt")}
     assert found["rms"] != found["slt"]
     return found

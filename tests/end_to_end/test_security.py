@@ -1,4 +1,4 @@
-"""What other servers of this kind got wrong, tried on a process of this one: a test for each lesson.
+"""Known faults of other servers of this kind, tried on a process of this one: a test for each.
 
 Decompression bombs, addresses as references, names as paths, server paths, models on demand, keys, browsers, sockets,
 pickles, public addresses.

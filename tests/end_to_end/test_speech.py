@@ -1,4 +1,4 @@
-"""The whole of it: a sentence goes to a real server process, a recognizer finds it in what comes back."""
+"""Speech end to end: a sentence goes to a real server process, and a recognizer finds it in the reply."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_seed_repeats_the_audio_bit_for_bit(server):
 
 
 def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
-    """Who has heard nothing yet goes between the pieces of a long sentence, which sounds the same as undisturbed."""
+    """A new client's first audio goes between the pieces of a long sentence, which sounds the same as undisturbed."""
     long = " and ".join(["the old baker lays out bread on the boards behind the window"] * 4)
     body = {"input": f"Yes. {long}.", "response_format": "pcm", "seed": 3}
     undisturbed = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60).content

@@ -43,7 +43,7 @@ def server(data: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def expected(data: Path) -> list[str]:
-    """What the model says of each sentence, alone."""
+    """Translations of each sentence alone."""
     model = Catalog(Settings(data_dir=data)).load(NAME)
     assert isinstance(model, Translator)
     found = []

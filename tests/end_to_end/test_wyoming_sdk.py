@@ -33,7 +33,7 @@ TEXT = " ".join(SENTENCES)
 
 @pytest.fixture
 def port(server, wyoming_port) -> int:
-    """Where the server listens for Wyoming."""
+    """Address on which the server listens for Wyoming."""
     return wyoming_port
 
 

@@ -37,7 +37,7 @@ from app.server.state import Services, services
 from app.server.streaming import events
 from app.server.streaming.session import Effect, Finish
 from app.server.streaming.session import Send as SendMessage
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.speech.stream import SpeechStream
 from app.voices.aliases import find_aura
 
@@ -153,7 +153,7 @@ class _SpeechResponse(SpeechResponse):
 
     def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         extra = {
-            "dg-model-name": stream.speaker.model,
+            "dg-model-name": stream.speech.model,
             "dg-char-count": str(shape.characters),
             "dg-request-id": request_context.request_id.get() or "",
         }

@@ -23,7 +23,7 @@ from starlette.types import Message
 
 from app import __version__, request_context
 from app.engine.admission import TokenBucket
-from app.engine.scheduler import ModelStatus
+from app.engine.model_state import ModelStatus
 from app.errors import (
     BodyTooLargeError,
     EmptyInputError,

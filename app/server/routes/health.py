@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import JSONResponse, Response
 
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.observability import metrics
 from app.server.schemas import Readiness
 from app.server.state import services
@@ -56,7 +56,7 @@ async def scrape(request: Request) -> Response:
     """Prometheus text format, or OpenMetrics, which has exemplars, for who accepts it."""
     app = services(request)
     for priority, depth in app.worker.depth().items():
-        metrics.queue_depth.labels(priority.name.lower()).set(depth)
+        metrics.queue_depth.labels(priority.label).set(depth)
     metrics.heartbeat_age.set(app.worker.heartbeat_age)
     metrics.ready.set(app.ready)
     metrics.active_streams.set(app.admission.active)

@@ -18,7 +18,7 @@ from starlette.types import Send
 from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
     InvalidRequestError,
@@ -33,7 +33,7 @@ from app.server.exchange import StreamExchange
 from app.server.json_route import JsonRoute
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
 from models.contract import SAMPLING_RANGES, Translator
@@ -197,7 +197,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         )
         self._rate = choose_rate(self._format, speaker.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speaker.model)
-        stream = self.app.speech.stream(speaker, self.timeline, self._labels)
+        stream = SpeechStream(self.app.speech, speaker, self.timeline, self._labels)
         stream.feed(self._body.input)
         stream.finish()
         return stream

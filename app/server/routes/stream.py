@@ -21,7 +21,7 @@ from app import request_context
 from app.audio.encoders import Encoder, Format, check_format, choose_rate, make_encoder
 from app.audio.executor import encode
 from app.audio.pcm import frames
-from app.engine.scheduler import ModelState
+from app.engine.model_state import ModelState
 from app.errors import DrainingError, IdleTimeoutError, ServiceError
 from app.observability import metrics
 from app.server.disconnect import Inbox, SocketClosedError
@@ -41,8 +41,8 @@ from app.server.streaming.session import (
     Speak,
     StreamSession,
 )
-from app.speech.service import SpeechOptions
-from app.speech.stream import Speaker, SpeechStream, SpokenChunk
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -96,7 +96,7 @@ class Connection:
             max_frame_bytes=app.settings.max_frame_bytes,
             charge=app.admission.charge_client,
         )
-        self._speaker: Speaker | None = None
+        self._speaker: PreparedSpeech | None = None
         self._format: Format = "pcm"
         self._rate = 0
         self._sets: dict[int, _Set] = {}
@@ -293,7 +293,7 @@ class Connection:
             if self._speaker is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speaker.model, self.surface, True)
-            found = _Set(set_id, self._app.speech.stream(self._speaker, Timeline(), labels, charged=True))
+            found = _Set(set_id, SpeechStream(self._app.speech, self._speaker, Timeline(), labels, charged=True))
             self._sets[set_id] = found
             self._turns.put_nowait(found)
             if self._speaking is not None and self._speaking.done():
@@ -310,7 +310,7 @@ class Connection:
 
     async def _speak(self, turn: _Set) -> None:
         stream = turn.stream
-        encoder = make_encoder(self._format, stream.speaker.synthesizer.sample_rate, self._rate)
+        encoder = make_encoder(self._format, stream.speech.synthesizer.sample_rate, self._rate)
         outcome: metrics.Outcome = "cancelled"
         try:
             async for chunk in stream:

@@ -65,7 +65,7 @@ class TranslationExchange(StreamExchange[TranslationStream]):
         """Return a stream that translates the texts. Raises what `TranslationService.prepare` raises."""
         self.plan = await self.app.translation.prepare(self._texts, self._options, self.timeline)
         labels = replace(self._labels, model=self.plan.route.model)
-        return self.app.translation.stream(self.plan, self.timeline, labels, in_order=self.streaming)
+        return TranslationStream(self.app.translation, self.plan, self.timeline, labels, in_order=self.streaming)
 
     def note_rejected(self) -> None:
         """Count a request that is refused before anything is computed."""

@@ -15,6 +15,7 @@ from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
+from app.engine.service_errors import as_service_errors
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -27,7 +28,7 @@ from app.llm_text.live import LiveText, Speakable
 from app.llm_text.plain import PlainText, TextSource
 from app.llm_text.policy import BoundaryPolicy
 from app.server.streaming import events
-from app.speech.stream import SpokenChunk, as_service_errors
+from app.speech.stream import SpokenChunk
 from models.timeline import Timeline
 
 # Characters that are looked at in one turn of the event loop.

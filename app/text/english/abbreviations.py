@@ -37,6 +37,7 @@ _ROAD_BEFORE: Final = re.compile(
 _NUMBER_BEFORE: Final = re.compile(r"\d-$")
 _LIVED: Final = {"b": "born", "d": "died"}
 _YEAR_AFTER: Final = re.compile(r"\s[12]\d{3}(?!\d)")
+_ORDINAL_BEFORE: Final = re.compile(r"\d(?:st|nd|rd|th)\s$")
 _AFTER_ORDINAL: Final = {"fl": "floor", "ed": "edition"}
 _DISTANCE_BEFORE: Final = re.compile(r"\d\s?(?:km|mi|m|ft|miles?|feet|yards|kilometers|meters|blocks)\.?\s$")
 _FROM_AFTER: Final = re.compile(r"\s(?:of|on|along|from)\b")
@@ -150,21 +151,35 @@ def read_abbreviation(context: NormalizerContext, text: str, start: int, end: in
 
 
 def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> str:
-    """Return the words that an abbreviation is short for; nothing if it is none. Initials stay as they are."""
+    """Return the words that an abbreviation is short for, or "". Initials stay as they are."""
+    return (
+        _beside_number(context, name, start, end)
+        or _street_or_title(context, name, start, end)
+        or (_initial(context, name, end) if len(name) == 1 and name.isupper() else _listed(context, name, end))
+    )
+
+
+def _beside_number(context: NormalizerContext, name: str, start: int, end: int) -> str:
+    """Return the long form that a number before or after decides: "vol. 2", "6-oz.", "b. 1950"."""
     lower = name.lower()
-    capital_follows = _CAPITAL_AFTER.match(context.text, end) is not None
     if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(context.text, end):
         return tables.BIBLE_BOOKS[lower]
     if len(name) > 1 and name in units.UNITS and _NUMBER_BEFORE.search(context.before(start)):
         return context.accented(units.UNITS[name][0])
     if name in _LIVED and _YEAR_AFTER.match(context.text, end):
         return _LIVED[name]
-    if lower in _AFTER_ORDINAL and re.search(r"\d(?:st|nd|rd|th)\s$", context.before(start)):
+    if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
         return _AFTER_ORDINAL[lower]
     if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(context.text, end):
         return tables.BEFORE_NUMBER[lower]
+    return ""
+
+
+def _street_or_title(context: NormalizerContext, name: str, start: int, end: int) -> str:
+    lower = name.lower()
     if lower in tables.STREETS and _is_street(context, lower, start, end):
         return tables.STREETS[lower]
+    capital_follows = _CAPITAL_AFTER.match(context.text, end) is not None
     if name == "St":
         return "saint" if capital_follows else "street"
     if name == "Dr":
@@ -173,15 +188,24 @@ def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> s
         return "fort"
     if name == "Co" and context.next_word(end) in tables.COUNTIES:
         return "county"
-    if len(name) == 1 and name.isupper():
-        if name in tables.DIRECTIONS and _STREET_AFTER.match(context.after(end)):
-            return tables.DIRECTIONS[name]
-        named = name != "I" or not context.pieces or context.pieces[-1].text[:1].isupper()
-        return name if capital_follows and named else ""
-    inside = lower not in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE or _is_not_end(context, end)
-    if lower in tables.ABBREVIATIONS and inside and (lower not in tables.ONLY_CAPITALIZED or name[0].isupper()):
-        return tables.ABBREVIATIONS[lower]
     return ""
+
+
+def _initial(context: NormalizerContext, letter: str, end: int) -> str:
+    """Return a direction, or the letter itself before a name: "N. Main St.", "J. Smith"."""
+    if letter in tables.DIRECTIONS and _STREET_AFTER.match(context.after(end)):
+        return tables.DIRECTIONS[letter]
+    named = letter != "I" or not context.pieces or context.pieces[-1].text[:1].isupper()
+    return letter if named and _CAPITAL_AFTER.match(context.text, end) else ""
+
+
+def _listed(context: NormalizerContext, name: str, end: int) -> str:
+    lower = name.lower()
+    if lower in tables.ONLY_CAPITALIZED | tables.ONLY_INSIDE and not _is_not_end(context, end):
+        return ""
+    if lower in tables.ONLY_CAPITALIZED and not name[0].isupper():
+        return ""
+    return tables.ABBREVIATIONS.get(lower, "")
 
 
 def _is_street(context: NormalizerContext, name: str, start: int, end: int) -> bool:

@@ -11,16 +11,11 @@ from itertools import pairwise
 from typing import Final
 
 from app.text.english import senses
-from app.text.english.lexicon import (
-    CONSONANTS,
-    NOTHING_FOLLOWS,
-    VOWELS,
-    Following,
-    get_lexicon,
-    restress,
-)
+from app.text.english.inflection import add_s
+from app.text.english.lexicon import NOTHING_FOLLOWS, Following, get_lexicon
 from app.text.english.normalize import normalize
 from app.text.english.other_scripts import runs
+from app.text.english.stress import CONSONANTS, VOWELS, restress
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
 from app.text.pieces import Kind, Piece, Source
@@ -69,7 +64,7 @@ class EnglishG2P:
             following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
         for before, piece in pairwise(pieces):
             if piece.glued and piece.text == "'s" and before.phonemes:
-                piece.phonemes = (self._lexicon.add_s(before.phonemes) or "")[len(before.phonemes) :]
+                piece.phonemes = (add_s(before.phonemes, british=self._british) or "")[len(before.phonemes) :]
         for piece in pieces:
             if piece.kind is Kind.WORD:
                 piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
@@ -83,7 +78,8 @@ class EnglishG2P:
             if senses.is_listed(text.lower()):
                 said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
-                    return self._lexicon.add_s(said) or said if text.lower().endswith("'s") else said, "lexicon"
+                    ending = text.lower().endswith("'s")
+                    return (add_s(said, british=self._british) or said if ending else said), "lexicon"
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
             if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):

@@ -1,8 +1,8 @@
 """English text to the words that are spoken for it.
 
-One regular expression (`patterns.FINDER`) finds the tokens: plain words, numbers, dates, times, money, units, addresses,
-symbols. Each kind of token has a reader function in `READERS`. Every letter and digit of the text lies in the span of
-some word.
+One regular expression (`patterns.FINDER`) finds the tokens: plain words, numbers, dates, times, money, units,
+addresses, symbols. Each kind of token has a reader function in `READERS`. Every letter and digit of the text lies in
+the span of some word.
 """
 
 from __future__ import annotations

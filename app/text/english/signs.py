@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from app.text.english import measures, tables
@@ -62,46 +64,97 @@ def read_bracket(context: NormalizerContext, text: str, start: int, end: int) ->
         context.pause(",", start, end)
 
 
+@dataclass(frozen=True, slots=True)
+class _Neighbors:
+    """Characters around a symbol: `left` and `right` touch it; `before` and `after` are the nearest visible ones."""
+
+    left: str
+    right: str
+    before: str
+    after: str
+
+    @property
+    def between_digits(self) -> bool:
+        return self.before.isdecimal() and self.after.isdecimal()
+
+    @property
+    def spaced(self) -> bool:
+        return self.left.isspace() and self.right.isspace()
+
+
 def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    before, after = context.before(start).rstrip()[-1:], context.after(end).lstrip()[:1]
-    left, right = context.text[start - 1 : start], context.text[end : end + 1]
-    between, spaced = before.isdecimal() and after.isdecimal(), left.isspace() and right.isspace()
-    if text in ("-", "−"):
-        if spaced and after.isdecimal() and (before.isdecimal() or before in "²³") and before:
-            context.say("minus", start, end)
-    elif text == "/":
-        if between:
-            marked = _MARK_BEFORE.search(context.before(start)) and _FULL_MARK.match(context.text, end)
-            context.say("out of" if marked else "divided by", start, end)
-        elif right.isalpha():
-            measures.read_per(context, start)
-    elif text == "~" and (after.isdecimal() or (after and after in "$£€¥.")) and not between:
-        context.say("about", start, end)
-    elif text in "<>":
-        letters = _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, end)
-        if (
-            letters
-            or (right and _COMPARED.match(context.text, end) and not right.isspace())
-            or (spaced and before and after)
-        ):
-            context.say(tables.SPOKEN_SYMBOLS[text], start, end)
-    elif text in tables.ONLY_BETWEEN_NUMBERS:
-        if between:
-            context.say(tables.ONLY_BETWEEN_NUMBERS[text], start, end)
-    elif text in "©§¶№↑↓":
-        _label(context, text, left, right, after, start, end)
-    elif text in "=#" and (left == text or not after):
-        return
-    elif text in tables.SPOKEN_SYMBOLS and text not in "#®™":
-        context.say(tables.SPOKEN_SYMBOLS[text], start, end)
+    near = _Neighbors(
+        left=context.text[start - 1 : start],
+        right=context.text[end : end + 1],
+        before=context.before(start).rstrip()[-1:],
+        after=context.after(end).lstrip()[:1],
+    )
+    rule = _SYMBOL_RULES.get(text)
+    spoken = rule(context, near, text, start) if rule is not None else tables.SPOKEN_SYMBOLS.get(text, "")
+    context.say(spoken, start, end)
 
 
-def _label(context: NormalizerContext, text: str, left: str, right: str, after: str, start: int, end: int) -> None:
-    """A sign that names what follows it: "© 2024", "§§ 5-7"."""
+def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    number_before = near.before.isdecimal() or near.before in ("²", "³")
+    return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
+
+
+def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.between_digits:
+        graded = _MARK_BEFORE.search(context.before(start)) and _FULL_MARK.match(context.text, start + 1)
+        return "out of" if graded else "divided by"
+    if near.right.isalpha():
+        measures.read_per(context, start)
+    return ""
+
+
+def _tilde(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.between_digits:
+        return tables.ONLY_BETWEEN_NUMBERS[text]
+    return "about" if near.after.isdecimal() or near.after in tuple("$£€¥.") else ""
+
+
+def _comparison(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    letters = _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, start + 1)
+    amount = near.right and not near.right.isspace() and _COMPARED.match(context.text, start + 1)
+    compares = letters or amount or (near.spaced and near.before and near.after)
+    return tables.SPOKEN_SYMBOLS[text] if compares else ""
+
+
+def _arithmetic(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return tables.ONLY_BETWEEN_NUMBERS[text] if near.between_digits else ""
+
+
+def _equals(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return "" if near.left == text or not near.after else tables.SPOKEN_SYMBOLS[text]
+
+
+def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a sign that labels the text after it: "© 2024", "§§ 5-7"."""
     repeated = text == "©" and context.previous_word(start).lower() == "copyright"
-    if right != text and after.isalnum() and not repeated and (text not in "↑↓" or after.isdecimal()):
-        name = tables.SPOKEN_SYMBOLS[text]
-        context.say(name + "s" if left == text else name, start, end)
+    if near.right == text or not near.after.isalnum() or repeated:
+        return ""
+    if text in "↑↓" and not near.after.isdecimal():
+        return ""
+    name = tables.SPOKEN_SYMBOLS[text]
+    return name + "s" if near.left == text else name
+
+
+def _silent(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return ""
+
+
+_SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int], str]]] = {
+    **dict.fromkeys("-−", _minus),
+    **dict.fromkeys("<>", _comparison),
+    **dict.fromkeys("*^", _arithmetic),
+    **dict.fromkeys("©§¶№↑↓", _label),
+    **dict.fromkeys("#®™", _silent),
+    "/": _slash,
+    "~": _tilde,
+    "=": _equals,
+}
+"""Rules that return the words for a symbol, "" for none. Other symbols have one reading, in `tables.SPOKEN_SYMBOLS`."""
 
 
 READERS: Final[dict[str, Reader]] = {

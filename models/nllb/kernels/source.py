@@ -1,4 +1,4 @@
-"""CUDA sources of `kernels`. Blocks are 256 threads; all arithmetic is in float32 and stored as the arrays' type X.
+"""CUDA sources of `step`. Blocks are 256 threads; all arithmetic is in float32 and stored as the arrays' type X.
 
 A warp's lanes take eight neighboring channels each, 256 at a time, which is 16 bytes a lane of 16-bit weights. Weights
 of 8 and 4 bits lie as `mx.quantize` packs them in groups of 64: w = scale * q + offset.
@@ -242,7 +242,7 @@ _EMBED = r"""
   if (row == 0 && threadIdx.x < 16) at[threadIdx.x] = place[0];
 """
 
-_ATTEND = r"""
+_SELF_ATTEND = r"""
   // A block has one head of one row of the batch; those of the same head share its queries.
   const int h = blockIdx.x, b = blockIdx.y, heads = gridDim.x;
   const int count = qkv_shape[1], width = heads * D, length = past_shape[2], first = at[0];
@@ -272,8 +272,8 @@ _ATTEND = r"""
   }
 """
 
-_RECALL = r"""
-  // As in `attend`; the queries are the block's own to project where there are few.
+_CROSS_ATTEND = r"""
+  // As in `self_attend`; the queries are the block's own to project where there are few.
   const int h = blockIdx.x, b = blockIdx.y, heads = gridDim.x, lane = threadIdx.x % 32;
   const int count = x_shape[1], width = heads * D, length = memory_shape[2];
   const X* keys = memory + (((long long)b * 2 * heads) + h) * length * D;
@@ -315,7 +315,7 @@ _RECALL = r"""
   }
 """
 
-_MIX = r"""
+_ATTEND = r"""
   // A block has one query of one head.
   const int h = blockIdx.x, b = blockIdx.y, i = blockIdx.z, heads = gridDim.x;
   const int count = qkv_shape[1], width = heads * D;
@@ -332,7 +332,7 @@ _MIX = r"""
   attention.finish(y + ((long long)b * count + i) * width + h * D);
 """
 
-_SETTLE = r"""
+_ADD_NORM = r"""
   // A warp has one row. The sum is rounded to X before it is normalized, as in MLX.
   const int lane = threadIdx.x % 32;
   const long long row = blockIdx.x * 8 + threadIdx.x / 32;
@@ -349,7 +349,7 @@ _SETTLE = r"""
   in.store(normal + row * K, lane);
 """
 
-_SCREEN = r"""
+_ARGMAX_BLOCKS = r"""
   // Every warp walks through the rows of weights, two at a time, and keeps the best product with each of R inputs.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = banned_shape[0], stride = gridDim.x * 8;
   Row<K, X> in[R];
@@ -401,7 +401,7 @@ _SCREEN = r"""
   }
 """
 
-_CHOOSE = r"""
+_ARGMAX = r"""
   // The best of a row's N, found by one block.
   const int r = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float top = -FAR;
@@ -442,10 +442,10 @@ _CHOOSE = r"""
 BODIES = {
     "dense": _DENSE,
     "embed": _EMBED,
+    "self_attend": _SELF_ATTEND,
+    "cross_attend": _CROSS_ATTEND,
     "attend": _ATTEND,
-    "recall": _RECALL,
-    "mix": _MIX,
-    "settle": _SETTLE,
-    "screen": _SCREEN,
-    "choose": _CHOOSE,
+    "add_norm": _ADD_NORM,
+    "argmax_blocks": _ARGMAX_BLOCKS,
+    "argmax": _ARGMAX,
 }

@@ -1,15 +1,16 @@
-"""A decoder's step in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
+"""A decoder's step in few CUDA kernels, `..._cuda`, beside the plain definitions, `..._reference`.
 
-A step of plain MLX is about 26 launches a layer, since its attention of one query has no kernel that takes a mask. Here
-it is seven: normalization and projection, attention that also writes the keys and values, projection and sum, the
-second attention with its normalization and projection, projection and sum, and two for the feed-forward. The plain
-definition is in `network` and `vocabulary`: it runs on other devices, and the tests compare with it.
+On an NVIDIA GPU launches bound a step, not the chip. A step of plain MLX is about 26 launches a layer, since its
+attention of one query has no kernel that takes a mask. Here it is seven: normalization and projection, attention that
+also writes the keys and values, projection and sum, the second attention with its normalization and projection,
+projection and sum, and two for the feed-forward. `network` chooses by `available` and `fits`; the tests compare.
 
-The sources are in `cuda`; one warp computes one output, in float32, from weights that are read once.
+The sources are in `source`; one warp computes one output, in float32, from weights that are read once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -82,7 +83,20 @@ def rows(x: mx.array) -> int:
     return x.shape[0] * x.shape[1]
 
 
-def dense(
+def split_heads(x: mx.array, count: int, heads: int) -> mx.array:
+    """[B, T, count * C] -> [B, count * heads, T, C / heads]."""
+    batch, length, width = x.shape
+    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
+
+
+def _softmax_attend(q: mx.array, kv: mx.array, bias: mx.array) -> mx.array:
+    """Softmax attention of q [B, H, T, C] to kv [B, 2H, S, C] -> [B, T, H * C]; `bias` is added to the logits."""
+    batch, heads, length, size = q.shape
+    y = mx.fast.scaled_dot_product_attention(q, kv[:, :heads], kv[:, heads:], scale=1 / math.sqrt(size), mask=bias)
+    return y.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
+
+
+def dense_cuda(
     x: mx.array,
     projection: Projection,
     *,
@@ -104,7 +118,7 @@ def dense(
     return y
 
 
-def embed(
+def embed_cuda(
     ids: mx.array,
     place: mx.array,
     packed: Whole,
@@ -124,16 +138,26 @@ def embed(
     return y, at
 
 
-def attend(qkv: mx.array, past: mx.array, at: mx.array, heads: int) -> tuple[mx.array, mx.array]:
-    """Causal attention of qkv [B, T, 3C] at place `at` to past [B, 2 * heads, L, C / heads] and to itself.
+def self_attend_reference(
+    qkv: mx.array, past: mx.array, place: mx.array, bias: mx.array, heads: int
+) -> tuple[mx.array, mx.array]:
+    """Causal attention of qkv [B, T, 3C] at place [1] to past [B, 2 * heads, L, C / heads] and to itself.
 
-    Returns [B, T, C] and a copy of `past` with the new keys and values in it.
+    `bias` [T, L] is minus infinity where a query may not look. Returns [B, T, C], and `past` with the new keys and
+    values in it.
     """
+    split = split_heads(qkv, 3, heads)
+    past = mx.slice_update(past, split[:, heads:], place, (2,))
+    return _softmax_attend(split[:, :heads], past, bias), past
+
+
+def self_attend_cuda(qkv: mx.array, past: mx.array, at: mx.array, heads: int) -> tuple[mx.array, mx.array]:
+    """The same, causal by itself; `at` is the place in the GPU's memory. `past` is copied."""
     batch, count, width = qkv.shape
     outputs = {"y": ((batch, count, width // 3), qkv.dtype), "after": (past.shape, past.dtype)}
     template = {"X": qkv.dtype, "D": past.shape[-1]}
     inputs = {"qkv": qkv, "past": past, "at": at}
-    y, after = _launch("attend", inputs, outputs, (heads, batch, _spread(count)), template)
+    y, after = _launch("self_attend", inputs, outputs, (heads, batch, _spread(count)), template)
     return y, after
 
 
@@ -142,13 +166,18 @@ def _spread(count: int) -> int:
     return -(-count // _MOST_QUERIES)
 
 
-def recall(
+def cross_attend_reference(q: mx.array, memory: mx.array, bias: mx.array, heads: int) -> mx.array:
+    """Attention of queries [B, T, C] to the encoder's memory [B, 2 * heads, S, C / heads] -> [B, T, C].
+
+    `bias` [B, 1, 1, S] is added to the logits.
+    """
+    return _softmax_attend(split_heads(q, 1, heads), memory, bias)
+
+
+def cross_attend_cuda(
     x: mx.array, memory: mx.array, mask: mx.array, heads: int, norm: nn.LayerNorm, projection: Projection | None = None
 ) -> mx.array:
-    """Attention of queries x [B, T, C] to the encoder's memory [B, 2 * heads, S, C / heads].
-
-    With a `projection`, for few rows, of projection(norm(x)). `mask` [B, 1, 1, S] is added to the logits.
-    """
+    """The same for x the queries or, with a `projection` and for few rows, for the queries projection(norm(x))."""
     batch, count, width = x.shape
     none = {"weight": x, "scales": x, "offsets": x, "bias": x}
     inputs = {"x": x, **(none if projection is None else _weights(projection))}
@@ -156,34 +185,40 @@ def recall(
     template = {"X": x.dtype, "K": width, "D": memory.shape[-1], "BITS": 0 if projection is None else projection.bits}
     template["PROJECT"] = projection is not None
     blocks = (heads, batch, _spread(count) if projection is None else 1)
-    y: mx.array = _launch("recall", inputs, {"y": (x.shape, x.dtype)}, blocks, template)[0]
+    y: mx.array = _launch("cross_attend", inputs, {"y": (x.shape, x.dtype)}, blocks, template)[0]
     return y
 
 
-def mixes(length: int) -> bool:
-    """Whether `mix` is for rows so long."""
+def attends(length: int) -> bool:
+    """Return whether `attend_cuda` is for rows so long."""
     return length <= _MOST_KEYS
 
 
-def mix(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
-    """Attention of all of qkv [B, T, 3C] to all of it -> [B, T, C]; `mask` [B, 1, 1, T] is added to the logits."""
+def attend_reference(qkv: mx.array, bias: mx.array, heads: int) -> mx.array:
+    """Attention of all of qkv [B, T, 3C] to all of it -> [B, T, C]; `bias` [B, 1, 1, T] is added to the logits."""
+    split = split_heads(qkv, 3, heads)
+    return _softmax_attend(split[:, :heads], split[:, heads:], bias)
+
+
+def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
+    """The same in one kernel; `mask` is `bias`."""
     batch, count, width = qkv.shape
     template = {"X": qkv.dtype, "D": width // 3 // heads}
     outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
-    y: mx.array = _launch("mix", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, count), template)[0]
+    y: mx.array = _launch("attend", {"qkv": qkv, "mask": mask}, outputs, (heads, batch, count), template)[0]
     return y
 
 
-def settle(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.array, mx.array]:
+def add_norm_cuda(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.array, mx.array]:
     """x + y and norm(x + y), for [B, T, C]."""
     inputs = {"x": x, "part": y, "gain": norm.weight, "shift": norm.bias}
     outputs = {"y": (x.shape, x.dtype), "normal": (x.shape, x.dtype)}
     blocks = (-(-rows(x) // _WARPS), 1, 1)
-    total, normal = _launch("settle", inputs, outputs, blocks, {"X": x.dtype, "K": x.shape[-1]})
+    total, normal = _launch("add_norm", inputs, outputs, blocks, {"X": x.dtype, "K": x.shape[-1]})
     return total, normal
 
 
-def likeliest(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: mx.array) -> mx.array:
+def argmax_cuda(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: mx.array) -> mx.array:
     """The entries int32 [R] of table [V] with the largest product of x [R, C] with weights [V, C], plus banned [V].
 
     Products are compared in float32; of equals the first.
@@ -194,7 +229,7 @@ def likeliest(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: mx
     shape = (count, _BLOCKS)
     template = {"X": x.dtype, "K": width, "BITS": bits, "R": count}
     parts = {"values": (shape, mx.float32), "places": (shape, mx.int32)}
-    values, places = _launch("screen", inputs, parts, (_BLOCKS, 1, 1), template)
+    values, places = _launch("argmax_blocks", inputs, parts, (_BLOCKS, 1, 1), template)
     inputs = {"values": values, "places": places, "table": table}
-    y: mx.array = _launch("choose", inputs, {"y": ((count,), mx.int32)}, (count, 1, 1), {"N": _BLOCKS})[0]
+    y: mx.array = _launch("argmax", inputs, {"y": ((count,), mx.int32)}, (count, 1, 1), {"N": _BLOCKS})[0]
     return y

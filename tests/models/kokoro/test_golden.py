@@ -50,7 +50,7 @@ def golden(utterance: str, voice: str) -> dict[str, np.ndarray]:
 def noise(utterance: str, voice: str, samples: int) -> np.ndarray:
     """The noise that the reference was given, merged."""
     drawn = np.random.RandomState(int(golden(utterance, voice)["seed"])).standard_normal((samples, 9))
-    weights = np.array(house().network.decoder.generator.source.merge.weight)[0]
+    weights = np.array(house().network.decoder.generator.m_source.l_linear.weight)[0]
     return drawn.astype(np.float32) @ weights
 
 

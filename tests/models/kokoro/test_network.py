@@ -122,7 +122,7 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
     stream = mx.default_stream(mx.default_device())
     found = []
     for parts in (1, 2, 5):
-        monkeypatch.setattr("models.kokoro.generator.lanes", lambda count=parts: [stream] * count)
+        monkeypatch.setattr("models.layers.snake.cpu_streams", lambda count=parts: [stream] * count)
         found.append(decode(network, text, f0, energy, style, noise))
     assert distance(found[1], found[0]) < 1e-5
     assert distance(found[2], found[0]) < 1e-5

@@ -118,7 +118,7 @@ def compare(
     expected, f0, energy, _ = prosody(network, ids, row, durations=spoken.durations)
     scaled = np.concatenate([expected[:1], expected[1:-1] / np.float32(speed), expected[-1:]])
     assert np.maximum(np.rint(scaled), 1).tolist() == spoken.durations.tolist()
-    merged = spoken.noise @ np.array(network.decoder.generator.source.merge.weight)[0]
+    merged = spoken.noise @ np.array(network.decoder.generator.m_source.l_linear.weight)[0]
     text = np.ascontiguousarray(spoken.text.swapaxes(1, 2))
     with monkeypatch.context() as patch:
         branches = Branches(patch, spoken.phase)

@@ -18,7 +18,8 @@ from models.contract import (
     SpeechRequest,
     UnknownVoiceError,
 )
-from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, KokoroSynthesizer, bucket, round_durations
+from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, KokoroSynthesizer, round_durations
+from models.layers.buckets import bucket
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
 

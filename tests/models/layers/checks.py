@@ -91,12 +91,10 @@ def transposed(case: layer_cases.Conv, values: Arrays) -> float:
 
 
 def lstm_layer(values: Arrays) -> BiLSTM:
-    """torch's parameters in our order."""
-    both = ("", "_reverse")
+    """Return the layer with torch's parameters, lowered."""
     layer = BiLSTM(values["weight_ih_l0"].shape[1], values["weight_hh_l0"].shape[1])
-    layer.wx = mx.array(np.concatenate([values[f"weight_ih_l0{d}"].T for d in both], axis=1))
-    layer.wh = mx.array(np.stack([values[f"weight_hh_l0{d}"].T for d in both]))
-    layer.bias = mx.array(np.concatenate([values[f"bias_ih_l0{d}"] + values[f"bias_hh_l0{d}"] for d in both]))
+    layer.update({name: mx.array(values[name]) for name in layer.parameters()})
+    layer.lower()
     return layer
 
 
@@ -133,8 +131,11 @@ def adain_layer(case: layer_cases.Adain, values: Arrays, extra: int = 0) -> floa
 def attention(case: layer_cases.Attention, values: Arrays, extra: int = 0) -> float:
     """Against torch.nn.MultiheadAttention with a key padding mask."""
     layer, longest = SelfAttention(case.width, case.heads), max(case.lengths)
-    layer.qkv.weight, layer.qkv.bias = mx.array(values["qkv"]), mx.array(values["qkv_bias"])
-    layer.out.weight, layer.out.bias = mx.array(values["out"]), mx.array(values["out_bias"])
+    joined = zip(np.split(values["qkv"], 3), np.split(values["qkv_bias"], 3), strict=True)
+    for part, (weight, bias) in zip((layer.query, layer.key, layer.value), joined, strict=True):
+        part.weight, part.bias = mx.array(weight), mx.array(bias)
+    layer.dense.weight, layer.dense.bias = mx.array(values["out"]), mx.array(values["out_bias"])
+    layer.lower()
     x = mx.pad(mx.array(values["x"]), ((0, 0), (0, extra), (0, 0)), constant_values=7.0)
     mask = valid_rows(case.lengths, longest + extra)
     bias = mx.where(mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]

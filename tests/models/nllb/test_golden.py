@@ -36,7 +36,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Nllb:
 
 @pytest.fixture(scope="module")
 def head(net: Nllb) -> Head:
-    return net.vocabulary.head()
+    return net.shared.head()
 
 
 def run(net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0) -> list[list[Found]]:

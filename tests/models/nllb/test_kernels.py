@@ -30,7 +30,7 @@ def config(name: str) -> NllbConfig:
 
 
 class Emulator:
-    """Stands in for `kernels._launch`. Notes what was launched."""
+    """Stands in for `step._launch`. Notes what was launched."""
 
     def __init__(self, *, backward: bool = False) -> None:
         self.backward = backward
@@ -88,7 +88,7 @@ def test_steps_equal_the_plain_network(shape: str, batch: int, bits: int, gpu: C
     wanted, kept = decode(model, ids, counts)
     emulator = gpu(model)
     found, held = decode(model, ids, counts)
-    assert set(emulator.launched) == {"embed", "dense", "attend", "recall", "mix", "settle"}
+    assert set(emulator.launched) == {"embed", "dense", "self_attend", "cross_attend", "attend", "add_norm"}
     for one, other in zip(wanted, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=0, atol=2e-5 * np.abs(one).max())
     for one, other in zip(kept, held, strict=True):
@@ -159,7 +159,7 @@ def test_the_likeliest_token(rows: int, bits: int, gpu: Callable[..., Emulator])
     wanted = table[np.argmax(np.array(logits(tree, x, bits)) + banned, axis=1)]
     emulator = gpu()
     np.testing.assert_array_equal(np.array(argmax(tree, x, bits, fused=True)), wanted)
-    assert emulator.launched == ["screen", "choose"]
+    assert emulator.launched == ["argmax_blocks", "argmax"]
 
 
 def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> None:
@@ -174,7 +174,7 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
     """The whole step as the search calls it, over the real stages."""
     model = network(config("tiny"))
-    head = model.vocabulary.head()
+    head = model.shared.head()
 
     def run() -> list[list[int]]:
         stages = Stages(model, padded=True)
@@ -189,7 +189,7 @@ def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> Non
     wanted = run()
     emulator = gpu(model)
     assert run() == wanted
-    assert emulator.launched.count("choose") == 11
+    assert emulator.launched.count("argmax") == 11
 
 
 def test_what_does_not_fit_is_left_to_the_plain_network() -> None:

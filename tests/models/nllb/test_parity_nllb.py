@@ -57,7 +57,7 @@ class Ours:
         self.network = Nllb(config)
         load_weights(self.network, read_arrays(folder / "model.safetensors"), "reference")
         self.network.lower()
-        self.head: Head = self.network.vocabulary.head()
+        self.head: Head = self.network.shared.head()
 
     def search(self, inputs: Sequence[tuple[list[int], int]], beams: int, *, padded: bool = False) -> list[list[Found]]:
         """All of `inputs` in one group."""

@@ -100,11 +100,11 @@ def test_greedy_has_no_score_and_beams_do(model: NllbTranslator) -> None:
 def test_unknown_never_comes_out(tmp_path: Path) -> None:
     """Even where it is louder than everything else."""
     loud = translator(tmp_path)
-    weight = np.array(loud.network.vocabulary.weight)
+    weight = np.array(loud.network.shared.weight)
     weight[3] = weight.mean(axis=0) + 50 * np.sign(weight[7])
     from models.backend import mx
 
-    loud.network.vocabulary.weight = mx.array(weight)
+    loud.network.shared.weight = mx.array(weight)
     for beams in (1, 2):
         for found in run(loud, requests(4, beams=beams)):
             assert 3 not in found.best.tokens

@@ -18,7 +18,8 @@ from itertools import islice
 from app.llm_text.clauses import ClauseCutter
 from app.server.compat.elevenlabs.alignment import Aligner
 from app.server.compat.elevenlabs.schemas import SocketInput
-from app.speech.stream import Speaker, SpeechStream
+from app.speech.options import PreparedSpeech
+from app.speech.stream import SpeechStream
 from app.text.sentence_buffer import SentenceBuffer
 
 # ElevenLabs' least entry of a schedule, and its usual schedule, in characters.
@@ -123,7 +124,7 @@ class Turn:
 class Context:
     """What is said in one breath: its voice, what is written of it, and what speaks it."""
 
-    def __init__(self, name: str | None, speaker: Speaker, message: SocketInput, *, phrases: bool) -> None:
+    def __init__(self, name: str | None, speaker: PreparedSpeech, message: SocketInput, *, phrases: bool) -> None:
         self.name = name
         self.speaker = speaker
         config = message.generation_config

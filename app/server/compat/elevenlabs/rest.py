@@ -176,7 +176,7 @@ class _TimedReply(Reply):
 
     def __init__(self, stream: SpeechStream, send: Send, shape: Shape, text: str, *, in_lines: bool) -> None:
         super().__init__(stream, send, shape)
-        self._aligner = Aligner(text, timed=stream.speaker.synthesizer.reads == "phonemes")
+        self._aligner = Aligner(text, timed=stream.speech.synthesizer.reads == "phonemes")
         self._in_lines = in_lines
 
     async def whole(self, only: SpokenChunk) -> None:

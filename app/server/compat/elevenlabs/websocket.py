@@ -61,8 +61,8 @@ from app.server.error_responses import note_error
 from app.server.pace import Pace
 from app.server.state import Services, services
 from app.server.streaming.session import SLICE
-from app.speech.service import SpeechOptions
-from app.speech.stream import Speaker, SpeechStream, SpokenChunk
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.stream import SpeechStream, SpokenChunk
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
 
@@ -104,7 +104,7 @@ class _Connection:
         self._multi = multi
         self._options = SocketOptions()
         self._output = parse_output(self._options.output_format)
-        self._speaker: Speaker | None = None
+        self._speaker: PreparedSpeech | None = None
         self._contexts: dict[str | None, Context] = {}
         # Closed by the client, and still speaking.
         self._leaving: list[Context] = []
@@ -283,10 +283,9 @@ class _Connection:
             turn.feed(piece)
             context.characters += len(piece)
 
-    def _make_stream(self, speaker: Speaker) -> SpeechStream:
-        return self._app.speech.stream(
-            speaker, Timeline(), metrics.Labels(speaker.model, "elevenlabs", True), charged=True
-        )
+    def _make_stream(self, speaker: PreparedSpeech) -> SpeechStream:
+        labels = metrics.Labels(speaker.model, "elevenlabs", True)
+        return SpeechStream(self._app.speech, speaker, Timeline(), labels, charged=True)
 
     def _flush(self, context: Context) -> None:
         self._feed(context, context.text.flush())
@@ -374,7 +373,7 @@ class _Connection:
 
     async def _speak(self, context: Context, turn: Turn) -> None:
         stream = turn.start()
-        own = stream.speaker.synthesizer.sample_rate
+        own = stream.speech.synthesizer.sample_rate
         encoder = make_encoder(self._output.format, own, self._output.rate, bit_rate=self._output.bit_rate)
         outcome: metrics.Outcome = "cancelled"
         held, since = Alignment("", (), 0.0), 0.0

@@ -196,7 +196,7 @@ def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.M
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
     model = T3(config)
     assert not FusedStep.available(model)
-    model.speech = model.speech.astype(mx.bfloat16)
+    model.speech_emb.weight = model.speech_emb.weight.astype(mx.bfloat16)
     found = []
     for model.bits in (0, 8, 4):
         found.append(FusedStep.available(model))
@@ -211,15 +211,17 @@ def test_weights_are_held_once(config: T3Config) -> None:
     """Where the network computes in bfloat16 its products become slices of what the kernel reads."""
     model = whole_bfloats.__wrapped__(config)
     model.apply(lambda array: array.astype(mx.bfloat16))
-    for layer in model.backbone.layers:
-        layer.out._parts = [(layer.out.weight,)]  # as lowered on a GPU
-    before = [np.array(layer.out.weight.astype(mx.float32)) for layer in model.backbone.layers]
+    tfmr = model.tfmr
+    outs = [layer.attn.c_proj for layer in tfmr.h] if "h" in tfmr else [each.self_attn.o_proj for each in tfmr.layers]
+    for out in outs:
+        out._parts = [(out.weight,)]  # as lowered on a GPU
+    before = [np.array(out.weight.astype(mx.float32)) for out in outs]
     packed = pack(model, 16)
     assert packed.out.shape == (2, 1024, 1024)
-    for i, layer in enumerate(model.backbone.layers):
-        np.testing.assert_array_equal(np.array(layer.out.weight.astype(mx.float32)), before[i])
+    for i, out in enumerate(outs):
+        np.testing.assert_array_equal(np.array(out.weight.astype(mx.float32)), before[i])
         np.testing.assert_array_equal(np.array(packed.out[i].astype(mx.float32)), before[i])
-        assert layer.out._parts[0][0] is layer.out.weight
+        assert out._parts[0][0] is out.weight
 
 
 def test_positions_end_with_gpt2s_table() -> None:
