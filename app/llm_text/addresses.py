@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from app.llm_text.cursor import LOOK_AHEAD, WAIT
 from app.llm_text.output import Output
-
-LOOK_AHEAD: Final = 256
-"""The most characters that are held back to find out what they are; longer ones are taken for what they look like."""
 
 _SCHEMES: Final = ("https://", "http://", "ftp://", "www.")
 _HOST: Final = re.compile(r"[\w\-]+|[.:@](?=\w)")
@@ -26,9 +24,9 @@ def scheme_length(text: str, at: int, final: bool) -> int:
             # "www." is not said either.
             bare = text[at + len(scheme) : at + len(scheme) + 4].lower()
             if len(bare) < 4 and "www.".startswith(bare) and not final:
-                return -1
+                return WAIT
             return len(scheme) + (4 if bare == "www." else 0)
-    return -1 if not final and any(scheme.startswith(start) for scheme in _SCHEMES) else 0
+    return WAIT if not final and any(scheme.startswith(start) for scheme in _SCHEMES) else 0
 
 
 class Address:
@@ -46,7 +44,7 @@ class Address:
             if part is not None:
                 return out.verbatim(text, at, part.end() - at)
             if character in ".:@" and at + 1 == len(text) and not final:
-                return -1
+                return WAIT
             self._in_host = False
             return 1 if character in "/?#" else 0
         if character == "(" or (character == ")" and self._depth):
@@ -56,7 +54,7 @@ class Address:
             window = text[at : at + LOOK_AHEAD]
             run = len(window) - len(window.lstrip(_STOPS))
             if at + run == len(text) and not final and run < LOOK_AHEAD:
-                return -1
+                return WAIT
             # Punctuation belongs to the address if more of it follows.
             return run if run < LOOK_AHEAD and _LINK_TAIL.match(text, at + run) else 0
         tail = _LINK_TAIL.match(text, at)

@@ -17,13 +17,6 @@ _INVISIBLE: Final = re.compile(
 _SILENT: Final = re.compile(f"{_PICTOGRAPHS.pattern}|{_INVISIBLE.pattern}")
 JOINER: Final = "\u200d"
 
-_TEX: Final = {
-    "times": "×", "cdot": "·", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
-    "ne": "≠", "approx": "≈", "infty": "∞", "sum": "∑", "int": "∫", "sqrt": "√", "alpha": "α", "beta": "β",
-    "gamma": "γ", "delta": "δ", "Delta": "Δ", "epsilon": "ε", "theta": "θ", "lambda": "λ", "mu": "μ", "pi": "π",
-    "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Omega": "Ω", "degree": "°", "circ": "°",
-}  # fmt: skip
-
 
 def has_silent(text: str, start: int, end: int) -> bool:
     """Whether one of the characters [start, end) is silent wherever it stands."""
@@ -38,8 +31,3 @@ def is_silent(character: str, after_pictograph: bool) -> bool:
 def is_pictograph(character: str) -> bool:
     """Whether a character is an emoji, arrow, box, dingbat or of private use."""
     return _PICTOGRAPHS.match(character) is not None
-
-
-def tex_symbol(command: str) -> str:
-    """The sign of a LaTeX command (without its backslash), or nothing."""
-    return _TEX.get(command, "")

@@ -15,7 +15,7 @@ from app.engine.loading import Progress, require
 from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.speech.options import PreparedSpeech, SpeechOptions
-from app.text.executor import TurnThread
+from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.text_planner import TextPlanner
@@ -58,7 +58,7 @@ class SpeechService:
         self.admission = admission
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
-        self.g2p = TurnThread("g2p")
+        self.g2p = RoundRobinThread("g2p")
         worker.loader.on_loaded = self._model_loaded
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()

@@ -23,7 +23,7 @@ from app.observability import metrics
 from app.speech.options import PreparedSpeech
 from app.speech.service import SpeechService
 from app.text.errors import NothingToSpeakError
-from app.text.types import Pause, Segment, Utterance
+from app.text.types import Pause, SpeechSegment, Utterance
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm
 from models.timeline import Stage, Timeline
@@ -252,9 +252,9 @@ class SpeechStream:
 
     async def _plan(self, text: str, offset: int, source: str | None) -> None:
         speech = self.speech
-        segments: Iterator[Segment] | None = None
+        segments: Iterator[SpeechSegment] | None = None
 
-        def step() -> Segment | None:
+        def step() -> SpeechSegment | None:
             nonlocal segments
             with self.timeline.measure(Stage.G2P):
                 if segments is None:

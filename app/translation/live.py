@@ -17,7 +17,8 @@ from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text import markup
-from app.text.phonemizer import PARAGRAPH_PAUSE, Pause
+from app.text.planner import PARAGRAPH_PAUSE
+from app.text.types import Pause
 from app.translation.plan import Plan, TranslationOptions, request_for
 from app.translation.service import AUTO, TranslationService
 from app.translation.stream import TranslationStream

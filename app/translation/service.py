@@ -13,7 +13,7 @@ from app.engine.catalog import Catalog
 from app.engine.loading import ModelLoads, Progress, require
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
-from app.text.executor import TurnThread, WorkTooLongError
+from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
 from app.translation.text import codes, identify
 from app.translation.text.document import Document
@@ -40,8 +40,8 @@ class TranslationService:
         self.default_model = catalog.default_translator()
         # Speech waits for its models in the same queue.
         self.loads = ModelLoads(worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
-        # Texts are split here: that must hold up neither the event loop nor G2P, and a long text no short one.
-        self.thread = TurnThread("split")
+        # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
+        self.thread = RoundRobinThread("split")
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.

@@ -18,7 +18,7 @@ from app.text.english.other_scripts import runs
 from app.text.english.stress import CONSONANTS, VOWELS, restress
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, Source
+from app.text.pieces import Piece, PieceKind, Source
 from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
 from app.text.word_sets import word_set
 
@@ -59,14 +59,14 @@ class EnglishG2P:
         following = NOTHING_FOLLOWS
         for i in range(len(pieces) - 1, -1, -1):
             piece = pieces[i]
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes, piece.source = self._word(piece, i, tagger, following)
             following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
         for before, piece in pairwise(pieces):
             if piece.glued and piece.text == "'s" and before.phonemes:
                 piece.phonemes = (add_s(before.phonemes, british=self._british) or "")[len(before.phonemes) :]
         for piece in pieces:
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
 
     def _word(self, piece: Piece, i: int, tagger: Tagger, following: Following) -> tuple[str, Source]:
@@ -161,7 +161,7 @@ _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
 def _for_tagging(piece: Piece) -> str:
-    return "" if piece.kind is Kind.PUNCTUATION else piece.text
+    return "" if piece.kind is PieceKind.PUNCTUATION else piece.text
 
 
 def _is_shouted_name(text: str, unlisted: bool) -> bool:

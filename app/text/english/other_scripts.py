@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind
+from app.text.pieces import PieceKind
 from app.text.scripts import script_of
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 from app.text.types import Pronouncer
@@ -74,7 +74,7 @@ def pronounce_other_script(text: str, *, native: Callable[[str], Pronouncer | No
     if pronouncer is not None:
         pieces = pronouncer.normalize(text, 0)
         pronouncer.pronounce(pieces)
-        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is Kind.WORD and piece.phonemes.strip())
+        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is PieceKind.WORD and piece.phonemes.strip())
         if spoken:
             return spoken
     return " ".join(filter(None, (_by_espeak(run, voice) for voice, run in _voiced_runs(text))))

@@ -12,14 +12,14 @@ from collections.abc import Collection
 from typing import Final
 
 from app.text.errors import UnknownTranslationLanguage
-from app.translation.text.flores import ROWS, Row
+from app.translation.text.flores import FLORES_LANGUAGES, FloresLanguage
 
-FLORES: Final[tuple[str, ...]] = tuple(row.code for row in ROWS)
+FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
 """The 202 codes in the order of NLLB's language ids: the first is id 256001, the last 256202."""
 
 _LONGEST_NAME: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
-_BY_CODE: Final[dict[str, Row]] = {row.code: row for row in ROWS}
+_BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in FLORES_LANGUAGES}
 _RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
 _WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
 _WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
@@ -38,11 +38,11 @@ def _key(name: str) -> str:
 def _accepted() -> dict[str, tuple[str, ...]]:
     """Every accepted name, as `_key` writes it, and the codes it may mean, the likeliest first."""
     accepted: dict[str, list[str]] = {}
-    for row in ROWS:
+    for row in FLORES_LANGUAGES:
         for name in (row.code, row.tag, row.name, *row.others):
             accepted.setdefault(_key(name), []).append(row.code)
     # A bare language means the member whose tag it is, else (zho, kas) the first; then the others.
-    for row in ROWS:
+    for row in FLORES_LANGUAGES:
         language = row.code.partition("_")[0]
         for name in (language, row.tag.partition("-")[0]):
             codes = accepted.setdefault(_key(name), [])

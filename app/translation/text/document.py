@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeVar
 from app.text.sentence_splitter import sentences
 from app.translation.text import markup_html, markup_markdown, plain
 from app.translation.text.codes import spaces_sentences, spaces_words, tag
-from app.translation.text.inline import Block, Kind, Token
+from app.translation.text.inline import Block, InlineKind, InlineToken
 from app.translation.text.segment import Escape, Segment, has_letters
 
 Format = Literal["text", "markdown", "html"]
@@ -140,7 +140,7 @@ def _whole(steps: Generator[None, None, T]) -> T:
 def _split_at_breaks(block: Block) -> Iterator[Block]:
     line: Block = []
     for token in block:
-        if token.kind is Kind.BREAK:
+        if token.kind is InlineKind.BREAK:
             yield line
             line = []
         else:
@@ -150,7 +150,7 @@ def _split_at_breaks(block: Block) -> Iterator[Block]:
 
 def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
     """Yield the sentences of a block, and where in the source each begins if it touches the one before, else 0."""
-    view = "".join("X" if token.kind is Kind.VOID else token.view for token in block)
+    view = "".join("X" if token.kind is InlineKind.VOID else token.view for token in block)
     if not has_letters(view):
         return
     touches = 0
@@ -160,7 +160,7 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
         sentence: Block = []
         while index < len(block):
             token = block[index]
-            rest = (1 if token.kind is Kind.VOID else len(token.view)) - offset
+            rest = (1 if token.kind is InlineKind.VOID else len(token.view)) - offset
             if position + rest > cut:
                 # Text is cut where it is; a token that stands for other characters goes to the next sentence.
                 if position < cut and len(token.view) == token.end - token.start:
@@ -168,7 +168,7 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
                     offset += cut - position
                     position = cut
                 break
-            if not rest and position == cut and token.kind is Kind.OPEN and cut < len(view):
+            if not rest and position == cut and token.kind is InlineKind.OPEN and cut < len(view):
                 break  # opens in the next sentence
             sentence.append(_slice(token, offset, len(token.view)) if offset else token)
             position += rest
@@ -179,8 +179,8 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
             touches = sentence[-1].end if around.strip() == around else 0
 
 
-def _slice(token: Token, start: int, end: int) -> Token:
-    return Token(token.start + start, token.start + end, Kind.TEXT, token.view[start:end])
+def _slice(token: InlineToken, start: int, end: int) -> InlineToken:
+    return InlineToken(token.start + start, token.start + end, InlineKind.TEXT, token.view[start:end])
 
 
 def _trim(tokens: Block) -> Block:
@@ -191,34 +191,34 @@ def _trim(tokens: Block) -> Block:
     inside = {id(token) for token in tokens}
     first, last = 0, len(tokens) - 1
 
-    def paired(token: Token) -> bool:
+    def paired(token: InlineToken) -> bool:
         return token.partner is not None and id(token.partner) in inside
 
-    def is_edge(token: Token) -> bool:
-        if token.kind is Kind.TEXT:
+    def is_edge(token: InlineToken) -> bool:
+        if token.kind is InlineKind.TEXT:
             return not token.view.strip()
-        return token.kind is Kind.MARK or (token.kind is not Kind.VOID and not paired(token))
+        return token.kind is InlineKind.MARK or (token.kind is not InlineKind.VOID and not paired(token))
 
     while first <= last:
         if is_edge(tokens[first]):
             first += 1
         elif is_edge(tokens[last]):
             last -= 1
-        elif tokens[first].kind is Kind.OPEN and tokens[first].partner is tokens[last]:
+        elif tokens[first].kind is InlineKind.OPEN and tokens[first].partner is tokens[last]:
             first, last = first + 1, last - 1
         else:
             break
     kept = tokens[first : last + 1]
-    if not any(token.kind is Kind.TEXT and has_letters(token.view) for token in kept):
+    if not any(token.kind is InlineKind.TEXT and has_letters(token.view) for token in kept):
         return []
     kept[0] = _stripped(kept[0], leading=True)
     kept[-1] = _stripped(kept[-1], leading=False)
     return kept
 
 
-def _stripped(token: Token, *, leading: bool) -> Token:
-    if token.kind is not Kind.TEXT or len(token.view) != token.end - token.start:
+def _stripped(token: InlineToken, *, leading: bool) -> InlineToken:
+    if token.kind is not InlineKind.TEXT or len(token.view) != token.end - token.start:
         return token
     view = token.view.lstrip() if leading else token.view.rstrip()
     cut = len(token.view) - len(view)
-    return Token(token.start + cut * leading, token.end - cut * (not leading), Kind.TEXT, view)
+    return InlineToken(token.start + cut * leading, token.end - cut * (not leading), InlineKind.TEXT, view)

@@ -21,7 +21,7 @@ LONGEST_RUN: Final = 20_000
 """Characters of text that are read at once: whoever reads a document has others' turns between."""
 
 
-class Kind(Enum):
+class InlineKind(Enum):
     """What a token is to the sentence around it."""
 
     TEXT = auto()  # to translate
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Token:
+class InlineToken:
     """[start, end) of the source. `view` is what a reader sees of it: of text, the text with entities decoded.
 
     `out` replaces the source where the sentence is translated (a short reference link must keep its label).
@@ -41,17 +41,17 @@ class Token:
 
     start: int
     end: int
-    kind: Kind
+    kind: InlineKind
     view: str = ""
-    partner: Token | None = None
+    partner: InlineToken | None = None
     out: str | None = None
 
-    def pair(self, opening: Token) -> None:
+    def pair(self, opening: InlineToken) -> None:
         """Make this the end of what `opening` begins."""
         self.partner, opening.partner = opening, self
 
 
-Block = list[Token]
+Block = list[InlineToken]
 
 _SPACES: Final = re.compile(r"\s+")
 
@@ -69,22 +69,22 @@ def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def text_tokens(source: str, start: int, end: int) -> Iterator[Token]:
+def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
     """Yield [start, end) as text, with the addresses in it set apart."""
     position = start
     for match in ADDRESS.finditer(source, start, end):
         if match.start() > position:
-            yield Token(position, match.start(), Kind.TEXT, source[position : match.start()])
-        yield Token(match.start(), match.end(), Kind.VOID)
+            yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
+        yield InlineToken(match.start(), match.end(), InlineKind.VOID)
         position = match.end()
     if position < end:
-        yield Token(position, end, Kind.TEXT, source[position:end])
+        yield InlineToken(position, end, InlineKind.TEXT, source[position:end])
 
 
-def flowing_tokens(source: str, start: int, end: int) -> Iterator[Token]:
+def flowing_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
     """As `text_tokens`, where a line break and repeated white space are read as one space."""
     for token in text_tokens(source, start, end):
-        if token.kind is not Kind.TEXT:
+        if token.kind is not InlineKind.TEXT:
             yield token
             continue
         position = token.start
@@ -92,8 +92,8 @@ def flowing_tokens(source: str, start: int, end: int) -> Iterator[Token]:
             if match.group() == " ":
                 continue
             if match.start() > position:
-                yield Token(position, match.start(), Kind.TEXT, source[position : match.start()])
-            yield Token(match.start(), match.end(), Kind.TEXT, " ")
+                yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
+            yield InlineToken(match.start(), match.end(), InlineKind.TEXT, " ")
             position = match.end()
         if position < token.end:
-            yield Token(position, token.end, Kind.TEXT, source[position : token.end])
+            yield InlineToken(position, token.end, InlineKind.TEXT, source[position : token.end])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, flowing_tokens, portions
+from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, flowing_tokens, portions
 
 
 def _names(names: str) -> frozenset[str]:
@@ -53,17 +53,17 @@ def read(source: str) -> Iterator[Block]:
     return _Reader(source).blocks()
 
 
-def read_references(source: str, start: int, end: int) -> Iterator[Token]:
+def read_references(source: str, start: int, end: int) -> Iterator[InlineToken]:
     """Yield [start, end), which holds no tag, as text with its character references decoded."""
     position = start
     for match in _REFERENCE.finditer(source, start, end):
         decoded = unescape(match.group())
         yield from flowing_tokens(source, position, match.start())
         if decoded == match.group():  # no such name: what it stands for is not ours to guess
-            yield Token(match.start(), match.end(), Kind.VOID)
+            yield InlineToken(match.start(), match.end(), InlineKind.VOID)
         else:
             view = " " if decoded.isspace() else decoded if decoded.isprintable() else ""
-            yield Token(match.start(), match.end(), Kind.TEXT, view)
+            yield InlineToken(match.start(), match.end(), InlineKind.TEXT, view)
         position = match.end()
     yield from flowing_tokens(source, position, end)
 
@@ -72,7 +72,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self._source = source
         self._block: Block = []
-        self._open: dict[str, list[Token]] = {}
+        self._open: dict[str, list[InlineToken]] = {}
 
     def blocks(self) -> Iterator[Block]:
         source = self._source
@@ -102,7 +102,7 @@ class _Reader:
         source = self._source
         if source.startswith("<!--", start):
             end = _after(source, "-->", start + 2)
-            return self._add(start, end, Kind.MARK), False
+            return self._add(start, end, InlineKind.MARK), False
         name = _NAME.match(source, start + 1 + source.startswith("</", start))
         end = tag_end(source, start)
         if name is None:  # <!doctype>, <?xml?>, </ >
@@ -118,12 +118,12 @@ class _Reader:
         if kept and tag not in _EMPTY and not source.endswith("/>", start, end):
             end = self._element_end(tag, end)
             if tag in WORDS or tag in INLINE:
-                return self._add(start, end, Kind.VOID), False
+                return self._add(start, end, InlineKind.VOID), False
             return end, True
         if tag in _MARKS:
-            return self._add(start, end, Kind.MARK), False
+            return self._add(start, end, InlineKind.MARK), False
         if tag in INLINE:
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._open.setdefault(tag, []).append(self._block[-1])
             return end, False
         return end, True
@@ -131,13 +131,13 @@ class _Reader:
     def _closing(self, tag: str, start: int, end: int) -> tuple[int, bool]:
         if tag not in INLINE:
             return end, tag not in _MARKS and tag not in WORDS
-        self._add(start, end, Kind.CLOSE)
+        self._add(start, end, InlineKind.CLOSE)
         if self._open.get(tag):
             self._block[-1].pair(self._open[tag].pop())
         return end, False
 
-    def _add(self, start: int, end: int, kind: Kind) -> int:
-        self._block.append(Token(start, end, kind))
+    def _add(self, start: int, end: int, kind: InlineKind) -> int:
+        self._block.append(InlineToken(start, end, kind))
         return end
 
     def _element_end(self, tag: str, position: int) -> int:

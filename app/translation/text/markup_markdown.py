@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, portions
+from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, portions
 from app.translation.text.markup_html import INLINE, WORDS, read_references
 from app.translation.text.placeholders import ADDRESS
 
@@ -224,8 +224,8 @@ class _Inline:
         self._pieces = pieces
         self._labels = labels
         self._tokens: Block = []
-        self._brackets: list[Token] = []
-        self._runs: defaultdict[str, list[Token]] = defaultdict(list)
+        self._brackets: list[InlineToken] = []
+        self._runs: defaultdict[str, list[InlineToken]] = defaultdict(list)
         self._unclosed: set[str] = set()
         self._ticks: defaultdict[int, list[int]] = defaultdict(list)
         for start, end in pieces:
@@ -237,12 +237,16 @@ class _Inline:
         position = self._pieces[0][0]
         for start, end in self._pieces:
             if start > position and self._tokens:
-                self._tokens.append(Token(position, start, Kind.TEXT, " "))
+                self._tokens.append(InlineToken(position, start, InlineKind.TEXT, " "))
             position = yield from self._line(max(start, position), end)
         # What was never closed is text.
         for token in self._tokens:
-            if token.kind in {Kind.OPEN, Kind.CLOSE} and token.partner is None and self._source[token.start] != "<":
-                token.kind, token.view = Kind.TEXT, self._source[token.start : token.end]
+            if (
+                token.kind in {InlineKind.OPEN, InlineKind.CLOSE}
+                and token.partner is None
+                and self._source[token.start] != "<"
+            ):
+                token.kind, token.view = InlineKind.TEXT, self._source[token.start : token.end]
         yield self._tokens
 
     def _line(self, start: int, end: int) -> Generator[Block, None, int]:
@@ -262,7 +266,7 @@ class _Inline:
                 yield []
             if address:
                 yield from self._text(position, address.start())
-                self._tokens.append(Token(address.start(), address.end(), Kind.VOID))
+                self._tokens.append(InlineToken(address.start(), address.end(), InlineKind.VOID))
                 position = address.end()
                 continue
             if match is None:
@@ -278,8 +282,8 @@ class _Inline:
                 yield []
             self._tokens += read_references(self._source, *portion)
 
-    def _add(self, start: int, end: int, kind: Kind, view: str = "") -> int:
-        self._tokens.append(Token(start, end, kind, view))
+    def _add(self, start: int, end: int, kind: InlineKind, view: str = "") -> int:
+        self._tokens.append(InlineToken(start, end, kind, view))
         return end
 
     def _markup(self, match: re.Match[str], line_end: int) -> int:
@@ -287,13 +291,13 @@ class _Inline:
         source = self._source
         group = match.lastgroup
         if group == "escape":
-            return self._add(start, end, Kind.TEXT, source[start + 1])
+            return self._add(start, end, InlineKind.TEXT, source[start + 1])
         if group == "code":
             closing = self._ticks[end - start]
             following = bisect_right(closing, start)
             if following < len(closing):
-                return self._add(start, closing[following] + end - start, Kind.VOID)
-            return self._add(start, end, Kind.TEXT, match.group())
+                return self._add(start, closing[following] + end - start, InlineKind.VOID)
+            return self._add(start, end, InlineKind.TEXT, match.group())
         if group == "tag":
             return self._tag(start, end, line_end)
         if group == "open":
@@ -302,51 +306,51 @@ class _Inline:
             return self._close_bracket(start, end, line_end)
         if group == "run":
             return self._run(start, end)
-        return self._add(start, end, Kind.MARK if group == "note" else Kind.VOID)  # auto, math, template
+        return self._add(start, end, InlineKind.MARK if group == "note" else InlineKind.VOID)  # auto, math, template
 
     def _tag(self, start: int, end: int, line_end: int) -> int:
         source = self._source
         found = _TAG_NAME.match(source, start)
         name = found.group(1).lower() if found else ""
         if not name or name in {"img", "wbr"}:
-            return self._add(start, end, Kind.MARK)
+            return self._add(start, end, InlineKind.MARK)
         if name in WORDS and source[start + 1] != "/" and name not in self._unclosed:
             closing = source.find(f"</{name}>", end, line_end)
             if closing >= 0:
-                return self._add(start, closing + len(name) + 3, Kind.VOID)
+                return self._add(start, closing + len(name) + 3, InlineKind.VOID)
             self._unclosed.add(name)
         if name not in INLINE and name not in WORDS:
-            return self._add(start, end, Kind.BREAK)
+            return self._add(start, end, InlineKind.BREAK)
         if source[start + 1] != "/":
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._runs["<" + name].append(self._tokens[-1])
         else:
-            self._add(start, end, Kind.CLOSE)
+            self._add(start, end, InlineKind.CLOSE)
             if self._runs["<" + name]:
                 self._tokens[-1].pair(self._runs["<" + name].pop())
         return end
 
     def _open_bracket(self, start: int, end: int) -> int:
-        self._add(start, end, Kind.OPEN)
+        self._add(start, end, InlineKind.OPEN)
         self._brackets.append(self._tokens[-1])
         return end
 
     def _close_bracket(self, start: int, end: int, line_end: int) -> int:
         source = self._source
         if not self._brackets:
-            return self._add(start, end, Kind.TEXT, "]")
+            return self._add(start, end, InlineKind.TEXT, "]")
         opening = self._brackets.pop()
         label = source[opening.end : start]
         target = _TARGET.match(source, end, line_end) or self._reference(label, end, line_end)
         if target is None and not self._is_defined(label):
-            opening.kind, opening.view = Kind.TEXT, source[opening.start : opening.end]
-            return self._add(start, end, Kind.TEXT, "]")
+            opening.kind, opening.view = InlineKind.TEXT, source[opening.start : opening.end]
+            return self._add(start, end, InlineKind.TEXT, "]")
         closing = target.end() if target else end
         if source[opening.start] == "!":  # an image is kept whole, its description too
             while self._tokens.pop() is not opening:
                 pass
-            return self._add(opening.start, closing, Kind.MARK)
-        self._add(start, closing, Kind.CLOSE)
+            return self._add(opening.start, closing, InlineKind.MARK)
+        self._add(start, closing, InlineKind.CLOSE)
         self._tokens[-1].pair(opening)
         if target is None or target.group() == "[]":
             self._tokens[-1].out = f"][{label}]"
@@ -369,11 +373,11 @@ class _Inline:
         if run[0] == "_":  # inside a word it is part of the name
             opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
         if closes and self._runs[run]:
-            self._add(start, end, Kind.CLOSE)
+            self._add(start, end, InlineKind.CLOSE)
             self._tokens[-1].pair(self._runs[run].pop())
         elif opens:
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._runs[run].append(self._tokens[-1])
         else:
-            self._add(start, end, Kind.TEXT, run)
+            self._add(start, end, InlineKind.TEXT, run)
         return end

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
-from app.translation.text.inline import Block, Kind, Token
+from app.translation.text.inline import Block, InlineKind, InlineToken
 from app.translation.text.placeholders import Placeholders
 
 Escape = Callable[[str, str], str]
@@ -16,8 +16,8 @@ _NO_SPACE_BEFORE: Final = frozenset(".,;:!?…)]}»”’%。，、；：！？�
 _NO_SPACE_AFTER: Final = frozenset("([{«“‘¿¡（「『【《")
 
 
-def _is_text(token: Token) -> bool:
-    return token.kind is Kind.TEXT
+def _is_text(token: InlineToken) -> bool:
+    return token.kind is InlineKind.TEXT
 
 
 def has_letters(text: str) -> bool:
@@ -138,12 +138,12 @@ class Segment:
 
     def _is_nested(self, order: Sequence[int]) -> bool:
         inside = {id(token) for index in self._marked for token in self._groups[index]}
-        opened: list[Token] = []
+        opened: list[InlineToken] = []
         for index in order:
             for token in self._groups[index]:
                 if token.partner is None or id(token.partner) not in inside:
                     continue
-                if token.kind is Kind.OPEN:
+                if token.kind is InlineKind.OPEN:
                     opened.append(token)
                 elif not opened or opened.pop() is not token.partner:
                     return False
@@ -179,9 +179,13 @@ def _between(before: Block, text: str, after: Block, *, spaced: bool) -> str:
     """Take off the spaces that were set around placeholders: within a pair, before a full stop, between Chinese."""
     stripped = text.strip()
     left, right = text[:1].isspace(), text[-1:].isspace()
-    if before and (all(token.kind is Kind.OPEN for token in before) or stripped[:1] in _NO_SPACE_BEFORE or not spaced):
+    if before and (
+        all(token.kind is InlineKind.OPEN for token in before) or stripped[:1] in _NO_SPACE_BEFORE or not spaced
+    ):
         left = False
-    if after and (all(token.kind is Kind.CLOSE for token in after) or stripped[-1:] in _NO_SPACE_AFTER or not spaced):
+    if after and (
+        all(token.kind is InlineKind.CLOSE for token in after) or stripped[-1:] in _NO_SPACE_AFTER or not spaced
+    ):
         right = False
     if not stripped:
         return " " if text and left and right else ""
