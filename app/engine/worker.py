@@ -329,5 +329,7 @@ class ModelWorker:
 
 def _give_back(*, rested: bool) -> None:
     """Call `models.backend.give_back`, once a model has imported that module."""
-    if "models.backend" in sys.modules:
-        sys.modules["models.backend"].give_back(rested=rested)
+    # Another thread may be importing it: then the module is there before its functions.
+    give_back = getattr(sys.modules.get("models.backend"), "give_back", None)
+    if give_back is not None:
+        give_back(rested=rested)

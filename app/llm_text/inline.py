@@ -75,7 +75,7 @@ def _read_emphasis(state: State, cursor: Cursor, out: Output) -> int:
 
 
 def _is_literal(mark: str, run: int, before: str, after: str, *, math: bool) -> bool:
-    """Whether a run of "*", "_" or "~" is no emphasis: "2*3", "snake_case", "~5"."""
+    """Return whether a run of "*", "_" or "~" is no emphasis: "2*3", "snake_case", "~5"."""
     if mark == "~":
         return run != 2
     if before.isspace() and after.isspace():

@@ -17,7 +17,9 @@ from app.errors import UnknownModelError, UnsupportedFormatError
 from app.extras import needs
 from app.observability import tracing
 from app.server import exception_handlers
-from app.server.compat import deepgram, libretranslate
+from app.server.compat import libretranslate
+from app.server.compat.deepgram import rest as deepgram_rest
+from app.server.compat.deepgram import websocket as deepgram_socket
 from app.server.compat.elevenlabs import rest
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.lifecycle import lifespan
@@ -66,7 +68,8 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     app.include_router(phonemes.router, tags=["Speech and models"])
     app.include_router(translate.router, tags=["Translation"])
     app.include_router(libretranslate.router, tags=["LibreTranslate"])
-    app.include_router(deepgram.router, tags=["Deepgram"])
+    app.include_router(deepgram_rest.router, tags=["Deepgram"])
+    app.include_router(deepgram_socket.router)
     app.include_router(rest.router, tags=["ElevenLabs"])
     app.include_router(elevenlabs_socket.router)
     app.include_router(health.router, tags=["Operation"])

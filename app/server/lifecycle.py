@@ -14,7 +14,7 @@ from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.worker import ModelWorker
 from app.observability import metrics, tracing
-from app.server.compat import wyoming
+from app.server.compat.wyoming import server as wyoming
 from app.server.routes import health
 from app.server.state import Services
 from app.speech.service import SpeechService
