@@ -54,7 +54,7 @@ class ModelLoads:
     async def wait(self, name: str, progress: Progress | None = None) -> None:
         """Wait while the model `name` is loaded and warmed; tell `progress` of each step.
 
-        Returns at once where too many wait already. `ModelWorker.ready_model` tells afterwards how the model stands.
+        Returns at once where too many wait already. `ModelState.ready_model` tells afterwards how the model stands.
         Raises DrainingError.
         """
         state = self._worker.state(name)
