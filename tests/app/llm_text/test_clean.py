@@ -1,4 +1,4 @@
-"""What a language model writes, as it is to be spoken."""
+"""Cleaning of a language model's text for speech."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_pieces_lie_in_order_on_the_original_and_little_is_held(fragments: list[
 def test_any_text_is_survived_and_leaves_no_marks(text: str) -> None:
     out = clean(text)
     assert clean(*text) == out
-    # Of the rarer white space (a form feed after a back quote) some is let through: it makes no difference to speech.
+    # Some rare white space (a form feed after a backtick) stays. Speech is the same.
     assert not re.search(r"\n{3}|^[ \n]", out)
     assert "[" not in out
 
@@ -180,7 +180,7 @@ def test_what_is_fed_after_a_flush_is_another_text() -> None:
     "bomb", ["[", "<", "*", "`", "<a ", "&", "\\", "((", "| ", "$", "- ", "\n", "> ", "![", "a.", " ", "```\n"]
 )
 def test_a_bomb_takes_no_longer_than_text(bomb: str) -> None:
-    # Ten times the text may not take a hundred times the steps: counted, not timed.
+    # Ten times the text may not take a hundred times the steps. Steps are counted, not timed.
     def steps(size: int) -> int:
         cleaner = Cleaner()
         counted = 0

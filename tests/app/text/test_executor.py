@@ -1,4 +1,4 @@
-"""Brief work is done in place, and never beside other work."""
+"""Brief work runs in place, and never together with other work."""
 
 from __future__ import annotations
 
