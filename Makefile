@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test lint types check parity bench peers translationpeers load faults agents cluster autobahn fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -12,6 +12,7 @@ CLUSTER := .venv-cluster
 CLUSTER_PY := $(CLUSTER)/bin/python
 PIPECAT := .venv-pipecat
 LIVEKIT := .venv-livekit
+DOCS := .venv-docs
 # The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
 # drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
 # torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
@@ -32,6 +33,12 @@ PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versio
 	$$$$p -m pip --version >/dev/null 2>&1 && echo $$$$p && break; done))$(PYTHON2)
 endif
 PIP_FLAGS := --quiet --disable-pip-version-check
+# Tests with these marks have targets, and most of them environments, of their own.
+USUAL := not parity and not faults and not cluster and not autobahn
+PYTEST := $(PY) -m pytest -m "$(USUAL)"
+# Processes that share the test files.
+WORKERS := 2
+SHARED := -n $(WORKERS) --dist loadfile
 
 # Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: a pip beside
 # it then installs the first one of the environment.
@@ -70,8 +77,25 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
-test: dev ## run the tests
-	$(PY) -m pytest -m "not parity and not faults and not cluster and not autobahn" $(ARGS)
+test: dev ## run the tests of app/ and models/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
+	$(PY) -m pytest -m "$(USUAL) and not slow" $(SHARED) $(ARGS)
+
+test-slow: dev ## ... and what is slow there: emulated kernels, statistics, processes with real models
+	$(PY) -m pytest -m "$(USUAL) and slow" $(SHARED) tests/app tests/models $(ARGS)
+
+test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every example of the documentation
+	$(PYTEST) tests/end_to_end tests/loadtest tests/test_readme.py $(ARGS)
+
+test-web: dev ## the pages in Chromium
+	$(PYTEST) tests/web $(ARGS)
+
+test-training: dev ## the recipes of the bundled models
+	$(PYTEST) tests/training $(ARGS)
+
+test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
+	$(PYTEST) tests/faults $(ARGS)
+
+test-all: test test-slow test-end-to-end test-web test-training test-faults ## all of these
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -95,7 +119,7 @@ peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same wei
 translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
 	$(PARITY_PY) loadtest/nllb_peers.py $(ARGS)
 
-load: setup ## put load on a running server (HOST, PORT, ARGS="--clients 8")
+load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
 
 faults: dev ## the long form of the faults: thousands of bad clients, kills, requests made from the API's description
@@ -114,17 +138,21 @@ cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of t
 fake-checkpoints: setup ## Chatterbox of random weights in the official layout (DATA_DIR=folder, ARGS="--size small")
 	$(PY) -m loadtest.fake_checkpoints --data-dir "$(or $(DATA_DIR),$(HOME)/.local/share/nightingale)" $(ARGS)
 
+docs: $(DOCS)/.docs ## build the documentation into build/site (own environment; ARGS=--verbose)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
+	@echo "Open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site 8080"
+
 wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
 
 clean: ## remove environments, caches and build output
-	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
 $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
-	@echo "Installing the locked dependencies: some 80 packages, 120 MB unless pip has them already"
+	@echo "Installing the locked dependencies: some 60 packages, 120 MB unless pip has them already"
 	$(call install_lock,$(PY),configs/lock/runtime.txt)
 	@echo "Installing Nightingale"
 	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
@@ -145,6 +173,12 @@ $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps $(REFERENCE)
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --target $(PARITY)/$(APART) --upgrade torchaudio==2.11.0
 	@$(PARITY_PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DOCS)/.docs: configs/lock/docs.txt
+	$(call create_venv,$(DOCS))
+	@echo "Installing the site generator"
+	@$(DOCS)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
 	@touch $@
 
 # Not an environment, which Python 2.7 has no module for: a folder. A namespace of zope's is declared by a .pth, which is

@@ -1,8 +1,9 @@
-"""What the service refuses and how it says so.
+"""Errors that the service tells its clients: one table of class, status, code, parameter and close code.
 
-One error carries everything its renderings need: HTTP status, the `type`, `code` and `param` of OpenAI's error
-body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 section 7.4 and the IANA registry), and
-`Retry-After`, with `retry-after-ms`, which OpenAI's clients read first.
+A class statement is a row of the table; each surface renders a row in its own form. A row has the HTTP status, the
+`type`, `code` and `param` of OpenAI's error body (platform.openai.com, "Error codes"), the WebSocket close code (RFC
+6455 section 7.4 and the IANA registry), and `Retry-After`, with `retry-after-ms`, which OpenAI's clients read first.
+A class inherits what it does not name.
 
     ServiceError                    500 server_error, 1011
     ├── InvalidRequestError         400 invalid_request_error, 1008
@@ -10,22 +11,22 @@ body (platform.openai.com, "Error codes"), the WebSocket close code (RFC 6455 se
     │   ├── NothingToSpeakError     input with no speakable content
     │   ├── TextTooLongError        more than `max_input_characters`
     │   ├── UnknownVoiceError
-    │   ├── UnusableRecordingError  a recording that cannot be read, or that no voice can be made from
-    │   ├── ConsentMissingError     a voice is cloned only with the speaker's consent
+    │   ├── UnusableRecordingError  a recording from which no voice can be made
+    │   ├── ConsentMissingError     no statement that the speaker agrees
     │   ├── TooManyVoicesError      more than `max_voices`
     │   ├── UnsupportedFormatError  format, or a sample rate the format cannot carry
     │   ├── UnsupportedLanguageError
-    │   ├── LanguageNotDetectedError  too little, or too mixed, to tell the language of
-    │   ├── OutsideCoverageError    a demonstration model was asked for text it was not made for
+    │   ├── LanguageNotDetectedError  too little text, or too mixed
+    │   ├── OutsideCoverageError    text for which a demonstration model was not made
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
-    │   ├── WrongModelKindError     a model that speaks was asked to translate, or the reverse
+    │   ├── WrongModelKindError     a model that speaks for translation, or the reverse
     │   ├── NotFoundError           404
     │   ├── AuthenticationError     401: no key, or none that is known
-    │   ├── PermissionDeniedError   403: what the request's key may not do
-    │   ├── CrossSiteError          403: a page of another site had the browser send it
-    │   ├── HostNotAllowedError     403: asked for under a name that is not this server's
+    │   ├── PermissionDeniedError   403: not allowed with the request's key
+    │   ├── CrossSiteError          403: sent by the browser for a page of another site
+    │   ├── HostNotAllowedError     403: a name that is not this server's
     │   ├── MethodNotAllowedError   405
     │   ├── BodyTooLargeError       413, 1009
     │   ├── AddressTooLongError     414: the path and query of a request
@@ -57,12 +58,12 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:.*/)?")
 
 
 def without_paths(text: str) -> str:
-    """`text` for strangers: of every absolute path only the file's name. What stands between two of them goes, too."""
+    """Return `text` with every absolute path cut to its file's name, and without the text between two paths."""
     return _FOLDERS.sub("", text)
 
 
 class ServiceError(Exception):
-    """Base of everything the service says to a client. `message` is written for the person who called."""
+    """Base of the errors that a client is told. `message` is written for the person who called."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -71,6 +72,39 @@ class ServiceError(Exception):
     close_code: ClassVar[int] = 1011
     retry_after: ClassVar[float | None] = None
 
+    def __init_subclass__(
+        cls,
+        *,
+        status: int | None = None,
+        type: str | None = None,  # noqa: A002  (the name of the field in OpenAI's error body)
+        code: str | None = None,
+        param: str | None = None,
+        close_code: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        """Set the row of a subclass.
+
+        Args:
+            status: HTTP status.
+            type: kind of error, as OpenAI names it.
+            code: name of the error, unique in this module.
+            param: field of the request that is wrong.
+            close_code: code with which a WebSocket is closed.
+            retry_after: seconds after which the client may try again.
+        """
+        super().__init_subclass__()
+        row = {
+            "status": status,
+            "type": type,
+            "code": code,
+            "param": param,
+            "close_code": close_code,
+            "retry_after": retry_after,
+        }
+        for name, value in row.items():
+            if value is not None:
+                setattr(cls, name, value)
+
     def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -78,7 +112,7 @@ class ServiceError(Exception):
         self._retry_after = retry_after
 
     def body(self) -> dict[str, str | None]:
-        """The inner object of OpenAI's error body: message, type, param, code; and the request's id, within one."""
+        """Return the inner object of OpenAI's error body: message, type, param, code, and the request's id if any."""
         param = self._param or self.param
         body = {
             "message": _encodable(self.message),
@@ -90,7 +124,7 @@ class ServiceError(Exception):
         return body if request_id is None else body | {"request_id": request_id}
 
     def headers(self) -> dict[str, str]:
-        """HTTP headers that belong to this error."""
+        """Return the HTTP headers that belong to this error."""
         seconds = self._retry_after if self._retry_after is not None else self.retry_after
         if seconds is None:
             return {}
@@ -98,286 +132,173 @@ class ServiceError(Exception):
 
 
 def _encodable(text: str) -> str:
-    """Without the lone surrogates that JSON can carry and UTF-8 cannot: messages quote what clients sent."""
+    """Return `text` without the lone surrogates that JSON can carry and UTF-8 cannot: messages quote clients."""
     return text.encode("utf-8", "replace").decode()
 
 
-class InvalidRequestError(ServiceError):
-    """The request cannot be served as it is; sending it again changes nothing."""
-
-    status = 400
-    type = "invalid_request_error"
-    code = "invalid_request"
-    close_code = 1008
+class InvalidRequestError(
+    ServiceError, status=400, type="invalid_request_error", code="invalid_request", close_code=1008
+):
+    """Raised for a request that cannot be served as it is; sending it again changes nothing."""
 
 
-class EmptyInputError(InvalidRequestError):
-    """There is no text."""
-
-    code = "empty_input"
-    param = "input"
+class EmptyInputError(InvalidRequestError, code="empty_input", param="input"):
+    """Raised where there is no text."""
 
 
-class NothingToSpeakError(InvalidRequestError):
-    """There is text, but nothing in it that can be spoken."""
-
-    code = "nothing_to_speak"
-    param = "input"
+class NothingToSpeakError(InvalidRequestError, code="nothing_to_speak", param="input"):
+    """Raised for a text in which nothing can be spoken."""
 
 
-class TextTooLongError(InvalidRequestError):
-    """More characters than `max_input_characters`, or than the model takes in one sentence."""
-
-    code = "text_too_long"
-    param = "input"
+class TextTooLongError(InvalidRequestError, code="text_too_long", param="input"):
+    """Raised for more characters than `max_input_characters`, or than the model takes in one sentence."""
 
 
-class UnknownVoiceError(InvalidRequestError):
-    """The model has no such voice."""
-
-    code = "unknown_voice"
-    param = "voice"
+class UnknownVoiceError(InvalidRequestError, code="unknown_voice", param="voice"):
+    """Raised for a voice that the model does not have."""
 
 
-class UnusableRecordingError(InvalidRequestError):
-    """A recording that no library reads, that holds no speech, or that is too short for the model."""
-
-    code = "unusable_recording"
-    param = "audio_sample"
+class UnusableRecordingError(InvalidRequestError, code="unusable_recording", param="audio_sample"):
+    """Raised for a recording that no library reads, that holds no speech, or that is too short for the model."""
 
 
-class ConsentMissingError(InvalidRequestError):
-    """Whoever uploads a recording has not said that its speaker agrees."""
-
-    code = "consent_missing"
-    param = "consent"
+class ConsentMissingError(InvalidRequestError, code="consent_missing", param="consent"):
+    """Raised for an uploaded recording without the statement that its speaker agrees."""
 
 
-class TooManyVoicesError(InvalidRequestError):
-    """As many cloned voices as `max_voices` allows are stored already."""
-
-    code = "too_many_voices"
+class TooManyVoicesError(InvalidRequestError, code="too_many_voices"):
+    """Raised when `max_voices` cloned voices are stored already."""
 
 
-class UnsupportedFormatError(InvalidRequestError):
-    """No encoder of that name, or a sample rate it cannot carry."""
-
-    code = "unsupported_format"
-    param = "response_format"
+class UnsupportedFormatError(InvalidRequestError, code="unsupported_format", param="response_format"):
+    """Raised for a format that no encoder has, or for a sample rate that the format cannot carry."""
 
 
-class UnsupportedLanguageError(InvalidRequestError):
-    """A language that cannot be spoken here, or whose extra is not installed."""
-
-    code = "unsupported_language"
-    param = "lang"
+class UnsupportedLanguageError(InvalidRequestError, code="unsupported_language", param="lang"):
+    """Raised for a language that cannot be spoken here, or whose extra is not installed."""
 
 
-class LanguageNotDetectedError(InvalidRequestError):
-    """The language of a text cannot be told with enough confidence."""
-
-    code = "language_not_detected"
-    param = "source"
+class LanguageNotDetectedError(InvalidRequestError, code="language_not_detected", param="source"):
+    """Raised for a text whose language cannot be told with enough confidence."""
 
 
-class OutsideCoverageError(InvalidRequestError):
-    """A demonstration model does not cover the text."""
-
-    code = "outside_coverage"
-    param = "text"
+class OutsideCoverageError(InvalidRequestError, code="outside_coverage", param="text"):
+    """Raised for a text that a demonstration model does not cover."""
 
 
-class MarkupError(InvalidRequestError):
-    """Markup in the input is malformed."""
-
-    code = "invalid_markup"
-    param = "input"
+class MarkupError(InvalidRequestError, code="invalid_markup", param="input"):
+    """Raised for malformed markup in the input."""
 
 
-class ProtocolError(InvalidRequestError):
-    """A WebSocket message that is malformed or arrives in the wrong state."""
-
-    code = "protocol_error"
+class ProtocolError(InvalidRequestError, code="protocol_error"):
+    """Raised for a WebSocket message that is malformed or arrives in the wrong state."""
 
 
-class UnknownModelError(InvalidRequestError):
-    """The catalog has no model of that name."""
-
-    status = 404
-    code = "model_not_found"
-    param = "model"
+class UnknownModelError(InvalidRequestError, status=404, code="model_not_found", param="model"):
+    """Raised for a model name that the catalog does not have."""
 
 
-class WrongModelKindError(InvalidRequestError):
-    """The model exists and does something else: it speaks where translation is asked for, or the reverse."""
-
-    code = "wrong_model_kind"
-    param = "model"
+class WrongModelKindError(InvalidRequestError, code="wrong_model_kind", param="model"):
+    """Raised for a model that speaks where translation is asked for, or the reverse."""
 
 
-class NotFoundError(InvalidRequestError):
-    """No such path."""
-
-    status = 404
-    code = "not_found"
+class NotFoundError(InvalidRequestError, status=404, code="not_found"):
+    """Raised for a path that does not exist."""
 
 
-class AuthenticationError(InvalidRequestError):
-    """This server wants a key, and the request has none that it knows."""
-
-    status = 401
-    code = "invalid_api_key"
+class AuthenticationError(InvalidRequestError, status=401, code="invalid_api_key"):
+    """Raised for a request without a key that this server knows."""
 
     def headers(self) -> dict[str, str]:
-        """With the challenge that belongs to this status (RFC 9110 section 11.6.1)."""
+        """Return them with the challenge that belongs to this status (RFC 9110 section 11.6.1)."""
         return super().headers() | {"www-authenticate": "Bearer"}
 
 
-class PermissionDeniedError(InvalidRequestError):
-    """The request's key may use this, but not change it."""
-
-    status = 403
-    code = "permission_denied"
+class PermissionDeniedError(InvalidRequestError, status=403, code="permission_denied"):
+    """Raised for a change that the request's key may not make."""
 
 
-class HostNotAllowedError(InvalidRequestError):
-    """The header `Host` is no name of this server: a page of another site may have it resolve to this address."""
+class HostNotAllowedError(InvalidRequestError, status=403, code="host_not_allowed"):
+    """Raised for a header `Host` that is no name of this server.
 
-    status = 403
-    code = "host_not_allowed"
-
-
-class CrossSiteError(InvalidRequestError):
-    """A browser says that a page of another site sends this: its visitor has not asked for it."""
-
-    status = 403
-    code = "cross_site"
+    A page of another site may have made that name resolve to this address (DNS rebinding).
+    """
 
 
-class MethodNotAllowedError(InvalidRequestError):
-    """The path exists, but not with this method."""
-
-    status = 405
-    code = "method_not_allowed"
+class CrossSiteError(InvalidRequestError, status=403, code="cross_site"):
+    """Raised for a request that a page of another site had the browser send, which its visitor did not ask for."""
 
 
-class BodyTooLargeError(InvalidRequestError):
-    """An HTTP body or WebSocket frame above its limit."""
-
-    status = 413
-    code = "body_too_large"
-    close_code = 1009
+class MethodNotAllowedError(InvalidRequestError, status=405, code="method_not_allowed"):
+    """Raised for a path that exists, but not with this method."""
 
 
-class AddressTooLongError(InvalidRequestError):
-    """The path and the query of a request are longer than any that is served."""
-
-    status = 414
-    code = "address_too_long"
+class BodyTooLargeError(InvalidRequestError, status=413, code="body_too_large", close_code=1009):
+    """Raised for an HTTP body or a WebSocket frame above its limit."""
 
 
-class HeadTooLargeError(InvalidRequestError):
-    """The head of a request has too many bytes, or too many headers (RFC 6585 section 5)."""
-
-    status = 431
-    code = "head_too_large"
+class AddressTooLongError(InvalidRequestError, status=414, code="address_too_long"):
+    """Raised for a path and query that are longer than any that is served."""
 
 
-class RequestTimeoutError(InvalidRequestError):
-    """The head or the body of a request came too slowly."""
-
-    status = 408
-    code = "request_timeout"
+class HeadTooLargeError(InvalidRequestError, status=431, code="head_too_large"):
+    """Raised for a request head of too many bytes, or too many headers (RFC 6585 section 5)."""
 
 
-class QuotaExceededError(ServiceError):
-    """The request's key has used up what it may have for now."""
-
-    status = 429
-    type = "rate_limit_error"
-    code = "rate_limit_exceeded"
-    close_code = 1013
+class RequestTimeoutError(InvalidRequestError, status=408, code="request_timeout"):
+    """Raised for a head or a body that comes too slowly."""
 
 
-class SaturatedError(ServiceError):
-    """Every one of several processes is busy, and enough requests wait for one already."""
-
-    status = 429
-    type = "rate_limit_error"
-    code = "saturated"
-    close_code = 1013
-    retry_after = 1
+class QuotaExceededError(
+    ServiceError, status=429, type="rate_limit_error", code="rate_limit_exceeded", close_code=1013
+):
+    """Raised for a key that has used up its quota for now."""
 
 
-class UnavailableError(ServiceError):
-    """The request is fine, but cannot be served now."""
-
-    status = 503
-    type = "service_unavailable"
-    code = "unavailable"
-    close_code = 1013
+class SaturatedError(
+    ServiceError, status=429, type="rate_limit_error", code="saturated", close_code=1013, retry_after=1
+):
+    """Raised when every one of several processes is busy, and enough requests wait for one already."""
 
 
-class ModelAbsentError(UnavailableError):
-    """The model is in the catalog, but its weights are not on this machine."""
-
-    code = "model_not_installed"
-    param = "model"
+class UnavailableError(ServiceError, status=503, type="service_unavailable", code="unavailable", close_code=1013):
+    """Raised for a correct request that cannot be served now."""
 
 
-class ModelLoadingError(UnavailableError):
-    """The model is being loaded or warmed."""
-
-    code = "model_loading"
-    param = "model"
-    retry_after = 2
+class ModelAbsentError(UnavailableError, code="model_not_installed", param="model"):
+    """Raised for a model of the catalog whose weights are not on this machine."""
 
 
-class OverloadedError(UnavailableError):
-    """Queues are full, or what is being spoken leaves no room for more."""
-
-    code = "overloaded"
-    retry_after = 1
+class ModelLoadingError(UnavailableError, code="model_loading", param="model", retry_after=2):
+    """Raised while the model is loaded or warmed."""
 
 
-class DrainingError(UnavailableError):
-    """The server is shutting down."""
-
-    code = "draining"
-    close_code = 1012
-    retry_after = 5
+class OverloadedError(UnavailableError, code="overloaded", retry_after=1):
+    """Raised when queues are full, or the streams being spoken leave no room for more."""
 
 
-class StorageError(ServiceError):
-    """Something could not be written to the data directory, or to that of temporary files."""
-
-    code = "storage_failed"
+class DrainingError(UnavailableError, code="draining", close_code=1012, retry_after=5):
+    """Raised while the server shuts down."""
 
 
-class StorageFullError(StorageError):
-    """The disk is full (RFC 4918 section 11.5)."""
-
-    status = 507
-    code = "storage_full"
+class StorageError(ServiceError, code="storage_failed"):
+    """Raised when a file cannot be written to the data directory, or to that of temporary files."""
 
 
-class ModelFailedError(ServiceError):
-    """The model could not be loaded, or failed on this request."""
+class StorageFullError(StorageError, status=507, code="storage_full"):
+    """Raised when the disk is full (RFC 4918 section 11.5)."""
 
-    code = "model_failed"
+
+class ModelFailedError(ServiceError, code="model_failed"):
+    """Raised when the model could not be loaded, or failed on this request."""
 
 
 def model_failed(name: str, cause: Exception) -> ModelFailedError:
-    """That a model failed on a request. Of the `cause`, its `__cause__`, the message says only the kind."""
+    """Return the error for a model that failed on a request. The message names only the type of its `cause`."""
     error = ModelFailedError(f"Model '{name}' failed: {type(cause).__name__}.")
     error.__cause__ = cause
     return error
 
 
-class IdleTimeoutError(ServiceError):
-    """A WebSocket client sent nothing, or read nothing, for too long."""
-
-    status = 408
-    type = "invalid_request_error"
-    code = "idle_timeout"
-    close_code = 1008
+class IdleTimeoutError(ServiceError, status=408, type="invalid_request_error", code="idle_timeout", close_code=1008):
+    """Raised when a WebSocket client sent nothing, or read nothing, for too long."""

@@ -1,4 +1,4 @@
-"""What is sent and when: arrival times of an open loop, and the mix of texts, models and surfaces."""
+"""Arrival times of an open loop, and the mix of texts, models and surfaces that it sends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = (
     "when the weather is fine. The cat sleeps on the wall. In autumn we make juice from the apples. There is "
     "enough for the whole street.",
 )
-# Those that can fall silent in the middle.
+# Texts of several sentences: only these can fall silent in the middle.
 LONG_TEXTS = TEXTS[3:]
 
 
@@ -40,7 +40,7 @@ class Request:
 
 
 def arrivals(pattern: Pattern, rate: float, count: int, rng: np.random.Generator, burst: int = 8) -> list[float]:
-    """`count` times in seconds, ascending, `rate` a second in the long run.
+    """Return `count` arrival times in seconds, ascending, `rate` a second on average.
 
     `poisson`: independent of each other. `burst`: `burst` at the same moment, such moments being a Poisson process of
     rate / burst. `even`: at equal distances. Raises ValueError for a rate or a burst that is not positive.
@@ -61,7 +61,7 @@ def mix(
     models: Sequence[str | None],
     rng: np.random.Generator,
 ) -> list[Request]:
-    """A request for each of the times. Surfaces take turns, and each has the same texts, models and seeds, drawn."""
+    """Return a request for each of the times. Surfaces take turns; each gets the same random mix."""
     requests = []
     for number, when in enumerate(due):
         turn = number % len(surfaces)

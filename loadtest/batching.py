@@ -1,4 +1,4 @@
-"""Kokoro's sentences together or one after the other: what a batch takes against its sentences alone, same run.
+"""Time a batch of Kokoro's sentences against the same sentences one after the other, in one run.
 
     python -m loadtest.batching --model random --batch 2,4,8 --runs 7 [--dtype bfloat16] [--json FILE]
 
@@ -37,19 +37,19 @@ FRAMES_PER_TOKEN = 4
 
 
 def random_kokoro(dtype: str) -> KokoroSynthesizer:
-    """Kokoro-82M's shapes with random weights."""
+    """Return a network of Kokoro-82M's shapes with random weights."""
     with tempfile.TemporaryDirectory() as folder:
         fake_kokoro.write(Path(folder) / "random", frames=FRAMES_PER_TOKEN)
         return opened(Path(folder) / "random", dtype)
 
 
 def house(dtype: str) -> KokoroSynthesizer:
-    """The voice in the box."""
+    """Return the bundled voice."""
     return opened(fake_kokoro.HOUSE, dtype)
 
 
 def opened(folder: Path, dtype: str) -> KokoroSynthesizer:
-    """A checkpoint in our own names."""
+    """Open a checkpoint in our own names."""
     names = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
     files = {role: str(folder / name) for role, name in names.items()}
     return load(ModelSpec(folder.name, "kokoro", files, dtype=dtype))
@@ -59,7 +59,7 @@ MODELS: dict[str, Callable[[str], KokoroSynthesizer]] = {"house": house, "random
 
 
 def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[BatchRow]:
-    """`count` sentences of that kind, all voices taking turns."""
+    """Return `count` sentences of that kind; all voices take turns."""
     words, vocab, packs = WORDS.split(), model.config.vocab, list(model._packs.values())
     rows = []
     for at in range(count):
@@ -70,7 +70,7 @@ def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[BatchRow]
 
 
 def measure(model: KokoroSynthesizer, rows: Sequence[BatchRow], runs: int) -> dict[str, Any]:
-    """Median milliseconds of both ways over alternating rounds, and how far their samples are apart."""
+    """Return median milliseconds of both ways over alternating rounds, and the distance of their samples."""
     alone: list[float] = []
     together: list[float] = []
     single: list[npt.NDArray[np.float32]] = []

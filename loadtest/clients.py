@@ -1,4 +1,4 @@
-"""Clients of the surfaces: each sends one request and returns what came back when, as a Trace."""
+"""Clients of the surfaces: each sends one request and returns a Trace of the reply."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUSALS = frozenset({"overloaded", "unavailable", "draining", "rate_limit_excee
 
 @dataclass(slots=True)
 class Target:
-    """Where to send, and how long to wait for an answer, in seconds. `clock` is seconds since the run began."""
+    """Address of the server, and the longest wait for an answer in seconds. `clock` is seconds since the run began."""
 
     url: str
     timeout: float
@@ -40,7 +40,7 @@ class Target:
         return time.perf_counter() - self.started
 
     def options(self, request: Request) -> dict[str, Any]:
-        """What every surface takes."""
+        """Return the request fields that every surface takes."""
         chosen: dict[str, Any] = {"seed": request.seed}
         if request.model is not None:
             chosen["model"] = request.model
@@ -53,7 +53,7 @@ Sender = Callable[[Target, httpx.AsyncClient, Request, Trace], Any]
 
 
 async def send(target: Target, client: httpx.AsyncClient, request: Request) -> Trace:
-    """Send `request` now. Whatever goes wrong is in the trace."""
+    """Send `request` now. The trace holds any failure."""
     now = target.clock()
     trace = Trace(request.surface, due=request.due, sent=now, text_sent=now, model=request.model)
     try:
@@ -108,7 +108,7 @@ async def _http(target: Target, client: httpx.AsyncClient, request: Request, tra
 
 
 def server_timing(header: str) -> dict[str, float]:
-    """The stages of a `Server-Timing` header, in seconds."""
+    """Return the stages of a `Server-Timing` header, in seconds."""
     found = {}
     for part in header.split(","):
         name, _, duration = part.strip().partition(";dur=")
@@ -158,7 +158,7 @@ class RefusedError(Exception):
 
 @asynccontextmanager
 async def open_socket(target: Target, request: Request) -> AsyncIterator[tuple[ClientConnection, int]]:
-    """A started session, and its sample rate. Raises RefusedError."""
+    """Open and start a session; return it and its sample rate. Raises RefusedError."""
     address = target.url.replace("http", "ws", 1) + "/v1/audio/stream"
     async with websockets.connect(
         address, open_timeout=target.timeout, compression=None, max_size=None, close_timeout=1
@@ -171,7 +171,7 @@ async def open_socket(target: Target, request: Request) -> AsyncIterator[tuple[C
 
 
 async def speak(target: Target, socket: ClientConnection, rate: int, text: str, trace: Trace) -> None:
-    """One set on a session that is open: text, flush, and all that comes until its `done`. Raises RefusedError."""
+    """Send text and flush on an open session, and read until its `done`. Raises RefusedError."""
     trace.sentences = True
     trace.text_sent = target.clock()
     await socket.send(json.dumps({"type": "text", "text": text}))

@@ -1,4 +1,4 @@
-"""A language model's answer, replayed token by token into a running server: how soon is it heard?
+"""Replay a language model's answer token by token into a running server, and measure how soon it is heard.
 
     python loadtest/llm_stream.py --url http://127.0.0.1:8000 --rate 50 --runs 5 [--translate-to es --model phrasebook]
 
@@ -42,18 +42,18 @@ class Run:
     _played_out: float = 0.0
 
     def hear(self, seconds: float, now: float) -> None:
-        """Audio of that length came: silence is what a listener who started at once had to hear before it."""
+        """Add audio of that length, and the silence before it for a listener who started at once."""
         if self._played_out:
             self.silence += max(0.0, now - self._played_out)
         self._played_out = max(self._played_out, now) + seconds
 
     def sent_at(self, position: int) -> float:
-        """When the character at `position` was sent."""
+        """Return the time at which the character at `position` was sent."""
         return next(at for end, at in self.sent if end >= position)
 
 
 def tokens(text: str) -> list[str]:
-    """Pieces of about the size of a language model's: words cut after their fourth letter, with the space before."""
+    """Return pieces of about a token's size: words cut after their fourth letter, with the space before."""
     return re.findall(r"\s*[^\s\w]|\s*\w{1,4}|\s+$", text)
 
 
@@ -70,7 +70,7 @@ async def send_all(socket: ClientConnection, text: str, options: argparse.Namesp
 
 
 async def replay(options: argparse.Namespace, text: str) -> Run:
-    """Send the text and note what comes back."""
+    """Send the text and record the reply."""
     run = Run()
     start: dict[str, Any] = {"type": "start", "input": "llm", "voice": options.voice}
     start |= {"anticipate": not options.no_anticipation}
@@ -106,7 +106,7 @@ async def replay(options: argparse.Namespace, text: str) -> Run:
 
 
 def lags(run: Run) -> list[float]:
-    """Seconds from the last character of each sentence, or clause, to its first byte of audio."""
+    """Return the seconds from the last character of each sentence, or clause, to its first byte of audio."""
     found, position = [], 0
     for source, at in run.heard:
         position += len(source)

@@ -1,4 +1,4 @@
-"""Load on a running server: what its clients hear, by percentile, and where it no longer keeps up.
+"""Put load on a running server: percentiles of what its clients hear, and the load at which it no longer keeps up.
 
     python -m loadtest.load --clients 4 --requests 40               closed loop: each client sends when it was answered
     python -m loadtest.load --rate 1,2,4 --arrivals burst           open loop: so many requests a second, come what may
@@ -35,13 +35,13 @@ from loadtest.playback import Trace
 from loadtest.report import Step
 
 UNITS = {"clients": "clients", "rate": "requests/s", "streams": "live streams"}
-# Requests under way that this program holds at most: a server far beyond its knee would have it fill its memory.
+# Most requests under way at once: a server far beyond its knee would otherwise fill this program's memory.
 MOST_UNDER_WAY = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send. `mode` is a key of UNITS; `requests` those of one level, or, if not 0, `each` those of a client."""
+    """Requests to send. `mode` is a key of UNITS; `requests` counts those of a level, `each`, if not 0, of a client."""
 
     url: str
     mode: str
@@ -84,7 +84,7 @@ async def run(load: Load, level: float) -> tuple[Step, list[Trace]]:
             traces.append(await send(target, client, request))
             under_way -= 1
 
-        # Taken by whoever is free: the number of requests is bounded whatever each of them costs.
+        # The next free client takes a request: their number is bounded, however long one takes.
         waiting = iter(requests)
 
         async def one_after_the_other(delay: float) -> None:
@@ -101,7 +101,7 @@ async def run(load: Load, level: float) -> tuple[Step, list[Trace]]:
         if load.mode == "rate":
             await asyncio.gather(*(at_its_time(index) for index in range(load.requests)))
         else:
-            # Listeners do not all come at once; those who do are what --arrivals burst is for.
+            # Listeners do not all come at once; --arrivals burst measures those who do.
             spread = 5.0 if load.mode == "streams" else 0.0
             delays = [float(delay) for delay in rng.uniform(0.0, spread, int(level))]
             await asyncio.gather(*(one_after_the_other(delay) for delay in delays))

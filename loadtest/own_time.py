@@ -1,4 +1,4 @@
-"""The server's own time: what one client waits for one sentence besides the model's computing.
+"""Measure the server's own time: a client's wait for one sentence, less the model's computing.
 
     python -m loadtest.own_time --requests 60 [--url http://127.0.0.1:8000] [--text "Hello world."] [--model NAME]
 
@@ -31,7 +31,7 @@ from loadtest.clients import server_timing
 from loadtest.playback import SERVER_STAGES
 
 WARM = 5
-# Seconds between two requests: what a server does after its last byte is nobody's wait.
+# Seconds between two requests: work of the server after its last byte delays nobody.
 PAUSE = 0.02
 
 
@@ -45,7 +45,7 @@ class Waits:
     own: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, client: float, server: float, stages: dict[str, float]) -> None:
-        """One request: what its client waited, what the server says, and its stages."""
+        """Add one request: the client's wait, the server's total, and the server's stages."""
         own = {name: seconds for name, seconds in stages.items() if name in SERVER_STAGES and name != "total"}
         model = sum(seconds for name, seconds in stages.items() if name not in SERVER_STAGES)
         self.client.append(client)
@@ -57,19 +57,19 @@ class Waits:
 
     @property
     def on_top(self) -> list[float]:
-        """What the client waited besides the model's computing."""
+        """Return the client's wait less the model's computing, for each request."""
         return [client - model for client, model in zip(self.client, self.model, strict=True)]
 
 
 class Line:
-    """A connection read with nothing between: client libraries take up to a millisecond of their own."""
+    """Connection without a client library, which would add up to a millisecond."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self.host = parts.netloc
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # One for all that comes: to allocate a mebibyte for each reading is time that no server takes.
+        # One buffer for all reads: to allocate a mebibyte for each takes time that is not the server's.
         self._room = bytearray(1 << 20)
 
     def __enter__(self) -> Line:
@@ -79,11 +79,11 @@ class Line:
         self._socket.close()
 
     def send(self, data: bytes) -> None:
-        """All of it."""
+        """Send all of the data."""
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        """What there is. Raises ConnectionError at the end."""
+        """Return the bytes that are there, at least one. Raises ConnectionError at the end."""
         size = self._socket.recv_into(self._room)
         if not size:
             raise ConnectionError("the server closed the connection")
@@ -91,7 +91,7 @@ class Line:
 
 
 def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
-    """`requests` on one connection, each to its last byte. Raises RuntimeError for an answer that is not 200."""
+    """Send `requests` on one connection, each to its last byte. Raises RuntimeError for an answer that is not 200."""
     waits = Waits()
     payload = json.dumps(body).encode()
     with Line(url) as line:
@@ -118,57 +118,69 @@ def over_http(url: str, body: dict[str, object], requests: int) -> Waits:
     return waits
 
 
+class Session:
+    """WebSocket session on a line, started with `options`. Raises RuntimeError where the server refuses it."""
+
+    def __init__(self, line: Line, url: str, options: dict[str, object]) -> None:
+        self._line = line
+        self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws", 1) + "/v1/audio/stream"), max_size=None)
+        self._protocol.send_request(self._protocol.connect())
+        self._flush()
+        self._events = self._read()
+        next(self._events)  # the handshake's answer
+        if self._protocol.handshake_exc is not None:
+            raise RuntimeError(str(self._protocol.handshake_exc))
+        self.send({"type": "start", "format": "pcm", **options})
+        next(self._events)
+
+    def send(self, *messages: dict[str, object]) -> None:
+        """Send all messages in one write."""
+        for message in messages:
+            self._protocol.send_text(json.dumps(message).encode())
+        self._flush()
+
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message, or None for one of sound. Raises RuntimeError for an error."""
+        for event in self._events:
+            # Others are pings, which the protocol has answered.
+            if isinstance(event, Frame) and event.opcode is Opcode.BINARY:
+                return None
+            if isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                message: dict[str, Any] = json.loads(bytes(event.data))
+                if message["type"] == "error":
+                    raise RuntimeError(str(message["error"]))
+                return message
+        raise ConnectionError("the server closed the session")
+
+    def _flush(self) -> None:
+        self._line.send(b"".join(self._protocol.data_to_send()))
+
+    def _read(self) -> Iterator[Event]:
+        while True:
+            self._protocol.receive_data(self._line.receive())
+            self._flush()
+            yield from self._protocol.events_received()
+
+
 def over_websocket(url: str, body: dict[str, object], requests: int) -> Waits:
-    """`requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
+    """Send `requests` texts on one session, each to its first sound. Raises RuntimeError for an error."""
     waits = Waits()
-    options = {name: value for name, value in body.items() if name != "input"}
-    said: list[dict[str, object]] = [{"type": "text", "text": body["input"]}, {"type": "flush"}]
     with Line(url) as line:
-        protocol = ClientProtocol(parse_uri(url.replace("http", "ws", 1) + "/v1/audio/stream"), max_size=None)
-        protocol.send_request(protocol.connect())
-
-        def send(*messages: dict[str, object]) -> None:
-            for message in messages:
-                protocol.send_text(json.dumps(message).encode())
-            line.send(b"".join(protocol.data_to_send()))
-
-        def events() -> Iterator[Event]:
-            while True:
-                protocol.receive_data(line.receive())
-                line.send(b"".join(protocol.data_to_send()))
-                yield from protocol.events_received()
-
-        line.send(b"".join(protocol.data_to_send()))
-        coming = events()
-        next(coming)  # the handshake's answer
-        if protocol.handshake_exc is not None:
-            raise RuntimeError(str(protocol.handshake_exc))
-        send({"type": "start", "format": "pcm", **options})
-        next(coming)
+        session = Session(line, url, {name: value for name, value in body.items() if name != "input"})
         for number in range(WARM + requests):
             time.sleep(PAUSE)
             start, seconds = time.perf_counter(), 0.0
-            send(*said)
-            done: dict[str, Any] = {}
-            while done.get("type") != "done":
-                event = next(coming)
-                if not isinstance(event, Frame):
-                    continue
-                if event.opcode is Opcode.BINARY:
+            session.send({"type": "text", "text": body["input"]}, {"type": "flush"})
+            while (message := session.receive()) is None or message["type"] != "done":
+                if message is None:
                     seconds = seconds or time.perf_counter() - start
-                    continue
-                if event.opcode is not Opcode.TEXT:  # a ping, which the protocol has answered
-                    continue
-                done = json.loads(bytes(event.data))
-                if done["type"] == "error":
-                    raise RuntimeError(str(done["error"]))
             if number >= WARM:
-                waits.add(seconds, done["first_audio"], done["stages"])
+                waits.add(seconds, message["first_audio"], message["stages"])
     return waits
 
 
 def table(found: dict[str, Waits]) -> str:
-    """Milliseconds: medians, and the spread of what is on top: a machine that is busy besides shows in it."""
+    """Return the table of medians in milliseconds. The spread of `on top` shows whether the machine was busy."""
     lines = [
         f"{'':12s}{'client p50':>12s}{'server p50':>12s}{'model p50':>12s}{'on top p50':>12s}{'p10':>8s}{'p95':>8s}"
     ]

@@ -1,8 +1,8 @@
-"""What a listener hears of one request: arithmetic on the times at which text went out and sound came in.
+"""Playback of one request: silences and lags from the times at which text was sent and sound arrived.
 
 All times are seconds on one clock. The player starts with the first piece and plays without pause while it can. A
-sentence is needed when the one before it has been played, or when its text was sent, whichever is later: what the
-client had not asked for is not missing. A late sentence starves the stream.
+sentence is needed when the one before it has been played, or when its text was sent, whichever is later: a sentence
+that the client has not sent yet is not missing. A late sentence starves the stream.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from loadtest.arrivals import Surface
 
-# Less silence than this comes from the clocks of a busy machine, not from a sentence that was not there.
+# Shorter silences come from the clocks of a busy machine, not from a late sentence.
 TOLERANCE = 0.005
 # Stages of `done` and of `Server-Timing` that are not the model's own.
 SERVER_STAGES = frozenset({"queue", "boundary", "g2p", "audio_encode", "total", "ttfa"})
@@ -58,7 +58,7 @@ class Trace:
 
     @property
     def first(self) -> float | None:
-        """Seconds from when it was due to the first sound: what a late client waits for counts, too."""
+        """Seconds from when it was due to the first sound; the delay of a late client counts, too."""
         return self.pieces[0].at - self.due if self.pieces else None
 
     @property
@@ -68,7 +68,7 @@ class Trace:
 
     @property
     def outside(self) -> float | None:
-        """Seconds from the text to the first sound that the server does not know of: network and both event loops."""
+        """Seconds from the text to the first sound outside the server's own measure: network and both event loops."""
         if self.server_first is None or not self.pieces:
             return None
         return self.pieces[0].at - self.text_sent - self.server_first
@@ -84,10 +84,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """How it played. `silences`: seconds inserted in the middle. `lags`: for each sentence, how late it came.
+    """Result of a playback. `silences`: seconds inserted in the middle. `lags`: lateness of each sentence in seconds.
 
-    The first sentence's lag is the wait for the first sound. `gaps` is the number of places where it could have
-    starved: without one it proves nothing.
+    The first sentence's lag is the wait for the first sound. `gaps` counts the places where playback could have
+    starved: without one the playback proves nothing.
     """
 
     silences: tuple[float, ...]
@@ -106,7 +106,7 @@ class Heard:
 
 
 def play(trace: Trace) -> Heard:
-    """Play what came as it came."""
+    """Play the pieces of `trace` at the times at which they arrived."""
     silences: list[float] = []
     lags: list[float] = []
     until = 0.0

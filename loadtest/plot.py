@@ -30,7 +30,7 @@ class Panel:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from at most `low` to at least `high`, some `about` of them."""
+    """Return about `about` round numbers from at most `low` to at least `high`."""
     high = high if high > low else low + 1
     span = high - low
     magnitude = 10.0 ** math.floor(math.log10(span / about))
@@ -40,7 +40,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten, from at most `low` to at least `high`; both positive."""
+    """Return 1, 2 and 5 times the powers of ten, from at most `low` to at least `high`; both positive."""
     steps = [factor * 10.0**power for power in range(-6, 7) for factor in (1, 2, 5)]
     begin = max((step for step in steps if step <= low), default=steps[0])
     end = min((step for step in steps if step >= high), default=steps[-1])
@@ -48,7 +48,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def svg(panels: Sequence[Panel], title: str) -> str:
-    """The panels, one below the other."""
+    """Return the panels as one SVG, one below the other."""
     height = HEIGHT * len(panels) + 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
@@ -126,7 +126,7 @@ def curve(steps: Sequence[Step]) -> list[Panel]:
 
 
 def distribution(traces: Sequence[Trace]) -> list[Panel]:
-    """How many of the requests of one run had their first audio, and of the sentences their lag, within a time."""
+    """Draw the shares of requests with first audio, and of sentences with a lag, below each number of milliseconds."""
     first: dict[str, list[float]] = {}
     lags: dict[str, list[float]] = {}
     for trace in traces:

@@ -22,7 +22,7 @@ Percentiles = dict[int, float]
 
 
 def percentiles(values: Iterable[float | None]) -> Percentiles:
-    """Those of PERCENTILES; empty where there are no values."""
+    """Return the PERCENTILES of `values`; empty where there are none."""
     found = [value for value in values if value is not None]
     return {p: float(np.percentile(found, p)) for p in PERCENTILES} if found else {}
 
@@ -59,7 +59,7 @@ class Summary:
 
 
 def summarize(surface: str, traces: Sequence[Trace], seconds: float, limit: float = 1.0) -> Summary:
-    """Sum up `traces` of a run that took `seconds`. What was not served never counts as a fast answer."""
+    """Sum up `traces` of a run that took `seconds`. A request that was not served never counts as a fast answer."""
     served = [trace for trace in traces if trace.error is None]
     heard = [play(trace) for trace in served]
     several = [each.continuous for each in heard if each.gaps]
@@ -95,7 +95,7 @@ def summarize(surface: str, traces: Sequence[Trace], seconds: float, limit: floa
 class Step:
     """One level of load: how many streams or clients, or requests a second; `all` surfaces together, and each.
 
-    `server` is what the server's own histograms say of the same time.
+    `server` has the percentiles of the server's own histograms over the same time.
     """
 
     level: float
@@ -108,7 +108,7 @@ class Step:
 
     @property
     def good(self) -> bool:
-        """Whether the server kept up: 99 % of streams never starved, 99 % of requests served."""
+        """Return whether the server kept up: 99 % of streams never starved, 99 % of requests served."""
         unserved = sum(self.all.errors.values())
         if unserved > 0.01 * self.requests:
             return False
@@ -133,13 +133,13 @@ Buckets = dict[str, dict[float, float]]
 
 
 async def scrape(client: httpx.AsyncClient, url: str) -> Buckets:
-    """The buckets of the server's first-audio histogram, by surface, cumulative; empty if it does not say."""
+    """Return the buckets of the server's first-audio histogram, by surface, cumulative; empty where it has none."""
     reply = await client.get(f"{url}/metrics")
     return buckets(reply.text) if reply.is_success else {}
 
 
 def buckets(exposition: str) -> Buckets:
-    """As `scrape`, from Prometheus text."""
+    """Return what `scrape` returns, from Prometheus text."""
     found: Buckets = {}
     for family in text_string_to_metric_families(exposition):
         if family.name != "nightingale_ttfa_seconds":
@@ -154,7 +154,7 @@ def buckets(exposition: str) -> Buckets:
 
 
 def between(before: Buckets, after: Buckets) -> dict[str, Percentiles]:
-    """Percentiles of what was observed between two scrapes, interpolated in the bucket, as Prometheus does."""
+    """Return percentiles of the values between two scrapes, interpolated in the bucket, as Prometheus does."""
     found = {}
     for name, edges in after.items():
         counts = {edge: count - before.get(name, {}).get(edge, 0.0) for edge, count in sorted(edges.items())}
@@ -185,7 +185,7 @@ def _share(value: float | None) -> str:
 
 
 def table(steps: Sequence[Step]) -> str:
-    """One line a surface and level; milliseconds, save for the real-time factor."""
+    """Return a table of one line a surface and level, in milliseconds except for the real-time factor."""
     unit = steps[0].unit if steps else "level"
     heads = [unit, "surface", "served", "refused", "errors"]
     heads += [f"{name} p{p}" for name in ("first", "lag") for p in PERCENTILES]
@@ -205,7 +205,7 @@ def table(steps: Sequence[Step]) -> str:
 
 
 def views(steps: Sequence[Step]) -> str:
-    """First audio as the server and as its clients have it, in milliseconds."""
+    """Return a table of first audio as the server and as its clients measure it, in milliseconds."""
     lines = [[steps[0].unit if steps else "level", "first audio as seen by", *(f"p{p}" for p in PERCENTILES)]]
     for each in steps:
         rows = {"clients": each.all.first, "the server, per reply": each.all.server_first}
@@ -223,7 +223,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> dict[str, object]:
-    """Where the clients ran. They use the same processors as a server on this machine."""
+    """Return the facts of the clients' machine. Clients share the processors with a server on this machine."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "name": platform.node(),

@@ -1,4 +1,4 @@
-"""How many replicas so many live streams need: arithmetic on what one replica was measured to do.
+"""Compute the replicas that a number of live streams needs, from measurements of one replica.
 
     python -m loadtest.sizing --streams-per-replica 12 --memory 0.8 [--streams 100,1000,10000] [--spare-machines 1]
 
@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What a listener to 16-bit PCM at 24 kHz is sent.
+# Bytes a second for a listener to 16-bit PCM at 24 kHz.
 PCM_BYTES = 48_000
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a replica, and a machine's proxy, were measured to do.
+    """Measured limits of a replica and of a machine's proxy.
 
     `knee` in live streams a replica; `memory` in GB a replica; `proxy` in live streams a proxy, None: not measured.
     """
@@ -33,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is chosen. `headroom` in (0, 1]; `per_machine` replicas; `spare` machines that may be gone."""
+    """Choices of the operator. `headroom` in (0, 1]; `per_machine` replicas; `spare` machines that may fail."""
 
     headroom: float = 0.7
     per_machine: int = 1
@@ -43,7 +43,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is needed. `per_replica` and `per_proxy` in streams with every machine there; `network` in Mbit/s a machine.
+    """Resources needed. `per_replica` and `per_proxy` in streams with all machines up; `network` in Mbit/s a machine.
 
     `proxies_hold`: whether a proxy was measured to carry what it would with the spare machines gone; None: unknown.
     """
@@ -59,7 +59,7 @@ class Size:
 
 
 def size(streams: int, measured: Measured, policy: Policy) -> Size:
-    """The replicas and machines for `streams`. Raises ValueError for a replica that carries no whole stream."""
+    """Return the replicas and machines for `streams`. Raises ValueError for a replica that carries no whole stream."""
     usable = math.floor(measured.knee * policy.headroom)
     if usable < 1:
         raise ValueError(f"{policy.headroom:g} of a knee of {measured.knee:g} is not one stream")
@@ -80,7 +80,7 @@ def size(streams: int, measured: Measured, policy: Policy) -> Size:
 
 
 def table(sizes: Sequence[Size]) -> str:
-    """One line a size, in Markdown."""
+    """Return a Markdown table of one line a size."""
     lines = [
         "| live streams | replicas | machines | a replica's streams | a proxy's | a machine's memory | and network |",
         "|---|---|---|---|---|---|---|",

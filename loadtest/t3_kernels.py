@@ -29,10 +29,11 @@ import numpy.typing as npt
 from models.backend import device_name, mx, on_cpu, release_thread  # before torch: BLAS order
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder, Step, Utterance, Voice
-from models.chatterbox.t3.kernels.cuda import FusedStep
-from models.chatterbox.t3.kernels.metal import PhasedStep
+from models.chatterbox.t3.decoder import Decoder, Step
+from models.chatterbox.t3.kernels.cuda import CudaStep
+from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
 from models.timeline import Timeline
@@ -210,14 +211,14 @@ def decoded(model: T3, step: Step | None, tokens: int, rounds: int) -> list[floa
     """Milliseconds a token of the whole decoder, for a sentence of exactly so many."""
     decoder = Decoder(model, step=step)
     config = model.config
-    voice = Voice(mx.random.normal((config.speaker,)), mx.arange(config.prompt_tokens))
+    voice = VoicePrompt(mx.random.normal((config.speaker,)), mx.arange(config.prompt_tokens))
     rules = sampling.rules(config, Sampling(), exact=True)
-    utterance = Utterance([5, 9, 3, 17, 2] * 10, voice, rules, limit=tokens)
+    request = DecodeRequest([5, 9, 3, 17, 2] * 10, voice, rules, limit=tokens)
     times = []
     for _ in range(rounds + 2):
         start = time.perf_counter()
         timeline = Timeline()
-        for _ in decoder.decode(utterance, timeline, lambda: False):
+        for _ in decoder.decode(request, timeline, lambda: False):
             pass
         times.append((time.perf_counter() - start) * 1e3 / tokens)
     return times[2:]
@@ -257,12 +258,12 @@ def main() -> None:
 
     model = network(config, arrays, mx.bfloat16, options.bits)
     steps: dict[str, Step] = {"plain": model.advance}
-    if FusedStep.available(model):
+    if CudaStep.available(model):
         start = time.perf_counter()
-        steps["fused"] = FusedStep(model)
+        steps["fused"] = CudaStep(model)
         print(f"weights joined in {time.perf_counter() - start:.1f} s")
-    elif PhasedStep.available(model):
-        steps["phased"] = PhasedStep(model)
+    elif MetalStep.available(model):
+        steps["phased"] = MetalStep(model)
     runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
     if (
         importlib.util.find_spec("torch")

@@ -9,7 +9,7 @@ agrees with it more than a random one would; `lookup` finds nothing in noise; `o
 
     ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it. Where a GPU's
                  server would step by one kernel, so does this, and the option's name has a star
-    MiB          arrays that the model and one utterance's cache hold
+    MiB          arrays that the model and one request's cache hold
     KL           mean divergence of the next token's distribution from float32's, both told the same tokens
     same         share of float32's likeliest tokens that are the likeliest here, told the same
     accepted     share of guesses that stood
@@ -32,10 +32,12 @@ import numpy.typing as npt
 from models.backend import device_name, memory, mx
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import Decoder, Utterance, Voice
-from models.chatterbox.t3.drafts import Draft, Guess, Lookup, SmallT3
-from models.chatterbox.t3.kernels.cuda import checked
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.draft_model import SmallT3
+from models.chatterbox.t3.drafts import Draft, Guess, Lookup
+from models.chatterbox.t3.kernels.cuda import choose_step
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
 from models.contract import Sampling
 from models.timeline import Stage, Timeline
@@ -76,11 +78,11 @@ OPTIONS = (
 class Oracle:
     """Guesses right: what is left then is what verifying costs. The most that any draft could gain."""
 
-    def __init__(self, network: T3, utterance: Utterance) -> None:
-        items = Decoder(network).decode(utterance, Timeline(), lambda: False)
+    def __init__(self, network: T3, request: DecodeRequest) -> None:
+        items = Decoder(network).decode(request, Timeline(), lambda: False)
         self._known = [token for token in items if token is not None]
 
-    def begin(self, utterance: Utterance) -> Oracle:
+    def begin(self, request: DecodeRequest) -> Oracle:
         """Nothing to read."""
         return self
 
@@ -112,25 +114,25 @@ def random_network(config: T3Config, dtype: mx.Dtype, bits: int = 0, layers: int
     return network
 
 
-def voice(config: T3Config, seed: int = 0) -> Voice:
+def voice(config: T3Config, seed: int = 0) -> VoicePrompt:
     """A random one."""
     rng = np.random.RandomState(seed)
     speaker = rng.standard_normal(config.speaker).astype(np.float32) / 16
-    return Voice(mx.array(speaker), mx.array(rng.randint(0, 6561, config.prompt_tokens).astype(np.int32)))
+    return VoicePrompt(mx.array(speaker), mx.array(rng.randint(0, 6561, config.prompt_tokens).astype(np.int32)))
 
 
-def told(network: T3, utterance: Utterance, said: Sequence[int], cache_bits: int) -> Logits:
-    """Logits [len(said), V] before each of `said`, one step at a time, guided as the utterance is."""
-    chosen = utterance.rules
-    condition = network.condition(utterance.voice.speaker, utterance.voice.prompt, chosen.exaggeration)
-    embeddings = network.prompt(condition, utterance.text, chosen.guided)
+def told(network: T3, request: DecodeRequest, said: Sequence[int], cache_bits: int) -> Logits:
+    """Logits [len(said), V] before each of `said`, one step at a time, guided as the request is."""
+    chosen = request.rules
+    condition = network.condition(request.voice.speaker, request.voice.prompt, chosen.exaggeration)
+    embeddings = network.prompt(condition, request.text, chosen.guided)
     batch, count, _ = embeddings.shape
     cache = network.allocate(batch, count + len(said), cache_bits)
     logits, cache = network.prefill(embeddings, mx.array([count]), cache)
-    found = [np.array(sampling.guide(logits[:, None], chosen.knobs()))[0]]
+    found = [np.array(sampling.guide(logits[:, None], chosen.params()))[0]]
     for k, token in enumerate(said[:-1]):
         logits, cache = network.advance(mx.array([token]), mx.array([count + k, k + 1]), cache)
-        found.append(np.array(sampling.guide(logits, chosen.knobs()))[0])
+        found.append(np.array(sampling.guide(logits, chosen.params()))[0])
     return np.stack(found)
 
 
@@ -141,9 +143,9 @@ def divergence(whole: Logits, other: Logits) -> float:
     return float((np.exp(p) * (p - q)).sum(-1).mean())
 
 
-def held(network: T3, decoder: Decoder, utterance: Utterance) -> float:
-    """MiB of arrays, an utterance's cache among them: MLX's, and the copies of 8 bits that the CPU reads instead."""
-    state = decoder.begin(utterance)
+def held(network: T3, decoder: Decoder, request: DecodeRequest) -> float:
+    """MiB of arrays, an request's cache among them: MLX's, and the copies of 8 bits that the CPU reads instead."""
+    state = decoder.begin(request)
     mx.eval(state.cache)
     copies: int = sum(
         array.nbytes
@@ -157,7 +159,7 @@ def held(network: T3, decoder: Decoder, utterance: Utterance) -> float:
 def measure(
     option: Option,
     config: T3Config,
-    utterance: Utterance,
+    request: DecodeRequest,
     whole: dict[str, Logits],
     said: list[int],
     args: argparse.Namespace,
@@ -171,22 +173,22 @@ def measure(
     elif option.draft == "first":
         draft = SmallT3(random_network(config, dtype, layers=max(1, config.layers // 4)))
     elif option.draft == "oracle":
-        utterance = replace(utterance, rules=replace(utterance.rules, temperature=0.0))
-        draft = Oracle(network, utterance)
-    step = checked(network) if not option.cache_bits and draft is None else None  # as in the pipeline
+        request = replace(request, rules=replace(request.rules, temperature=0.0))
+        draft = Oracle(network, request)
+    step = choose_step(network) if not option.cache_bits and draft is None else None  # as in the pipeline
     decoder = Decoder(network, cache_bits=option.cache_bits, step=step, draft=draft)
-    mib = held(network, decoder, utterance)
+    mib = held(network, decoder, request)
     steps, prefills, drafted, accepted = [], [], 0, 0
     for number in range(args.rounds + 1):  # the first compiles
         timeline = Timeline()
-        found = [token for token in decoder.decode(utterance, timeline, lambda: False) if token is not None]
+        found = [token for token in decoder.decode(request, timeline, lambda: False) if token is not None]
         if number:
             steps.append(timeline.stages[Stage.T3_DECODE] / (timeline.tokens - 1))
             prefills.append(timeline.stages[Stage.T3_PREFILL])
             drafted, accepted = drafted + timeline.drafted, accepted + timeline.accepted
     if not said:
         said += found
-    logits = told(network, utterance, said, option.cache_bits)
+    logits = told(network, request, said, option.cache_bits)
     base = whole.setdefault("logits", logits)
     row: dict[str, float | str] = {
         "option": option.name + " *" * (step is not None),
@@ -220,7 +222,7 @@ def main() -> None:
         config = replace(config, layers=args.layers)
     chosen = sampling.rules(config, Sampling(cfg_weight=0.0) if args.unguided else Sampling(), exact=True)
     text = np.random.RandomState(1).randint(1, 250, args.text).tolist()
-    utterance = Utterance(text, voice(config), chosen, seed=3, limit=args.tokens)
+    request = DecodeRequest(text, voice(config), chosen, seed=3, limit=args.tokens)
     print(f"{args.variant}, {config.layers} layers, {args.dtype}, {args.tokens} tokens, {device_name()}")
     names = ["option", "ms/token", "prefill ms", "MiB", "KL", "same", "accepted"]
     print(f"{names[0]:>18}  " + "  ".join(f"{name:>10}" for name in names[1:]))
@@ -229,7 +231,7 @@ def main() -> None:
     for option in OPTIONS:
         twice = option.name == "plain" and args.dtype == "float32"
         if option.whole or (option.name in wanted and not twice):
-            rows.append(measure(option, config, utterance, whole, said, args))
+            rows.append(measure(option, config, request, whole, said, args))
             gc.collect()
             mx.clear_cache()
     if args.json:

@@ -1,4 +1,4 @@
-"""Write PyTorch's zip format without PyTorch: what `models.checkpoint.read_torch` reads."""
+"""Write PyTorch's zip format without PyTorch, for `models.checkpoint.read_torch`."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def write(path: Path, tree: Tree) -> None:
 
 
 def made(stored: Stored, offset: Any, size: Any, stride: Any) -> Global:
-    """A tensor as torch pickles it."""
+    """Return a tensor as torch pickles it."""
     hooks: OrderedDict[str, Any] = OrderedDict()
     return Global("torch._utils", "_rebuild_tensor_v2", stored, offset, size, stride, False, hooks)
 
 
 def write_archive(path: Path, tree: Any, storages: Mapping[str, bytes]) -> None:
-    """A zip in torch's layout around what is pickled of `tree`."""
+    """Write a zip in torch's layout around the pickled `tree`."""
     body = io.BytesIO()
     Pickler(body, 2).dump(tree)
     with zipfile.ZipFile(path, "w") as archive:

@@ -244,20 +244,31 @@ def _find_compiler() -> str | None:
 def _compiler_script(compiler: str) -> str:
     """Return a shell script that replaces g++: it adds this processor's instructions and unit strides."""
     return f"""{_SCRIPT_HEAD}
-for last; do case $last in *.cpp) source=$last; esac; done
+source= target= rewritten= before=
+for last; do
+  case $before:$last in
+    -o:*.so) target=$last ;;
+    *.cpp) source=$last ;;
+  esac
+  before=$last
+done
 if [ -n "$source" ]; then
   rewritten=${{source%.cpp}}.$$.cpp
-  if awk '{_UNIT_STRIDES}' "$source" > "$rewritten"; then
-    for argument; do
-      shift
-      [ "$argument" = "$source" ] && argument=$rewritten
-      set -- "$@" "$argument"
-    done
-  fi
+  awk '{_UNIT_STRIDES}' "$source" > "$rewritten" || {{ rm -f "$rewritten"; rewritten=; }}
 fi
+for argument; do
+  shift
+  [ -n "$rewritten" ] && [ "$argument" = "$source" ] && argument=$rewritten
+  [ -n "$target" ] && [ "$argument" = "$target" ] && argument=$target.$$
+  set -- "$@" "$argument"
+done
 "{compiler}" -march=native "$@"
 status=$?
 [ -n "$rewritten" ] && rm -f "$rewritten"
+# Another process that looks for this kernel finds a whole file or none.
+if [ -n "$target" ]; then
+  if [ $status = 0 ]; then mv -f "$target.$$" "$target"; else rm -f "$target.$$"; fi
+fi
 exit $status
 """
 

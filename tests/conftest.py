@@ -105,7 +105,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def wyoming_port() -> int:
-    """Where `house_server` listens for Wyoming's clients."""
+    """Port on which `house_server` listens for Wyoming's clients."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

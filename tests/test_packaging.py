@@ -1,7 +1,8 @@
-"""What is shipped: the wheel's contents, the locks, the Makefile."""
+"""The wheel's contents, the locks, the licenses and the Makefile."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -47,6 +48,9 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
 def test_wheel_carries_nothing_else(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"app", "models", f"nightingale-{app.__version__}.dist-info"}
+    assert {f"nightingale-{app.__version__}.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")} <= set(
+        wheel.namelist()
+    )
     assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth", ".pt"))]
 
 
@@ -56,6 +60,7 @@ def test_wheel_declares_command_and_is_not_for_upload(wheel):
     metadata = wheel.read(f"{folder}/METADATA").decode()
     assert "Private :: Do Not Upload" in metadata
     assert "Requires-Python: >=3.11" in metadata
+    assert "License-Expression: Apache-2.0" in metadata
 
 
 def test_house_model_stays_small():
@@ -104,6 +109,53 @@ def test_locks_agree():
         assert {each: dev[each] for each in other if each in dev} == {
             each: version for each, version in other.items() if each in dev
         }
+
+
+def test_notice_names_every_runtime_package_and_its_license():
+    spec = importlib.util.spec_from_file_location("licenses", ROOT / ".ci" / "licenses.py")
+    licenses = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(licenses)
+    table = licenses.table()
+    assert [line for line in table if "UNKNOWN" in line] == []
+    assert "\n".join(table) in (ROOT / "NOTICE").read_text(), "NOTICE differs from: python .ci/licenses.py"
+
+
+def test_notice_names_every_extra_and_every_model():
+    text = (ROOT / "NOTICE").read_text()
+    assert [name for name in EXTRAS if not re.search(rf"^  {name} ", text, re.MULTILINE)] == []
+    models = tomllib.loads((ROOT / "app" / "engine" / "catalog.toml").read_text())
+    bundled = {entry.get("bundled") for entry in models.values()}
+    assert [name for name in models if f"models/{name}" not in text and name in bundled] == []
+    assert [name for name in models if name not in text] == []
+
+
+def imported(folder: str) -> set[str]:
+    """Top-level packages that the modules of a folder import, wherever in a module."""
+    statement = re.compile(r"^\s*(?:import|from) ([a-zA-Z]\w*)", re.MULTILINE)
+    return {name for path in (ROOT / folder).rglob("*.py") for name in statement.findall(path.read_text())}
+
+
+def test_the_tools_of_tests_and_load_are_no_runtime_dependencies():
+    names = {normal(requirement) for requirement in PROJECT["project"]["dependencies"]}
+    tools = {normal(item) for item in (*PROJECT["dependency-groups"]["loadtest"], "pytest", "hypothesis")}
+    assert not names & tools
+    assert not {name.replace("-", "_") for name in tools} & (imported("app") | imported("models"))
+
+
+def test_every_test_has_a_target_that_the_build_machine_calls():
+    makefile = (ROOT / "Makefile").read_text()
+    ci = (ROOT / ".ci" / "run").read_text()
+    targets = re.search(r"for target in ([\w -]+); do", ci).group(1).split()
+    assert set(targets) == set(re.search(r"^test-all: ([\w -]+?) ##", makefile, re.MULTILINE).group(1).split())
+    recipes = {target: re.search(rf"^{target}: dev .*\n\t(.*)$", makefile, re.MULTILINE).group(1) for target in targets}
+    called = {path for recipe in recipes.values() for path in re.findall(r"tests/\S+", recipe)}
+    called |= set(PROJECT["tool"]["pytest"]["ini_options"]["testpaths"])
+    # These have environments of their own, or only data.
+    apart = {"agents", "cluster", "conformance", "golden"}
+    places = {path for path in (ROOT / "tests").iterdir() if path.is_dir() or path.name.startswith("test_")}
+    assert {path.name for path in places if path.name != "__pycache__"} - apart == {
+        path.removeprefix("tests/") for path in called
+    }
 
 
 def test_make_lists_every_target_and_knows_them():

@@ -1,7 +1,9 @@
-"""What the README shows works: every bash and python block runs against a real server; its tables match the code."""
+"""README and the pages of docs/: every bash and python block runs against a real server, tables match the code, and
+links, files and addresses that they name exist."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -13,32 +15,59 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import av
+import httpx
 import pytest
 
+from app import errors
 from app.audio.encoders import FORMATS
+from app.cli.main import main
 from app.config import Settings
+from app.extras import EXTRAS
+from app.server.middleware.auth import KeyFile
+from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
+from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 ADDRESS = "127.0.0.1:8000"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+README_LINES = 150
+IMAGE_BYTES = 200_000
+SAMPLE_BYTES = 60_000
+SAMPLE = "The weather is fine today, and the train leaves in the morning."
 
 
 @dataclass(frozen=True)
 class Block:
+    """A fenced block of a page. `bash` and `python` run, `py` needs packages that are not here, others are shown."""
+
+    page: str
     line: int
     language: str
     code: str
 
+    def __str__(self) -> str:
+        return f"{Path(self.page).stem}-{self.line}"
 
-def blocks() -> list[Block]:
+
+def blocks(*languages: str) -> list[Block]:
     return [
-        Block(README[: match.start()].count("\n") + 1, match.group(1), match.group(2))
-        for match in re.finditer(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+        Block(page, text[: match.start()].count("\n") + 1, match.group(1), match.group(2))
+        for page, text in PAGES.items()
+        for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        if match.group(1) in languages
     ]
 
 
-EXAMPLES = [block for block in blocks() if block.language in ("bash", "python")]
+def section(page: str, heading: str) -> str:
+    return PAGES[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+# A block that several pages show runs once.
+EXAMPLES = list({block.code: block for block in reversed(blocks("bash", "python"))}.values())[::-1]
 
 # What curl does in the examples, for machines without it.
 CURL = """#!{python}
@@ -78,7 +107,7 @@ def duration(path: Path) -> float:
         return sum(frame.samples / frame.sample_rate for frame in container.decode(audio=0))
 
 
-@pytest.mark.parametrize("block", EXAMPLES, ids=[f"line-{block.line}" for block in EXAMPLES])
+@pytest.mark.parametrize("block", EXAMPLES, ids=map(str, EXAMPLES))
 def test_example_runs(block, server, environment, tmp_path):
     code = block.code.replace(ADDRESS, urlsplit(server).netloc)
     command = ["bash", "-euo", "pipefail", "-c", code] if block.language == "bash" else [sys.executable, "-c", code]
@@ -95,14 +124,21 @@ def test_example_runs(block, server, environment, tmp_path):
 
 
 def test_there_are_examples_of_each_kind():
-    assert len([block for block in EXAMPLES if block.language == "python"]) >= 2
-    assert len([block for block in EXAMPLES if block.language == "bash"]) >= 4
+    for pages in (["README.md"], [page for page in PAGES if page.startswith("docs/")]):
+        here = [block for block in EXAMPLES if block.page in pages]
+        assert {block.language for block in here} == {"bash", "python"}
+    assert len(blocks("python")) >= 4
+    assert len(blocks("bash")) >= 10
     assert all(ADDRESS in block.code or "nightingale" in block.code for block in EXAMPLES)
 
 
+@pytest.mark.parametrize("block", blocks("py"), ids=str)
+def test_example_that_needs_other_packages_is_python(block):
+    ast.parse(block.code)
+
+
 def test_table_of_settings_is_the_settings():
-    section = README.split("## Settings")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", PAGES["docs/settings.md"], re.MULTILINE))
     assert list(rows) == list(Settings.model_fields)
     for name, shown in rows.items():
         default = Settings.model_fields[name].default
@@ -116,17 +152,117 @@ def test_table_of_settings_is_the_settings():
 
 
 def test_example_settings_are_accepted():
-    (example,) = [block for block in blocks() if block.language == "toml"]
+    (example,) = [block for block in blocks("toml") if block.page == "docs/settings.md"]
     settings = Settings.model_validate(tomllib.loads(example.code))
     assert settings != Settings()
 
 
+def test_example_file_of_keys_is_accepted(tmp_path):
+    (example,) = [block for block in blocks("toml") if block.page == "docs/access.md"]
+    path = tmp_path / "keys.toml"
+    path.write_text(example.code)
+    assert len(KeyFile(path).keys().known) == 2
+
+
 def test_formats_and_languages_are_all_named():
-    http = README.split("## HTTP")[1].split("\n## ")[0]
-    assert all(f"`{name}`" in http for name in FORMATS)
-    assert all(f"`{language.tag}`" in http for language in LANGUAGES)
+    speech = section("docs/http.md", "Speech")
+    assert all(f"`{name}`" in speech for name in FORMATS)
+    assert all(f"`{language.tag}`" in speech for language in LANGUAGES)
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(((?!http|/)[^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize(
+    ("body", "pages"),
+    [
+        (SpeechBody, ["http", "voice-cloning"]),
+        (PhonemesBody, ["http"]),
+        (TranslateBody, ["translation"]),
+        (Start, ["websocket", "voice-cloning"]),
+    ],
+)
+def test_every_field_is_named(body, pages):
+    text = "".join(PAGES[f"docs/{page}.md"] for page in pages)
+    assert [name for name in body.model_fields if name != "type" and f"`{name}`" not in text] == []
+
+
+def test_paths_are_those_of_the_api(server):
+    paths = httpx.get(f"{server}/openapi.json").json()["paths"]
+    shown = set(re.findall(r"`(?:GET |POST |DELETE )?(/(?:v1|v2)/[\w/{}-]+)", "".join(PAGES.values())))
+    known = set(paths) | {re.sub(r"\{\w+\}", "{id}", path) for path in paths}
+    sockets = {"/v1/audio/stream", "/v1/text-to-speech/{voice_id}/stream-input", "/v1/text-to-speech/"}
+    assert shown - known - sockets == set()
+
+
+def test_table_of_errors_is_the_errors():
+    def below(kind: type[errors.ServiceError]) -> list[type[errors.ServiceError]]:
+        return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
+
+    known = {
+        (kind.code, str(kind.status), str(kind.close_code))
+        for kind in below(errors.ServiceError)
+        if kind.__module__ == errors.__name__
+    }
+    shown = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \|", section("docs/http.md", "Errors"), re.MULTILINE)
+    assert set(shown) == known
+    assert len(shown) == len(known)
+
+
+def test_metrics_are_those_of_the_server(server):
+    named = set(re.findall(r"`(\w+)`", section("docs/metrics.md", "Names")))
+    served = httpx.get(f"{server}/metrics").text
+    for name in named - {"stage", "outcome", "code", "model", "surface", "streaming", "nightingale_"}:
+        assert re.search(rf"^# HELP nightingale_{name}\b", served, re.MULTILINE), name
+
+
+def test_extras_are_all_named():
+    assert set(re.findall(r"^\| `(\w+)` \|", section("docs/models.md", "Extras"), re.MULTILINE)) == set(EXTRAS)
+
+
+@pytest.mark.parametrize(
+    "command", sorted(set(re.findall(r"nightingale ([a-z]+)(?: [a-z]+)?\b", PAGES["docs/cli.md"])))
+)
+def test_commands_exist(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert command in capsys.readouterr().out
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"`[^`\n]*`", "code", re.sub(r"^```.*?^```$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL))
+    for target, anchor in re.findall(r"\]\(((?!http)[^)#\s]*)(?:#([^)]+))?\)", text):
+        found = (ROOT / page).parent / target if target else ROOT / page
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_exist(page):
+    for name in re.findall(r"`((?:app|models|tests|loadtest|configs|training|\.ci)/[\w./*-]*)`", PAGES[page]):
+        assert any(ROOT.glob(name)) or (ROOT / name).exists(), name
+
+
+def test_readme_is_short():
+    assert PAGES["README.md"].count("\n") <= README_LINES
+
+
+def test_pictures_and_samples_are_small():
+    for path in (ROOT / "docs" / "images").iterdir():
+        assert path.stat().st_size < IMAGE_BYTES, path.name
+    for path in (ROOT / "docs" / "audio").iterdir():
+        assert path.stat().st_size < SAMPLE_BYTES, path.name
+
+
+@pytest.mark.parametrize("voice", ["rms", "slt"])
+def test_samples_are_understood(voice, recognize):
+    sample = ROOT / "docs" / "audio" / f"{voice}.mp3"
+    assert 2 < duration(sample) < 6
+    heard = recognize(sample.read_bytes()).split()
+    said = re.findall(r"[a-z]+", SAMPLE.lower())
+    assert sum(word in heard for word in said) >= 0.8 * len(said), heard

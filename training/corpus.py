@@ -87,7 +87,7 @@ SHORT_TEMPLATES = """
 {number} {noun}s
 """.strip().splitlines()
 
-# Long utterances are one sentence of several such parts: the product sends up to 510 phonemes at once.
+# A long utterance is one sentence of several such parts: the product sends up to 510 phonemes at once.
 CLAUSES = """
 {thing} {does} {thing}
 {thing} {goes} {where} {thing}
@@ -269,7 +269,8 @@ def generate(
 
 def product_phonemizer() -> Phonemize:
     """The product's American English conversion; None for a text that it cuts into several utterances."""
-    from app.text.phonemizer import Utterance, get_phonemizer
+    from app.text.phonemizer import get_phonemizer
+    from app.text.types import Utterance
 
     phonemizer = get_phonemizer("en-us")
 

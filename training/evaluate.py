@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def word_error_rate(self) -> float:
-        """In percent."""
+        """Return the word error rate in percent."""
         return 100 * sum(self.errors) / self.words
 
     @property
@@ -61,25 +61,25 @@ class Judged:
 
 
 class Recognizer:
-    """pocketsphinx with its default English model. What it heard is kept in a file: equal audio, equal words."""
+    """pocketsphinx with its default English model. A file keeps its results: equal audio, equal words."""
 
     def __init__(self, memory: Path) -> None:
         from pocketsphinx import Decoder
 
-        # Cepstral means of each utterance by itself: what was heard before must not matter.
+        # Cepstral means of each utterance by itself: earlier utterances must not matter.
         self._decoder = Decoder(samprate=TEACHER_RATE, cmn="batch", loglevel="FATAL")
         self._memory = memory
         self._known: dict[str, str] = json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
 
     def hear(self, audio: Audio, rate: int) -> str:
-        """The words heard in float audio."""
+        """Return the words heard in float audio."""
         key = hashlib.sha256(audio.tobytes()).hexdigest()
         if key not in self._known:
             self._known[key] = self._decode(audio, rate)
         return self._known[key]
 
     def remember(self) -> None:
-        """Write the memory."""
+        """Write the file of results."""
         self._memory.parent.mkdir(parents=True, exist_ok=True)
         self._memory.write_text(json.dumps(self._known), encoding="utf-8")
 
@@ -95,7 +95,7 @@ class Recognizer:
 
 
 def load(folder: Path) -> Synthesizer:
-    """The product's synthesizer over the checkpoint in `folder`."""
+    """Load the product's synthesizer over the checkpoint in `folder`."""
     from models.kokoro.pipeline import load as load_kokoro
 
     files = {
@@ -146,7 +146,7 @@ def judge(model: Synthesizer, sentences: Sequence[str], recognizer: Recognizer) 
 
 
 def verdict(ours: Judged, theirs: Judged) -> list[str]:
-    """What of the bar `ours` misses, in words; empty when it meets all of it."""
+    """Return the limits that `ours` misses, in words; empty when it meets them all."""
     levels, missed = ours.levels, []
     above = ours.word_error_rate - theirs.word_error_rate
     if above > ALLOWED[ours.voice]:

@@ -1,4 +1,4 @@
-"""What the network is trained to predict, from the teacher's audio: 24 kHz audio, F0 and energy (PyTorch)."""
+"""Training targets from the teacher's audio: 24 kHz audio, F0 and energy (PyTorch)."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def pauses(
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Of many utterances: speech level and loudest pause in dBFS, largest |sample|, largest |mean|, clipped samples."""
+    """Return the speech level and the loudest pause in dBFS, largest |sample|, largest |mean| and clipped samples."""
 
     level: float
     peak: float

@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(options: argparse.Namespace, log: Log) -> None:
-    """The loop."""
+    """Train step by step until the schedule is over."""
     trainer, corpus = prepare(options, log)
     feeder = Feeder(corpus, seed=options.seed, first=trainer.steps, frames=options.frames)
     sums, count, heard, progress = torch.zeros(len(NAMES), device=trainer.device), 0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""One training step and all that it carries from step to step (PyTorch)."""
+"""One training step and its state (PyTorch)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Trainer:
         self.average.load_state_dict(self.network.state_dict())
 
     def state(self) -> dict[str, Any]:
-        """All that a resumed run needs."""
+        """Return everything that a resumed run needs."""
         return {
             "network": self.network.state_dict(),
             "average": self.average.state_dict(),
@@ -128,7 +128,7 @@ class Trainer:
         }
 
     def step(self, batch: Batch, *, rate: float, adversarial: float) -> Tensor:
-        """One step at learning rate `rate`, the discriminators' say scaled by `adversarial` (0: they rest).
+        """Train one step at learning rate `rate`; `adversarial` scales the discriminators' losses (0: none).
 
         Returns the losses in the order of NAMES, on the device.
         """

@@ -1,22 +1,26 @@
-"""Who is let in: quotas of keys, and the room that the model thread has for one stream more. Values; no I/O, no clock.
+"""Admission: slots for requests, quotas of keys, and room on the model thread for one more stream.
 
-A stream that is played in real time needs as much of the model thread as its model's real-time factor says. That is
-measured on what was spoken to its end: seconds of the thread per second of audio, the newest counting most. The
-predicted load is the sum over the streams that are speaking; above `max_load` another one is refused before it makes
-all of them stutter.
+The surfaces ask one `Admission` for a slot before they serve a request, and watch it to learn that the server drains.
+
+A stream that is played in real time needs a share of the model thread: the real-time factor of its model. That factor
+is measured on streams that were spoken to their end: seconds of the thread per second of audio, the newest counting
+most. The predicted load is the sum over the streams that speak now. Above `max_load` a further stream is refused
+before it makes all of them stutter.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from app.errors import OverloadedError, QuotaExceededError
+from app.errors import DrainingError, OverloadedError, QuotaExceededError
+from app.observability import metrics
 
-# Of the older measurements that much is kept with each new one.
+# Share of the older measurements that stays when a new one is added.
 DECAY = 0.9
-# After so many seconds a client whose streams are all in use may find one free.
+# Seconds after which a client whose streams are all in use may find one free.
 STREAM_RETRY = 1.0
 
 
@@ -24,7 +28,7 @@ STREAM_RETRY = 1.0
 class Client:
     """Name of a request's key, and its limits: characters a minute, streams at once, voices; 0: any number.
 
-    `name` also says whose the voices are.
+    Cloned voices belong to the `name` that made them.
     """
 
     name: str
@@ -33,16 +37,16 @@ class Client:
     voices: int = 0
 
 
-# Of the request that is being served; None where no key is needed. Set where a request enters.
+# The client of the request that is being served; None where no key is needed. Set where a request enters.
 client: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """`level` of at most `size`, growing by `rate` a second since `at`.
+    """Bucket with `level` of at most `size`, which grows by `rate` a second since `at`.
 
-    What is more than the size is taken from a full bucket, whose level then lies below zero: nothing is too large to
-    ever be let in, and the average holds all the same.
+    An amount above the size is taken from a full bucket, and the level falls below zero. So nothing is too large to
+    be let in at some time, and the average rate still holds.
     """
 
     rate: float
@@ -52,61 +56,130 @@ class TokenBucket:
 
     @classmethod
     def full(cls, rate: float, size: float, now: float) -> TokenBucket:
-        """A bucket nothing was taken from."""
+        """Return a bucket from which nothing was taken."""
         return cls(rate, size, size, now)
 
     def resized(self, rate: float, size: float) -> TokenBucket:
-        """The same bucket under another limit."""
+        """Return the same bucket under another limit."""
         return replace(self, rate=rate, size=size, level=min(self.level, size))
 
     def wait(self, amount: float, now: float) -> float:
-        """Seconds until `take` may take `amount`; 0: now."""
+        """Return the seconds until `take` may take `amount`; 0: now."""
         return max(0.0, (min(amount, self.size) - self._level(now)) / self.rate)
 
     def take(self, amount: float, now: float) -> TokenBucket:
-        """The bucket without `amount`."""
+        """Return the bucket without `amount`."""
         return replace(self, level=self._level(now) - amount, at=max(self.at, now))
 
     def _level(self, now: float) -> float:
         return min(self.size, self.level + self.rate * max(0.0, now - self.at))
 
 
-class Paces:
-    """Real-time factor of each model: seconds of the model thread per second of audio; 0 while nothing is measured."""
+class RealTimeFactors:
+    """Real-time factor of each model: seconds of the model thread per second of audio; 0 before a measurement."""
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, float]] = {}
 
     def add(self, model: str, busy: float, audio: float) -> None:
-        """A stream of `audio` seconds was spoken to its end and kept the thread `busy` for so many seconds."""
+        """Add a stream of `audio` seconds that was spoken to its end and kept the thread `busy` for so many seconds."""
         if audio > 0:
             worked, spoken = self._sums.get(model, (0.0, 0.0))
             self._sums[model] = (DECAY * worked + busy, DECAY * spoken + audio)
 
     def of(self, model: str) -> float:
-        """The real-time factor of `model`."""
+        """Return the real-time factor of `model`."""
         worked, spoken = self._sums.get(model, (0.0, 1.0))
         return worked / spoken
 
 
 class Admission:
-    """Counts what is let in. All methods on the event loop. `max_load` 0: streams are not bounded by their load."""
+    """Slots, quotas and predicted load of one server, and whether it drains. All methods run on the event loop.
 
-    def __init__(self, max_load: float = 0.0) -> None:
-        self.paces = Paces()
+    `max_load` 0: streams are not bounded by their load. `max_streams` 0: any number of slots.
+    """
+
+    def __init__(self, max_load: float = 0.0, max_streams: int = 0) -> None:
+        self.factors = RealTimeFactors()
         self._max_load = max_load
-        self._speaking: dict[Ticket, str] = {}
-        # By the names of keys: what their clients have open, and what they may still say.
+        self._max_streams = max_streams
+        self._speaking: dict[StreamAdmission, str] = {}
+        self._slots = 0
+        # Open streams and what may still be said, by the names of keys.
         self._streams: dict[str, int] = {}
         self._characters: dict[str, TokenBucket] = {}
+        self._draining = asyncio.Event()
+        self._aborted = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # Slots: one for each request or socket.
 
     @property
-    def load(self) -> float:
-        """Share of the model thread that the streams that are speaking need."""
-        return sum(self.paces.of(model) for model in self._speaking.values())
+    def active(self) -> int:
+        """Slots in use."""
+        return self._slots
+
+    def admit(self, characters: int = 0) -> None:
+        """Take a slot; `release`, called by the same task, gives it back.
+
+        `characters` are those of a text that is paid for at once. A stream pays for its text as it is fed.
+        Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
+        """
+        if self.draining:
+            raise DrainingError("The server is shutting down; try again shortly.")
+        if self._max_streams and self._slots >= self._max_streams:
+            raise OverloadedError(f"{self._slots} streams are being served already; try again shortly.")
+        who = client.get()
+        self.enter(who)
+        try:
+            self.charge(who, characters)
+        except QuotaExceededError:
+            self.leave(who)
+            raise
+        self._slots += 1
+        self._idle.clear()
+        metrics.active_streams.set(self._slots)
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self.leave(client.get())
+        self._slots -= 1
+        metrics.active_streams.set(self._slots)
+        if self._slots == 0:
+            self._idle.set()
+
+    # The end of the server.
+
+    @property
+    def draining(self) -> bool:
+        """Whether new work is refused because the server is going down."""
+        return self._draining.is_set()
+
+    def drain(self) -> None:
+        """Refuse new work from now on, and work that waits for a model to be loaded."""
+        self._draining.set()
+
+    async def drained(self) -> None:
+        """Wait until new work is refused."""
+        await self._draining.wait()
+
+    def abort(self) -> None:
+        """Break off every stream: draining took too long."""
+        self._aborted.set()
+
+    async def aborted(self) -> None:
+        """Wait until streams are to be broken off."""
+        await self._aborted.wait()
+
+    async def idle(self) -> None:
+        """Wait until no slot is in use."""
+        await self._idle.wait()
+
+    # Quotas of keys.
 
     def enter(self, who: Client | None) -> None:
-        """A request or a socket of `who` begins; `leave` ends it. Raises QuotaExceededError."""
+        """Count a request or a socket of `who`; `leave` ends it. Raises QuotaExceededError."""
         if who is None:
             return
         open_ = self._streams.get(who.name, 0)
@@ -118,7 +191,7 @@ class Admission:
         self._streams[who.name] = open_ + 1
 
     def leave(self, who: Client | None) -> None:
-        """The counterpart of `enter`."""
+        """End what `enter` counted."""
         if who is not None:
             self._streams[who.name] -= 1
             if not self._streams[who.name]:
@@ -141,37 +214,48 @@ class Admission:
             )
         self._characters[who.name] = bucket.take(characters, now)
 
+    def charge_client(self, characters: int) -> None:
+        """Take `characters` from the quota of the client that is being served. Raises QuotaExceededError."""
+        self.charge(client.get(), characters)
+
+    # Load of the model thread.
+
+    @property
+    def load(self) -> float:
+        """Share of the model thread that the streams that speak now need."""
+        return sum(self.factors.of(model) for model in self._speaking.values())
+
     def check(self, model: str) -> None:
         """Raise OverloadedError if one stream more of `model` is too much.
 
         The first one never is: a model that is slower than real time would not speak at all.
         """
-        load, needed = self.load, self.paces.of(model)
+        load, needed = self.load, self.factors.of(model)
         if self._max_load and self._speaking and load + needed > self._max_load:
             raise OverloadedError(
                 f"The streams being spoken need {load:.2f} of the time there is, and this one {needed:.2f} more, which "
                 f"together is more than {self._max_load:g}; try again shortly."
             )
 
-    def open(self, model: str, who: Client | None) -> Ticket:
-        """A stream of `model` begins to speak for `who`. Its `charge` refuses where `check` would have."""
+    def open(self, model: str, who: Client | None) -> StreamAdmission:
+        """Return the admission of a stream of `model` that `who` pays for. Its `charge` refuses if `check` would."""
         try:
             self.check(model)
         except OverloadedError as error:
-            return Ticket(self, who, error)
-        ticket = Ticket(self, who)
-        self._speaking[ticket] = model
-        return ticket
+            return StreamAdmission(self, who, error)
+        admitted = StreamAdmission(self, who)
+        self._speaking[admitted] = model
+        return admitted
 
-    def end(self, ticket: Ticket, busy: float, audio: float, *, whole: bool) -> None:
-        """A stream does not speak any more. What was not spoken to its end is no measurement."""
-        model = self._speaking.pop(ticket, None)
+    def end(self, admitted: StreamAdmission, busy: float, audio: float, *, whole: bool) -> None:
+        """Count a stream no more. One that was not spoken to its end is no measurement."""
+        model = self._speaking.pop(admitted, None)
         if model is not None and whole:
-            self.paces.add(model, busy, audio)
+            self.factors.add(model, busy, audio)
 
 
-class Ticket:
-    """What one stream was let in with. `close` it in the end."""
+class StreamAdmission:
+    """Admission of one stream. `close` it in the end."""
 
     def __init__(self, admission: Admission, who: Client | None, refused: OverloadedError | None = None) -> None:
         self._admission = admission
@@ -179,13 +263,13 @@ class Ticket:
         self._refused = refused
 
     def charge(self, characters: int) -> None:
-        """So many characters are to be spoken. Raises OverloadedError and QuotaExceededError."""
+        """Pay for `characters` to be spoken. Raises OverloadedError and QuotaExceededError."""
         if self._refused is not None:
             raise self._refused
         self._admission.charge(self._who, characters)
 
     def close(self, busy: float, audio: float, *, whole: bool) -> None:
-        """The stream ended: it kept the model thread `busy` for so many seconds, for so many of `audio`.
+        """End the stream, which kept the model thread `busy` for so many seconds, for so many of `audio`.
 
         `whole`: it was spoken to its end. Later calls change nothing.
         """

@@ -1,4 +1,4 @@
-"""Models that requests ask for: of the right kind, on this machine, loaded when they are first needed."""
+"""Models that requests name: check their kind and files, load them on first use, wait until they are loaded."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import DrainingError, ModelAbsentError, WrongModelKindError
-from models.contract import Kind
+from models.contract import ModelKind
 
-# Told how far a model is that a request waits for.
+# Called with the progress of a model that a request waits for.
 Progress = Callable[[ModelState], Awaitable[None]]
 
 # Seconds between two looks whether a model is loaded.
@@ -21,8 +22,8 @@ _UNDER_WAY = (ModelStatus.LOADING, ModelStatus.WARMING)
 _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
 
 
-def require(catalog: Catalog, worker: ModelWorker, name: str, kind: Kind) -> None:
-    """See that the model with the canonical name `name` is of `kind`, and is loaded or begins to load.
+def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -> None:
+    """Check that the model with the canonical name `name` is of `kind`; have it loaded unless it is already.
 
     Raises WrongModelKindError, and ModelAbsentError with the command that installs the weights.
     """
@@ -39,26 +40,22 @@ def require(catalog: Catalog, worker: ModelWorker, name: str, kind: Kind) -> Non
         worker.request_load(name)
 
 
-class Loads:
-    """Waits for models that are being loaded. One for all requests: it bounds how many of them wait."""
+class ModelLoads:
+    """Queue of requests that wait for a model to be loaded. One serves all requests: it bounds how many wait."""
 
-    def __init__(self, worker: ModelWorker, *, most: int, seconds: float) -> None:
-        """At most `most` requests wait at once, each for up to `seconds`."""
+    def __init__(self, worker: ModelWorker, admission: Admission, *, most: int, seconds: float) -> None:
+        """Let at most `most` requests wait at once, each for up to `seconds`, and none once `admission` drains."""
         self._worker = worker
+        self._admission = admission
         self._most = most
         self._seconds = seconds
         self._waiting = 0
-        self._draining = False
-
-    def drain(self) -> None:
-        """Let nobody wait any longer: the server goes down."""
-        self._draining = True
 
     async def wait(self, name: str, progress: Progress | None = None) -> None:
         """Wait while the model `name` is loaded and warmed; tell `progress` of each step.
 
-        Afterwards, or at once where too many wait already, `ModelWorker.ready_model` says how it stands. Raises
-        DrainingError.
+        Returns at once where too many wait already. `ModelWorker.ready_model` tells afterwards how the model stands.
+        Raises DrainingError.
         """
         state = self._worker.state(name)
         if state.status not in _UNDER_WAY or self._waiting >= self._most:
@@ -68,7 +65,7 @@ class Loads:
         self._waiting += 1
         try:
             while state.status in _UNDER_WAY and time.monotonic() < end:
-                if self._draining:
+                if self._admission.draining:
                     raise DrainingError("The server is shutting down; try again shortly.")
                 done = 0 if state.step is None else state.step.done
                 if progress is not None and done != told:

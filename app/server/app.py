@@ -16,24 +16,30 @@ from app.engine.catalog import Catalog
 from app.errors import UnknownModelError, UnsupportedFormatError
 from app.extras import needs
 from app.observability import tracing
-from app.server import error_responses
-from app.server.compat import deepgram, libretranslate
+from app.server import exception_handlers
+from app.server.compat import libretranslate
+from app.server.compat.deepgram import rest as deepgram_rest
+from app.server.compat.deepgram import websocket as deepgram_socket
 from app.server.compat.elevenlabs import rest
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.lifecycle import lifespan
-from app.server.middleware import auth, fast_path, origins, websocket_limits
+from app.server.middleware import auth, origins
+from app.server.middleware.body_limit import BodyLimit
+from app.server.middleware.head_as_get import HeadAsGet
+from app.server.middleware.key_file import KeyFile, Quotas
+from app.server.middleware.request_id import RequestId
+from app.server.middleware.websocket_limits import SocketLimits
 from app.server.routes import health, pages, phonemes, stream, translate, voices
 from app.server.routes import speech as openai
-from app.server.schemas import SpeechBody
 
 log = logging.getLogger(__name__)
 
 
 def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
-    """The ASGI application. `catalog` defaults to the models of this machine.
+    """Return the ASGI application. `catalog` defaults to the models of this machine.
 
-    Raises SettingsError when the settings name a model that the catalog does not have, want a watermark that
-    cannot be made, or name a file of keys that cannot be used.
+    Raises SettingsError for a model that the catalog does not have, a watermark that cannot be made, a default format
+    that no encoder has, or a file of keys that cannot be used.
     """
     known, preload = _models_to_serve(settings, catalog)
     traces = None if settings.otlp_endpoint is None else tracing.to_collector(settings.otlp_endpoint)
@@ -50,22 +56,20 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
         version=__version__,
         description="Low-latency local speech and translation.",
         lifespan=lifespan(settings, known, preload, traces),
-        # Theirs load scripts from elsewhere; `pages` has one that does not.
+        middleware=_middleware(settings),
+        # FastAPI's own pages load scripts from elsewhere; the page of `pages` does not.
         docs_url=None,
         redoc_url=None,
     )
-    error_responses.install(app, settings.max_body_bytes, {voices.PATH: settings.max_upload_bytes}, _guards(settings))
-    # Innermost: whatever stands before every path stands before this, too.
-    app.user_middleware.append(
-        Middleware(fast_path.Direct, path=openai.PATH, body=SpeechBody, answer=openai.SpeechResponse)
-    )
+    exception_handlers.install(app)
     app.include_router(openai.router, tags=["Speech and models"])
     app.include_router(voices.router, tags=["Voices"])
     app.include_router(stream.router)
     app.include_router(phonemes.router, tags=["Speech and models"])
     app.include_router(translate.router, tags=["Translation"])
     app.include_router(libretranslate.router, tags=["LibreTranslate"])
-    app.include_router(deepgram.router, tags=["Deepgram"])
+    app.include_router(deepgram_rest.router, tags=["Deepgram"])
+    app.include_router(deepgram_socket.router)
     app.include_router(rest.router, tags=["ElevenLabs"])
     app.include_router(elevenlabs_socket.router)
     app.include_router(health.router, tags=["Operation"])
@@ -73,36 +77,52 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     return app
 
 
-def _guards(settings: Settings) -> list[Middleware]:
-    """What stands before every path, the outermost first."""
+def _middleware(settings: Settings) -> list[Middleware]:
+    """Return the middleware of every path, the outermost first.
+
+    The guards look at a request that has its id, and of whose body nothing was read.
+    """
     keys = None
     if settings.keys_file is not None:
-        keys = auth.KeyFile(settings.keys_file, auth.Quotas.of(settings))
-    guards = [
-        Middleware(
-            auth.Guard,
-            keys=keys,
-            hosts=origins.Hosts(settings.host, settings.allowed_hosts),
-            origins=settings.cors_origins,
-            open_metrics=settings.open_metrics,
-        ),
-        Middleware(websocket_limits.SocketLimits, session_seconds=settings.session_seconds),
+        keys = KeyFile(settings.keys_file, Quotas.of(settings))
+    guard = Middleware(
+        auth.Guard,
+        keys=keys,
+        hosts=origins.Hosts(settings.host, settings.allowed_hosts),
+        origins=settings.cors_origins,
+        open_metrics=settings.open_metrics,
+    )
+    uploads = {voices.PATH: settings.max_upload_bytes}
+    return [
+        Middleware(RequestId),
+        *_cors(settings),
+        guard,
+        Middleware(SocketLimits, session_seconds=settings.session_seconds),
+        Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads),
+        Middleware(HeadAsGet),
     ]
-    if settings.cors_origins:
-        # Before keys are looked at: browsers ask for leave without one. Never with credentials, which are for cookies.
-        cors = Middleware(
+
+
+def _cors(settings: Settings) -> list[Middleware]:
+    """Return the middleware that lets pages of other sites in, if the settings name any.
+
+    It stands before the guard: browsers ask for leave without a key. Credentials, which are cookies, never pass.
+    """
+    if not settings.cors_origins:
+        return []
+    return [
+        Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("*",),
             expose_headers=("x-request-id", "server-timing", "x-sample-rate", "x-watermark", "retry-after"),
         )
-        guards.insert(0, cors)
-    return guards
+    ]
 
 
 def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog, and the names of the models that readiness waits for, the default one for speech first."""
+    """Return the catalog, and the names of the models that readiness waits for, the default one for speech first."""
     if catalog is None:
         catalog = Catalog(settings)
     key = "default_model"
@@ -110,7 +130,7 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
         names = [catalog.default()]
         key = "translation_model"
         translator = catalog.default_translator()
-        # Who installed the weights, or asked for a model, wants it warm; the others get speech alone.
+        # A translator is warmed only where its weights are installed or the settings name it.
         if settings.translation_model is not None or catalog.present(translator):
             names.append(translator)
         key = "preload"

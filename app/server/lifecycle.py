@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from fastapi import FastAPI
 
 from app.config import Settings
+from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.worker import ModelWorker
 from app.observability import metrics, tracing
-from app.server.compat import wyoming
+from app.server.compat.wyoming import server as wyoming
 from app.server.routes import health
 from app.server.state import Services
 from app.speech.service import SpeechService
@@ -21,10 +22,10 @@ from app.translation.service import TranslationService
 
 log = logging.getLogger(__name__)
 
-# How long streams that are broken off at the end of draining have to say so.
+# Seconds for streams that are broken off at the end of draining to tell their clients.
 ABORT_SECONDS = 1.0
-# Seconds between two looks whether everything is warm.
-_LOOK_EVERY = 0.05
+# Seconds between two checks whether everything is warm.
+_CHECK_EVERY = 0.05
 # Seconds for the model's thread to end.
 STOP_SECONDS = 1.0
 
@@ -49,9 +50,10 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             queue_size=settings.queue_size,
             queue_seconds=settings.queue_seconds,
         )
-        translation = TranslationService(settings, catalog, worker)
-        speech = SpeechService(settings, catalog, worker, translation)
-        services = Services(settings, catalog, worker, speech, translation, preload)
+        admission = Admission(settings.max_load, settings.max_streams)
+        translation = TranslationService(settings, catalog, worker, admission)
+        speech = SpeechService(settings, catalog, worker, translation, admission)
+        services = Services(settings, catalog, worker, admission, speech, translation, preload)
         app.state.services = services
         if traces is not None:
             traces.start()
@@ -69,14 +71,14 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         try:
             yield
         finally:
-            services.speech.drain()
+            services.admission.drain()
             await satellites.stop()
             lag.cancel()
             lexicons.cancel()
             languages.cancel()
             services.speech.close()
             services.translation.close()
-            # The thread finishes the chunk it computes; the event loop must not wait with it.
+            # The thread finishes the chunk that it computes; the event loop must not wait for it.
             await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
             if traces is not None:
                 await asyncio.to_thread(traces.stop)
@@ -84,26 +86,26 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
     return serving
 
 
-async def drain(speech: SpeechService, seconds: float) -> None:
+async def drain(admission: Admission, seconds: float) -> None:
     """Refuse new work; return when the last stream has ended, at the latest after `seconds` and ABORT_SECONDS."""
-    speech.drain()
+    admission.drain()
     try:
-        await asyncio.wait_for(speech.idle(), seconds)
+        await asyncio.wait_for(admission.idle(), seconds)
     except TimeoutError:
-        log.warning("%d streams did not end in time and are broken off", speech.active)
-        speech.abort()
+        log.warning("%d streams did not end in time and are broken off", admission.active)
+        admission.abort()
         with suppress(TimeoutError):
-            await asyncio.wait_for(speech.idle(), ABORT_SECONDS)
+            await asyncio.wait_for(admission.idle(), ABORT_SECONDS)
 
 
 async def announce(app: Services, port: int) -> None:
-    """Log what to do next, once everything is warm; nothing where it will not be."""
+    """Log the address and an example once everything is warm; log nothing if it never will be."""
     while not app.ready:
-        if app.speech.draining or app.speech.front_end == "failed":
+        if app.admission.draining or app.speech.front_end == "failed":
             return
         if any(state.status in health.FAILED for state in app.states()):
             return
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_CHECK_EVERY)
     log.info("%s", invitation(app.settings, port))
 
 

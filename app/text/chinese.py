@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
 class Chinese:
-    """Raises MissingExtraError when made without its packages."""
+    """Pronouncer of Mandarin. Thread-safe. Raises MissingExtraError when made without its packages.
 
-    def __init__(self) -> None:
+    `pronounce_foreign` fills in the phonemes of a word of another script.
+    """
+
+    def __init__(self, pronounce_foreign: Callable[[Piece], None]) -> None:
+        self._pronounce_foreign = pronounce_foreign
         self._jieba: Any = east_asian.import_extra("jieba", "zh", "Chinese")
         self._cn2an: Any = east_asian.import_extra("cn2an", "zh", "Chinese")
         self._g2p: Any = east_asian.import_extra("misaki.zh", "zh", "Chinese").ZHG2P
@@ -26,7 +30,7 @@ class Chinese:
         """Return the words and marks of `text`; digits become Chinese numerals."""
         pieces: list[Piece] = []
         for piece in east_asian.tokens(text, offset):
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 with self._lock:
                     pieces += east_asian.cut(piece, self._jieba.lcut(piece.text, cut_all=False))
             else:
@@ -36,23 +40,23 @@ class Chinese:
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in the phonemes of one sentence."""
         for piece in pieces:
-            if piece.kind is not Kind.WORD:
+            if piece.kind is not PieceKind.WORD:
                 continue
             if piece.tag in ("number", "native"):
                 piece.phonemes = self._read(piece)
             if not any(character.isalpha() for character in piece.phonemes):
-                east_asian.pronounce_foreign(piece)
+                self._pronounce_foreign(piece)
 
     def _read(self, piece: Piece) -> str:
-        """Phonemes of a word or number; "" if there are none."""
+        """Return the phonemes of a word or number, or "" if it has none."""
         try:
             reading = piece.text
             if piece.tag == "number":
                 with self._lock:
                     reading = self._cn2an.transform(piece.text, "an2cn")
             spoken: str = self._g2p.word2ipa(reading)
-        except east_asian.SURPRISES:
+        except east_asian.G2P_ERRORS:
             return ""
         spoken = restrict(spoken.replace("\u032f", ""), KOKORO_SYMBOLS).strip()
-        # pypinyin hands back what it cannot read.
+        # pypinyin returns characters that it cannot read.
         return "" if any(character.isdecimal() for character in spoken) else spoken

@@ -1,19 +1,19 @@
 """Languages that espeak-ng pronounces: Spanish, French, Hindi, Italian, Brazilian Portuguese.
 
-A clause is phonemized as a whole, so that liaison and vowels across words come out right. Where espeak-ng returns
-another number of words than it was given, the clause is halved until the two agree, down to single words.
+A clause is phonemized as a whole, because of liaison and vowels across words. If espeak-ng returns another number of
+words than it was given, the clause is halved until the two agree, down to single words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, Source, append_mark, word
+from app.text.pieces import Piece, PieceKind, append_mark, word
 from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
 from app.text.unicode import COMBINING, canonical
 
@@ -35,8 +35,8 @@ _FINDER: Final = re.compile(
     r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
     r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°])"
 )
-# What is said for signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
-_SAID: Final[dict[str, dict[str, str]]] = {
+# Names of signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
+_SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
     "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "%": "por ciento", "&": "y", "@": "arroba",
            "+": "más", "=": "igual a", "°": "grados"},
     "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "%": "pour cent", "&": "et", "@": "arobase",
@@ -51,16 +51,20 @@ _SAID: Final[dict[str, dict[str, str]]] = {
 
 
 class EspeakLanguage:
-    """One language through espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made."""
+    """Pronouncer of one language by espeak-ng. Thread-safe. Raises PhonemizerUnavailableError when made.
 
-    def __init__(self, tag: str) -> None:
+    `pronounce_foreign` fills in the phonemes of a word that espeak-ng has no sound for in this language.
+    """
+
+    def __init__(self, tag: str, pronounce_foreign: Callable[[Piece], None]) -> None:
         espeak = get_espeak(tag)
         if espeak is None:
             raise PhonemizerUnavailableError(
                 f"language {tag!r} needs espeak-ng, which cannot be used on this machine; reinstall espeakng-loader"
             )
         self._espeak = espeak
-        self._said = _SAID[tag]
+        self._pronounce_foreign = pronounce_foreign
+        self._sign_names = _SIGN_NAMES[tag]
         self._cached = lru_cache(maxsize=2048)(self._convert)
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
@@ -72,12 +76,12 @@ class EspeakLanguage:
             if kind in ("ellipsis", "dash", "mark", "bracket"):
                 _add_mark(pieces, kind, found, start, end)
             elif kind in ("money", "percent"):
-                sign = next(character for character in found if character in self._said)
-                pieces.append(word(f"{found.replace(sign, '').strip()} {self._said[sign]}", start, end))
+                sign = next(character for character in found if character in self._sign_names)
+                pieces.append(word(f"{found.replace(sign, '').strip()} {self._sign_names[sign]}", start, end))
             elif kind == "clock":
                 pieces.append(word(found.replace(":", " "), start, end))
             elif kind == "symbol":
-                pieces.append(word(self._said[found], start, end))
+                pieces.append(word(self._sign_names[found], start, end))
             elif kind == "number" and len(found) > 15:
                 pieces += [word(digit, start + i, start + i + 1) for i, digit in enumerate(found) if digit.isdecimal()]
             else:
@@ -88,24 +92,25 @@ class EspeakLanguage:
         """Fill in the phonemes of one sentence, clause by clause."""
         clause: list[Piece] = []
         for piece in pieces:
-            simple = piece.kind is Kind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
+            simple = piece.kind is PieceKind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
             if simple:
                 clause.append(piece)
                 continue
-            self._pronounce_together(clause)
+            self._pronounce_clause(clause)
             clause = []
-            if piece.kind is Kind.WORD:
-                self._pronounce_together([piece])
-        self._pronounce_together(clause)
+            if piece.kind is PieceKind.WORD:
+                self._pronounce_clause([piece])
+        self._pronounce_clause(clause)
 
-    def _pronounce_together(self, pieces: list[Piece]) -> None:
+    def _pronounce_clause(self, pieces: list[Piece]) -> None:
         if not pieces:
             return
         spoken = self._cached(" ".join(piece.text for piece in pieces))
         if len(pieces) == 1:
-            pieces[0].phonemes, pieces[0].source = (
-                (spoken, "espeak") if _has_sound(spoken) else _fallback(pieces[0].text)
-            )
+            if _has_sound(spoken):
+                pieces[0].phonemes, pieces[0].source = spoken, "espeak"
+            else:
+                self._pronounce_foreign(pieces[0])
             return
         words = spoken.split(" ")
         if len(words) == len(pieces) and all(map(_has_sound, words)):
@@ -113,8 +118,8 @@ class EspeakLanguage:
                 piece.phonemes, piece.source = phonemes, "espeak"
             return
         middle = len(pieces) // 2
-        self._pronounce_together(pieces[:middle])
-        self._pronounce_together(pieces[middle:])
+        self._pronounce_clause(pieces[:middle])
+        self._pronounce_clause(pieces[middle:])
 
     def _convert(self, text: str) -> str:
         ipa = self._espeak.phonemes(text)
@@ -125,15 +130,6 @@ class EspeakLanguage:
 
 def _has_sound(phonemes: str) -> bool:
     return any(character.isalpha() and character not in STRESS for character in phonemes)
-
-
-def _fallback(text: str) -> tuple[str, Source]:
-    """What espeak-ng has no sound for in this language is said as English would say it."""
-    from app.text.english.pronouncer import English
-
-    pieces = [word(text, 0, len(text))]
-    English(british=False).pronounce(pieces)
-    return pieces[0].phonemes, pieces[0].source
 
 
 def _add_mark(pieces: list[Piece], kind: str, found: str, start: int, end: int) -> None:

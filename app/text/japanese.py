@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
 class Japanese:
-    """Raises MissingExtraError when made without its packages."""
+    """Pronouncer of Japanese. Thread-safe. Raises MissingExtraError when made without its packages.
 
-    def __init__(self) -> None:
+    `pronounce_foreign` fills in the phonemes of a word of another script.
+    """
+
+    def __init__(self, pronounce_foreign: Callable[[Piece], None]) -> None:
+        self._pronounce_foreign = pronounce_foreign
         fugashi: Any = east_asian.import_extra("fugashi", "ja", "Japanese")
         module: Any = east_asian.import_extra("misaki.ja", "ja", "Japanese")
         east_asian.import_extra("unidic_lite", "ja", "Japanese")
@@ -28,7 +32,7 @@ class Japanese:
         """Return the words and marks of `text`."""
         pieces: list[Piece] = []
         for piece in east_asian.tokens(text, offset):
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 with self._lock:
                     words = [item.surface for item in self._tagger(piece.text)]
                 pieces += east_asian.cut(piece, words)
@@ -40,14 +44,14 @@ class Japanese:
         """Fill in the phonemes of one sentence, a run of native words at a time: particles need their context."""
         run: list[Piece] = []
         for piece in pieces:
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 run.append(piece)
                 continue
             self._pronounce_run(run)
             run = []
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes = self._spoken(piece.text) if piece.tag == "number" else ""
-                _ensure_sound(piece)
+                self._ensure_sound(piece)
         self._pronounce_run(run)
 
     def _pronounce_run(self, run: list[Piece]) -> None:
@@ -56,32 +60,31 @@ class Japanese:
         groups = self._spoken("".join(piece.text for piece in run)).split(" ")
         lengths = [len(self._spoken(piece.text)) for piece in run]
         counts = _share(lengths, [len(group) for group in groups])
-        if counts is None:  # more groups than words: say each word alone
+        if counts is None:  # more groups than words: pronounce each word alone
             for piece in run:
                 piece.phonemes = self._spoken(piece.text)
-                _ensure_sound(piece)
+                self._ensure_sound(piece)
             return
         position = 0
         for group, count in zip(groups, counts, strict=True):
             members = run[position : position + count]
             members[0].phonemes = group
-            for member in members:  # words that are said as one share one span
+            for member in members:  # words of one group share one span
                 member.start, member.end = members[0].start, run[position + count - 1].end
-            _ensure_sound(members[0])
+            self._ensure_sound(members[0])
             position += count
 
     def _speak(self, text: str) -> str:
         try:
             with self._lock:
                 phonemes: str = self._g2p(text)[0]
-        except east_asian.SURPRISES:
+        except east_asian.G2P_ERRORS:
             return ""
         return " ".join(restrict(phonemes, KOKORO_SYMBOLS).split())
 
-
-def _ensure_sound(piece: Piece) -> None:
-    if not any(character.isalpha() and not character.isspace() for character in piece.phonemes):
-        east_asian.pronounce_foreign(piece)
+    def _ensure_sound(self, piece: Piece) -> None:
+        if not any(character.isalpha() for character in piece.phonemes):
+            self._pronounce_foreign(piece)
 
 
 def _share(words: list[int], groups: list[int]) -> list[int] | None:

@@ -1,10 +1,12 @@
-"""What the text side hands to speech: utterances, their words, and pauses."""
+"""Results of text planning (utterances, words, pauses), and the interfaces of planners and pronouncers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from app.text.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class WordSpan:
 class Utterance:
     """One sentence or clause. `text` is [char_start, char_end) of the request text.
 
-    `phonemes` is what the model reads: for one that reads text, the text without its markup, and no `words`.
+    `phonemes` is the input of the model. For a model that reads text it is the text without markup, and `words` is
+    empty.
     """
 
     text: str
@@ -38,7 +41,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Characters of the original text, the words that speak them, and the phonemes of these.
+    """Characters of the original text, the words that speak them, and their phonemes.
 
     `source` names the origin of the reading: the rule that rewrote the text ("money", "rewritten", ...), "lexicon",
     "dictionary", "espeak", "letters", "markup" (given in the text) or "punctuation".
@@ -49,7 +52,7 @@ class Token:
     phonemes: str
     source: str
     glued: bool = False
-    """Whether it follows the one before without a space: punctuation, and "'s"."""
+    """True if no space separates it from the token before: punctuation, and "'s"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +62,28 @@ class Pause:
     seconds: float
 
 
-Segment = Utterance | Pause
+SpeechSegment = Utterance | Pause
 
 
 class Planner(Protocol):
-    """Takes a text apart into what is spoken, one piece after the other."""
+    """Splits a text into the segments that are spoken."""
 
-    @property
-    def brief_characters(self) -> int:
-        """Texts up to so long take less than a millisecond or two: the event loop may wait for them."""
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
+        """Return the segments of `text`, lazily.
+
+        `max_phonemes` bounds the characters of `Utterance.phonemes`. A pause of 0 seconds only reports progress through
+        text that has nothing to speak. Raises MarkupError and NothingToSpeakError at once, before the first segment.
+        """
         ...
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
-        """The segments of `text`, lazily; utterances of at most `max_phonemes` characters of what the model reads.
 
-        A pause of no length says only that the planner got on where there is nothing to say.
+class Pronouncer(Protocol):
+    """Rules of one language. Both methods may be called from any thread."""
 
-        Raises MarkupError and NothingToSpeakError at once, before the first segment.
-        """
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks of `text`, which begins at character `offset` of the request."""
+        ...
+
+    def pronounce(self, pieces: Sequence[Piece]) -> None:
+        """Fill in the phonemes of all words of one sentence."""
         ...

@@ -1,8 +1,7 @@
-"""Characters brought to one form without moving any: the result has the length of the text it came from."""
+"""Normalization of characters that keeps the length of the text, and so all offsets."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 from typing import Final
@@ -12,9 +11,8 @@ COMBINING: Final = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u06d6-\u06ed\u0900-\u0963\u0971-\u0dff"
     "\u0e00-\u109f\u1780-\u17ff\u200c\u200d"
 )
-"""The inside of a regular expression's character class."""
+"""Ranges for a character class of a regular expression."""
 
-_OTHER_SCRIPT: Final = re.compile("[\u0370-\u1dff\u2c00-\ud7ff\uf900-\uffdc\U00010000-\U0001efff\U00020000-\U0010ffff]")
 
 _QUOTES = {"‘": "'", "’": "'", "‚": "'", "‛": "'", "`": "'", "´": "'", "ʼ": "'", "＇": "'", "“": '"', "”": '"',
            "„": '"', "‟": '"', "«": '"', "»": '"', "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁓": "—", "。": ".",
@@ -41,11 +39,6 @@ def canonical(text: str) -> str:
     if text.isascii():
         return text.translate(_ASCII_CONTROLS)
     return "".join(map(_canonical_character, text))
-
-
-def has_other_script(text: str) -> bool:
-    """Whether a text has letters that are not Latin, for which a reader of another language may have to be loaded."""
-    return not text.isascii() and _OTHER_SCRIPT.search(text) is not None
 
 
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 9, 11, 12, 13, *range(14, 32), 127), " ") | {96: "'"}

@@ -14,3 +14,5 @@ for extra in cluster cuda ja otel play watermark zh; do
 done
 # What only the tests of several replicas need.
 source=- lock -c configs/lock/dev.txt -o configs/lock/cluster.txt <<< "psutil>=7.2"
+# What only `make docs` needs.
+source=- lock -o configs/lock/docs.txt <<< "mkdocs-material>=9.6"

@@ -22,18 +22,18 @@ from models.chatterbox.config import (
     load_config,
 )
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
-from models.chatterbox.s3gen import vocoder_weights
-from models.chatterbox.s3gen import weights as flow_weights
+from models.chatterbox.s3gen import weights as s3gen_weights
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3 import weights as t3_weights
-from models.chatterbox.t3.decoder import MOST_TOKENS, Decoder, Utterance
-from models.chatterbox.t3.decoder import Voice as TokenVoice
-from models.chatterbox.t3.drafts import Draft, Lookup, SmallT3
-from models.chatterbox.t3.kernels.cuda import checked
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.draft_model import SmallT3
+from models.chatterbox.t3.drafts import Draft, Lookup
+from models.chatterbox.t3.kernels.cuda import choose_step
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
 from models.checkpoint import raise_problems, read_arrays
 from models.contract import (
@@ -84,16 +84,16 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     arrays = read_arrays(files["s3gen"])
     raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
     flow = Flow(config)
-    flow_weights.load_weights(flow, arrays, files["s3gen"], bfloat16=half)
+    s3gen_weights.load_flow(flow, arrays, files["s3gen"], bfloat16=half)
     hift = HiFT(config.vocoder, config.mels)
-    vocoder_weights.load_weights(hift, arrays, files["s3gen"])
+    s3gen_weights.load_vocoder(hift, arrays, files["s3gen"])
     encoder = ReferenceEncoder(config, PROMPT_SECONDS)
     encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")
     voice = read_conds(files["voice"], config)
     decoder = Decoder(
         network,
         cache_bits=spec.cache_bits,
-        step=checked(network) if not spec.cache_bits and not spec.draft else None,
+        step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
         draft=_draft(spec.draft, config, half, spec.bits),
     )
     tokenizer = load_tokenizer(files, config.t3)
@@ -206,12 +206,12 @@ class ChatterboxSynthesizer:
         if not text:
             raise ModelRequestError(f"nothing in {request.text[:80]!r} can be read aloud")
         arrays = (request.conditioning or self._voice).arrays
-        voice = TokenVoice(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
+        voice = VoicePrompt(mx.array(arrays["t3_speaker"]), mx.array(arrays["t3_prompt"]))
         prompt = Prompt(
             arrays["s3gen_tokens"].tolist(), mx.array(arrays["s3gen_mel"]), mx.array(arrays["s3gen_speaker"])
         )
         rules = sampling.rules(self.config.t3, request.sampling, exact=exact)
-        tokens = self._tokens(Utterance(text, voice, rules, request.seed, limit), timeline, cancelled)
+        tokens = self._tokens(DecodeRequest(text, voice, rules, request.seed, limit), timeline, cancelled)
         yield from self._streamers[request.first].stream(tokens, prompt, request.seed, timeline, cancelled, whole=whole)
 
     def forced(
@@ -221,8 +221,8 @@ class ChatterboxSynthesizer:
         request = SpeechRequest(text, "", BUILT_IN, seed=seed, sampling=sampling)
         return self._stream(request, timeline, lambda: False, limit=tokens, exact=True, whole=whole)
 
-    def _tokens(self, utterance: Utterance, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
-        yield from self._decoder.decode(utterance, timeline, cancelled)
+    def _tokens(self, request: DecodeRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[int | None]:
+        yield from self._decoder.decode(request, timeline, cancelled)
         if self._turbo:
             yield from TURBO_END
 

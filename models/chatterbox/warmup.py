@@ -1,4 +1,4 @@
-"""Every shape that a GPU will be asked for, run once: each new one costs kernels, plans or a trace there."""
+"""Warm-up: run every shape that a GPU will get, once. Each new shape costs kernels, plans or a trace there."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow
 from models.chatterbox.s3gen.streaming import SCHEDULE, WINDOW, SpeechStreamer
 from models.chatterbox.t3 import sampling
-from models.chatterbox.t3.decoder import MOST_TOKENS, PROMPT_BUCKETS, Decoder, Utterance, Voice
-from models.chatterbox.t3.decoder import bucket as prompt_bucket
+from models.chatterbox.t3.decoder import PROMPT_BUCKETS, Decoder
+from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.contract import Conditioning, Sampling
+from models.layers.buckets import bucket
 
 LONGEST_PROMPT = 250  # speech tokens of a recording: ten seconds
-LONGEST_TEXT = 320  # text tokens of an utterance
-_NEW = max(SCHEDULE) + 3  # tokens of a chunk, and what the encoder hears beyond
+LONGEST_TEXT = 320  # text tokens of a sentence
+_NEW = max(SCHEDULE) + 3  # tokens of a chunk, and the encoder's lookahead
 
 Steps = Iterator[tuple[str, Callable[[], None]]]
 
 
 def decoder_steps(decoder: Decoder, voice: Conditioning) -> Steps:
-    """Each length of prompt, and each room that a cache grows to, with guidance and without."""
+    """Yield each length of prompt and each size of the cache, with guidance and without."""
     config = decoder.config
     before = config.perceiver_queries + 2 if config.perceiver else 1 + config.prompt_tokens
-    longest = prompt_bucket(before + LONGEST_TEXT, PROMPT_BUCKETS)
-    spoken = Voice(mx.array(voice.arrays["t3_speaker"]), mx.array(voice.arrays["t3_prompt"]))
+    longest = bucket(before + LONGEST_TEXT, PROMPT_BUCKETS)
+    spoken = VoicePrompt(mx.array(voice.arrays["t3_speaker"]), mx.array(voice.arrays["t3_prompt"]))
     for weight in (None, 0.0) if config.guided else (None,):
         rules = sampling.rules(config, Sampling(cfg_weight=weight))
 
         def run(text: int, room: int, rules: sampling.Rules = rules) -> None:
-            decoder.warm(Utterance([1] * text, spoken, rules), room)
+            decoder.warm(DecodeRequest([1] * text, spoken, rules), room)
 
         for size in PROMPT_BUCKETS:
             if before + 8 <= size <= longest:
@@ -42,7 +43,7 @@ def decoder_steps(decoder: Decoder, voice: Conditioning) -> Steps:
 
 
 def flow_steps(flow: Flow) -> Steps:
-    """Each number of tokens, prompt and window included, as a chunk between others and as the last."""
+    """Yield each number of tokens, prompt and window included, as a chunk between others and as the last."""
 
     def run(size: int) -> None:
         prompt = min(size // 2, LONGEST_PROMPT)
@@ -59,7 +60,7 @@ def flow_steps(flow: Flow) -> Steps:
 
 
 def vocoder_steps(streamers: Collection[SpeechStreamer]) -> Steps:
-    """Each number of frames that a chunk may have, with the excitation of those before and without."""
+    """Yield each number of frames of a chunk, with the excitation of the frames before and without."""
     shapes = {shape for streamer in streamers for shape in streamer.vocoder_shapes(MOST_TOKENS)}
     for streamer in list(streamers)[:1]:
         for frames, known in sorted(shapes):

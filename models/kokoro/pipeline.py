@@ -12,8 +12,8 @@ import numpy.typing as npt
 from models.backend import mx, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
-    Asked,
     AudioChunk,
+    BatchItem,
     Cancelled,
     IsCancelled,
     ModelError,
@@ -119,7 +119,7 @@ class KokoroSynthesizer:
         Before it, None comes after every piece of the work, so that other requests can run. The first utterance of a
         stream gives no such turns: where two streams wait for their first sound, turns would delay one and help none.
         """
-        row, places = self._row(Asked(request, timeline, cancelled))
+        row, places = self._row(request, timeline, cancelled)
         for done in self._steps([row]):
             if done is not None:
                 _, pcm, frames = done
@@ -129,17 +129,17 @@ class KokoroSynthesizer:
                 yield None
         raise Cancelled("cancelled between stages")
 
-    def joins(self, request: SpeechRequest) -> Hashable | None:
+    def batch_key(self, request: SpeechRequest) -> Hashable | None:
         """Return the bucket of the tokens, as requests of one bucket can join a batch; None for a long request."""
         size = bucket(len(request.phonemes) + 2, TOKEN_BUCKETS)
         return size if size <= JOINED_TOKENS else None
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
         """Yield the number of each item of `batch` with its chunk or error, as soon as it is there."""
         rows, places, numbers = [], [], []
-        for number, asked in enumerate(batch):
+        for number, item in enumerate(batch):
             try:
-                row, place = self._row(asked)
+                row, place = self._row(item.request, item.timeline, item.cancelled)
             except ModelRequestError as error:
                 yield number, error
             else:
@@ -153,15 +153,14 @@ class KokoroSynthesizer:
         for number in left.values():
             yield number, Cancelled("cancelled between stages")
 
-    def _row(self, asked: Asked) -> tuple[BatchRow, list[int]]:
+    def _row(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> tuple[BatchRow, list[int]]:
         """Check a request; return its row and the token of each phoneme. Raises ModelRequestError."""
-        request = asked.request
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
-        with asked.timeline.measure(Stage.VOICE):
+        with timeline.measure(Stage.VOICE):
             ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
-        return BatchRow(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
+        return BatchRow(ids, row, request.speed, request.seed, timeline, cancelled), places
 
     def synthesize(
         self,

@@ -68,7 +68,7 @@ STREAMS = [
 
 
 class Heard:
-    """What came of one stream: 16-bit samples, and the words with their times."""
+    """Return the result of one stream: 16-bit samples, and the words with their times."""
 
     def __init__(self) -> None:
         self.audio = b""

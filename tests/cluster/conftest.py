@@ -93,7 +93,7 @@ class Cluster:
         return [top, *top.children(recursive=True)]
 
     def pid(self, port: int) -> int:
-        """Whose port that is."""
+        """Return the owner of that port."""
         import psutil
 
         for process in self.processes():

@@ -54,7 +54,7 @@ def requests_served(port: int, **labels: str) -> float:
 
 @pytest.fixture(scope="module")
 def undisturbed(cluster, stream) -> dict[int, bytes]:
-    """What each client hears when nothing is wrong."""
+    """Audio of each client when nothing is wrong."""
     done = [each.wait() for each in speak_all(stream, cluster)]
     assert [each.ended for each in done] == ["whole"] * len(CLIENTS)
     assert {each.replica for each in done} == set(cluster.replicas())

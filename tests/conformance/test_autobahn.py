@@ -76,7 +76,7 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
 
 
 def fuzz(address: str, folder: Path, cases: Sequence[str]) -> Report:
-    """What the fuzzing client says of each case."""
+    """Verdict of the fuzzing client on each case."""
     program = SUITE / "bin" / "wstest"
     assert program.exists(), "the suite is not installed: `make autobahn` does that"
     specification = folder / "cases.json"

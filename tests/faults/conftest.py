@@ -184,7 +184,7 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def undisturbed_audio(victim: Server) -> dict[str, bytes]:
-    """What the listeners hear when nothing is wrong."""
+    """Audio of the listeners when nothing is wrong."""
     heard = Listeners(victim).wait()
     assert len(heard["by_socket"]) > 24_000 * 2 * 4
     assert heard == {ask.__name__: ask(victim) for ask in (by_socket, by_http)}

@@ -1,4 +1,4 @@
-"""What nllb.npz holds: inputs of the tiny network of tests/models/nllb/builder."""
+"""Inputs of nllb.npz, for the tiny network of tests/models/nllb/builder."""
 
 from __future__ import annotations
 

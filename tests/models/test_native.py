@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.native import preload_blas, vectorize_jit
+from models.native import _compiler_script, preload_blas, vectorize_jit
 
 CPU_LINUX = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"
@@ -95,6 +95,24 @@ def test_kernels_get_a_twin_for_unit_strides(tmp_path: Path) -> None:
             (ctypes.c_void_p * 3)(view.ctypes.data, gain.ctypes.data, out.ctypes.data),
         )
         assert np.array_equal(out, view * gain)
+
+
+@CPU_LINUX
+def test_no_process_sees_half_a_kernel(tmp_path: Path) -> None:
+    """Two processes may compile the same kernel at once: the file appears when it is whole."""
+    source, built, compiler, script = (tmp_path / name for name in ("kernel.cpp", "kernel.so", "compiler", "g++"))
+    source.write_text(KERNEL)
+    compiler.write_text(
+        f'#!/bin/sh\nfor last; do [ "$before" = -o ] && out=$last; before=$last; done\n'
+        f'echo whole > "$out"\n[ -e "{built}" ] && exit 3\n[ "$before" != fail ]\n'
+    )
+    script.write_text(_compiler_script(str(compiler)))
+    compiler.chmod(0o700)
+    assert subprocess.run(["sh", script, str(source), "-o", str(built), "fail"], check=False).returncode == 1
+    assert not built.exists()
+    subprocess.run(["sh", script, str(source), "-o", str(built)], check=True)
+    assert built.read_text() == "whole\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compiler", "g++", "kernel.cpp", "kernel.so"]
 
 
 @CPU_LINUX

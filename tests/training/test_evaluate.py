@@ -1,4 +1,4 @@
-"""What a judgment says, and that the judged voice is the product's."""
+"""Judgments of a voice, and the proof that the judged voice is the product's."""
 
 from __future__ import annotations
 

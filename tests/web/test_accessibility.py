@@ -20,7 +20,7 @@ DONE = "!document.querySelector('#download').disabled"
 
 
 def look(page: Any) -> list[str]:
-    """What axe finds wrong, and what it cannot tell, each as a line: on phone and desk, in light and dark."""
+    """Return axe's violations and open questions, one a line: on phone and desk, in light and dark."""
     if not page.evaluate("typeof axe !== 'undefined'"):
         page.evaluate(AXE)
     lines = []

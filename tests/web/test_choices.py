@@ -1,4 +1,4 @@
-"""What can be chosen before something is spoken: texts, voices, languages and models."""
+"""Choices before something is spoken: texts, voices, languages and models."""
 
 from __future__ import annotations
 

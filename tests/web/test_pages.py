@@ -1,4 +1,4 @@
-"""What holds for every page: nothing from elsewhere, narrow screens, the dark, and what the server sends."""
+"""Rules for every page: nothing from elsewhere, narrow screens, the dark, and the server's headers."""
 
 from __future__ import annotations
 

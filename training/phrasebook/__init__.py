@@ -1,1 +1,1 @@
-"""How `models/phrasebook` is made: a phrase grammar in four languages and a small network that learns it."""
+"""The recipe of `models/phrasebook`: a phrase grammar in four languages and a small network that learns it."""

@@ -26,7 +26,7 @@ Slots = dict[str, list[str]]
 
 
 def name_of(slot: Slot, group: str) -> str:
-    """What a slot of an English template is called: its class, its form, and the group of persons it agrees with."""
+    """Return the name of an English slot: its class, its form, and the group of persons it agrees with."""
     form = slot.form
     marks = [form.determiner] if form.determiner != "bare" else []
     marks += ["plural"] if form.plural else []

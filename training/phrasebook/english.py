@@ -35,7 +35,7 @@ CONTRACTIONS = {
 
 
 def plural_of(word: str) -> str:
-    """Of a regular noun."""
+    """Return the plural of a regular noun."""
     if re.search(r"(s|x|sh|ch|tomato|potato)$", word):
         return word + "es"
     if re.search(r"[^aeiou]y$", word):

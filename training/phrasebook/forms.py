@@ -1,4 +1,4 @@
-"""What a slot of a template asks for, and what all languages share in answering it."""
+"""Forms that a slot of a template asks for, and the parts of inflection that all languages share."""
 
 from __future__ import annotations
 

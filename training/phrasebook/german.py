@@ -67,7 +67,7 @@ def determiner(name: str, column: str, case: int) -> str:
 
 
 def ending(name: str, column: str, case: int) -> str:
-    """Of an adjective after determiner `name`."""
+    """Return the ending of an adjective after determiner `name`."""
     if name == "bare":
         return STRONG[column][case]
     return (WEAK if name in ("the", "this", "which") else MIXED)[column][case]

@@ -108,7 +108,7 @@ class Template:
 
     @cached_property
     def opened_parts(self) -> dict[str, list[str | Slot]]:
-        """With an opener before the sentence, outside the question in Spanish."""
+        """Return the parts with an opener before the sentence, outside the question in Spanish."""
         lead: list[str | Slot] = [Slot(OPENER, None, Form(), None), ", "]
         opening = {"?": "¿", "!": "¡"}.get(self.mark, "")
         return {key: [*lead, *([opening] if key == "es" else []), *parts] for key, parts in self.parts.items()}
@@ -144,7 +144,7 @@ class Template:
         return capitalized(FINISH[language](body.strip() + self.mark))
 
     def is_held_out(self, choice: Choice) -> bool:
-        """Decided by the English without opener: neither an opener nor another template brings it back to training."""
+        """Return whether a sentence is held out. Its English without opener decides, so no other template trains it."""
         if self.combinations < ENOUGH:
             return False
         english = self.text("en", choice)

@@ -2,8 +2,8 @@
 
     python -m training.phrasebook.tokens build/phrasebook/tokenizer.json
 
-Its normalizer makes of an English sentence what the network reads: lower case, no final mark, no contractions. What
-the network writes is never normalized, so training reads targets with `for_targets`.
+Its normalizer prepares an English sentence for the network: lower case, no final mark, no contractions. The network's
+output is never normalized, so training reads targets with `for_targets`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def normalizer() -> normalizers.Normalizer:
 
 
 def texts(seed: int, count: int) -> Iterator[str]:
-    """What the pieces are learned from: normalized English, and the translations as they are."""
+    """Yield the training texts of the pieces: normalized English, and the translations unchanged."""
     plain = normalizer()
     for pair in itertools.islice(sentences(seed, held_out=False), count):
         yield plain.normalize_str(pair.texts["en"])

@@ -129,7 +129,7 @@ def loss_of(network: Phrasebook, source: Tensor, target: Tensor) -> Tensor:
 
 
 class Exact:
-    """Gradients of a network, computed by itself."""
+    """Gradients of a network, computed in its own precision."""
 
     def __init__(self, network: Phrasebook) -> None:
         self.network = network
@@ -143,7 +143,7 @@ class Exact:
 
 
 class Fast(Exact):
-    """... computed by a copy in bfloat16, about twice as fast on a processor with a matrix unit."""
+    """Gradients of a copy of the network in bfloat16, about twice as fast on a processor with a matrix unit."""
 
     def __init__(self, network: Phrasebook) -> None:
         super().__init__(network)

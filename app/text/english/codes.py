@@ -1,4 +1,4 @@
-"""Readings of digits that name something instead of counting it: telephones, cards, codes, addresses."""
+"""Readings of digits that name something: telephone numbers, cards, codes, addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalizer_base import Speaker
+from app.text.english.normalizer_context import NormalizerContext, Reader
 from app.text.english.patterns import PLURAL
 
 
@@ -14,7 +14,7 @@ def _one_of(words: frozenset[str]) -> str:
     return "|".join(sorted(words))
 
 
-# A word that says how the number after it is read, and the small words between the two.
+# A word that decides how the next number is read, and the small words between them.
 _ASKED: Final = re.compile(
     rf"\b(?:(?P<paired>{_one_of(tables.PAIRED)})|(?P<spelled>{_one_of(tables.SPELLED)})|(?P<phone>{_one_of(tables.TELEPHONES)})"
     rf"|(?P<id>{_one_of(tables.IDENTIFIED)}))"
@@ -37,107 +37,122 @@ _CAPITALS: Final = re.compile(r"(?<![\w-])[A-Z]+-$")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
 
 
-class Codes(Speaker):
-    """The methods for the kinds of `app.text.english.patterns` that are names made of digits."""
+def read_phone(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    spoken = ["plus"] if text.startswith("+") else []
+    for group in re.findall(r"\d+|[A-Z]+", text):
+        if group.isalpha():
+            spoken.append(group.lower())
+        elif spoken[:1] == ["one"] and re.fullmatch(r"8\d\d", group):
+            spoken += numbers.cardinal(group, british=False)
+        else:
+            spoken += numbers.telephone(group, british=context.british)
+    context.say(spoken, start, end)
 
-    def _phone(self, text: str, start: int, end: int) -> None:
-        spoken = ["plus"] if text.startswith("+") else []
-        for group in re.findall(r"\d+|[A-Z]+", text):
-            if group.isalpha():
-                spoken.append(group.lower())
-            elif spoken[:1] == ["one"] and re.fullmatch(r"8\d\d", group):
-                spoken += numbers.cardinal(group, british=False)
-            else:
-                spoken += numbers.telephone(group, british=self._british)
-        self._say(spoken, start, end)
 
-    def _code(self, text: str, start: int, end: int) -> None:
-        spoken = numbers.one_by_one(text)
-        self._say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
+def read_code(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    spoken = numbers.one_by_one(text)
+    context.say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
 
-    def _zip(self, text: str, start: int, end: int) -> None:
-        number = re.search(r"\d.*", text)
-        if number is None:
-            raise AssertionError(text)
-        self._say(tables.STATES[text[:2]].split(), start, start + 2)
-        self._say(numbers.telephone(number.group(), british=False), start + number.start(), end)
 
-    def _ip(self, text: str, start: int, end: int) -> None:
-        address, sign, tail = re.fullmatch(r"([\d.]+)([:/]?)(\d*)", text).groups()  # type: ignore[union-attr]
-        spoken = [item for part in address.split(".") for item in ["dot", *self._cardinal(part)]][1:]
-        if sign == ":":
-            spoken += ["port", *self._digits_in_name(tail)]
-        elif sign:
-            spoken += ["slash", *self._cardinal(tail)]
-        self._say(spoken, start, end)
+def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    number = re.search(r"\d.*", text)
+    if number is None:
+        raise AssertionError(text)
+    context.say(tables.STATES[text[:2]].split(), start, start + 2)
+    context.say(numbers.telephone(number.group(), british=False), start + number.start(), end)
 
-    def _ipv6(self, text: str, start: int, end: int) -> None:
-        spoken: list[str] = []
-        for character in text:
-            spoken += ["colon"] if character == ":" else numbers.hexadecimal(character)
-        self._say(spoken, start, end)
 
-    def _hex(self, text: str, start: int, end: int) -> None:
-        """The address of a network card, or a UUID."""
-        for found in re.finditer(r"[^:-]+", text):
-            self._say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
+def read_ip(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    address, sign, tail = re.fullmatch(r"([\d.]+)([:/]?)(\d*)", text).groups()  # type: ignore[union-attr]
+    spoken = [item for part in address.split(".") for item in ["dot", *context.cardinal(part)]][1:]
+    if sign == ":":
+        spoken += ["port", *context.digits_in_name(tail)]
+    elif sign:
+        spoken += ["slash", *context.cardinal(tail)]
+    context.say(spoken, start, end)
 
-    def _is_named(self, text: str, start: int, end: int) -> bool:
-        """Say a number that the words around it make a name; False if nothing does."""
-        if len(text) < 3:
-            return False
-        asked = _ASKED.search(self._before(start))
-        kind = asked.lastgroup if asked is not None else ""
-        dialed = text in tables.EMERGENCY and _DIALED.search(self._before(start)) is not None
-        if text == "911" or kind == "phone" or dialed:
-            return self._called(text, start, end, kind == "phone")
-        if not text.isdecimal():
-            return False
-        if self._is_postcode(text, start, end):
-            self._say(numbers.telephone(text, british=self._british), start, end)
-            return True
-        if kind != "spelled" and len(text) <= 4 and _ENDING.search(self._before(start)):
-            kind = "spelled"
-        if kind == "spelled" and len(text) >= 3:
-            say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
-            self._say(say(text, british=self._british), start, end)
-            return True
-        if kind == "id" and len(text) >= 5 and not _COUNTED.match(self._text, end):
-            self._say(numbers.one_by_one(text), start, end)
-            return True
-        paired = 3 <= len(text) <= 4 and (
-            kind == "paired"
-            or _AIRLINE.search(self._before(start)) is not None
-            or (text[0] in "45" and len(text) == 3 and _ERROR_AFTER.match(self._text, end) is not None)
-        )
-        house = 3 <= len(text) <= 5 and _STREET.match(self._text[end : end + 60]) is not None
-        if paired or house or (len(text) >= 3 and _CAPITALS.search(self._before(start))):
-            self._say(self._digits_in_name(text), start, end)
-            return True
+
+def read_ipv6(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    spoken: list[str] = []
+    for character in text:
+        spoken += ["colon"] if character == ":" else numbers.hexadecimal(character)
+    context.say(spoken, start, end)
+
+
+def read_hex(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the address of a network card, or a UUID."""
+    for found in re.finditer(r"[^:-]+", text):
+        context.say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
+
+
+def read_named_number(context: NormalizerContext, text: str, start: int, end: int) -> bool:
+    """Read a number that is a name by the words around it. Return False if it is none."""
+    if len(text) < 3:
         return False
-
-    def _is_postcode(self, text: str, start: int, end: int) -> bool:
-        """Whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
-        if len(text) == 5:
-            return (
-                _HOUSE_BEFORE.search(self._before(start)) is not None and _CITY_AFTER.match(self._text, end) is not None
-            )
-        last = not self._text[end : end + 1].isspace() or self._next_word(end) == "India"
-        return len(text) == 6 and last and _CITY_BEFORE.search(self._before(start)) is not None
-
-    def _called(self, text: str, start: int, end: int, asked: bool) -> bool:
-        groups = _GROUPS.match(self._text, start) if asked else None
-        if groups is not None and sum(map(str.isdecimal, groups.group())) >= 7:
-            end = self._end = groups.end()
-            text = groups.group()
-        elif text not in tables.EMERGENCY or _COUNTED.match(self._text, end):
-            return False
-        elif self._previous_word(start).lower() == "porsche":
-            self._say(self._digits_in_name(text), start, end)
-            return True
-        self._say(numbers.telephone(text, british=self._british), start, end)
+    asked = _ASKED.search(context.before(start))
+    kind = asked.lastgroup if asked is not None else ""
+    dialed = text in tables.EMERGENCY and _DIALED.search(context.before(start)) is not None
+    if text == "911" or kind == "phone" or dialed:
+        return _called(context, text, start, end, kind == "phone")
+    if not text.isdecimal():
+        return False
+    if _is_postcode(context, text, start, end):
+        context.say(numbers.telephone(text, british=context.british), start, end)
         return True
+    if kind != "spelled" and len(text) <= 4 and _ENDING.search(context.before(start)):
+        kind = "spelled"
+    if kind == "spelled" and len(text) >= 3:
+        say = numbers.telephone if asked is not None and "zip" in asked.group().lower() else _one_by_one
+        context.say(say(text, british=context.british), start, end)
+        return True
+    if kind == "id" and len(text) >= 5 and not _COUNTED.match(context.text, end):
+        context.say(numbers.one_by_one(text), start, end)
+        return True
+    paired = 3 <= len(text) <= 4 and (
+        kind == "paired"
+        or _AIRLINE.search(context.before(start)) is not None
+        or (text[0] in "45" and len(text) == 3 and _ERROR_AFTER.match(context.text, end) is not None)
+    )
+    house = 3 <= len(text) <= 5 and _STREET.match(context.text[end : end + 60]) is not None
+    if paired or house or (len(text) >= 3 and _CAPITALS.search(context.before(start))):
+        context.say(context.digits_in_name(text), start, end)
+        return True
+    return False
+
+
+def _is_postcode(context: NormalizerContext, text: str, start: int, end: int) -> bool:
+    """Return whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
+    if len(text) == 5:
+        return (
+            _HOUSE_BEFORE.search(context.before(start)) is not None and _CITY_AFTER.match(context.text, end) is not None
+        )
+    last = not context.text[end : end + 1].isspace() or context.next_word(end) == "India"
+    return len(text) == 6 and last and _CITY_BEFORE.search(context.before(start)) is not None
+
+
+def _called(context: NormalizerContext, text: str, start: int, end: int, asked: bool) -> bool:
+    groups = _GROUPS.match(context.text, start) if asked else None
+    if groups is not None and sum(map(str.isdecimal, groups.group())) >= 7:
+        end = context.end = groups.end()
+        text = groups.group()
+    elif text not in tables.EMERGENCY or _COUNTED.match(context.text, end):
+        return False
+    elif context.previous_word(start).lower() == "porsche":
+        context.say(context.digits_in_name(text), start, end)
+        return True
+    context.say(numbers.telephone(text, british=context.british), start, end)
+    return True
 
 
 def _one_by_one(digits: str, *, british: bool) -> list[str]:
     return numbers.one_by_one(digits)
+
+
+READERS: Final[dict[str, Reader]] = {
+    "phone": read_phone,
+    "code": read_code,
+    "zip": read_zip,
+    "ip": read_ip,
+    "ipv6": read_ipv6,
+    "hex": read_hex,
+}

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalizer_base import Speaker
+from app.text.english.normalizer_context import NormalizerContext, Reader
 from app.text.english.patterns import CALENDAR, MERIDIEM
 
 _CLOCK: Final = re.compile(rf"(\d+)[:.](\d\d)(?::(\d\d))?(?:\s?({MERIDIEM}))?")
@@ -15,7 +15,7 @@ _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{M
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
-# Signs that "Sat" or "Mar" is a day or month: a number, a time or such a name beside it, or words of time before it.
+# Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
     rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
@@ -26,7 +26,7 @@ _DATED_BEFORE: Final = re.compile(
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
 _ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
-# Verbs before a day; a fraction with an everyday denominator is none.
+# Verbs before a day. A fraction with a common denominator is no day.
 _FROM: Final = re.compile(
     r"\b(?:[Ss]tart(?:s|ed|ing)?|[Ee]nd(?:s|ed|ing)?|[Bb]eg[aiu]n(?:s|ning)?|[Oo]pen(?:s|ed|ing)?|[Cc]los(?:es|ed|ing)"
     r"|[Ee]xpire(?:s|d)?|[Ll]aunch(?:es|ed)?|[Rr]eleased|[Ss]hipped|[Dd]elivered|[Bb]y|[Ff]rom|[Tt]hrough|[Bb]efore"
@@ -37,7 +37,7 @@ _AT_TIME: Final = re.compile(r",?\s(?:at|@)\s\d")
 _RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
 _ZULU: Final = re.compile(r"Z(?!\w)")
 _ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
-# Words before "90s" that make it seconds and no decade, where no noun follows.
+# Words before "90s" that make it seconds instead of a decade, if no noun follows.
 _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
     r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout)(?:\s(?:of|about|only|just))?:?\s$"
@@ -46,178 +46,206 @@ _NO_NOUN_AFTER: Final = re.compile(r"[\s]*(?:[^\w\s]|$)|\s(?:and|or|at|before|pe
 _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 
-class Dates(Speaker):
-    """The methods for the kinds of `app.text.english.patterns` that name a time."""
+def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    found = _CLOCK.match(text)
+    if found is None:
+        raise AssertionError(text)
+    hour, minute, second, meridiem = found.groups()
+    spoken = context.cardinal(str(int(hour))) if int(hour) or meridiem else ["zero"]
+    if int(minute) == 0:
+        spoken += [] if meridiem else (["hundred"] if int(hour) > 12 or int(hour) == 0 else ["o'clock"])
+        spoken = spoken if second is None else spoken[:1]
+    else:
+        spoken += (["oh"] if minute[0] == "0" else []) + context.cardinal(str(int(minute)))
+    if second is None and not meridiem and _is_proportion(context, start, end):
+        spoken = [*context.cardinal(hour), "to", *context.cardinal(str(int(minute)))]
+    if second is not None and int(second):
+        spoken += ["and", *context.cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
+    clock_end = start + found.end(3 if second is not None else 2)
+    context.say(spoken, start, clock_end)
+    if meridiem:
+        _meridiem(context, meridiem, start + found.start(4), end)
+    elif _ZULU.match(context.text, end):
+        context.say(["U", "T", "C"], end, end + 1)
+        end = context.end = end + 1
+    context.join_range(end, _TO_TIME)
 
-    def _clock(self, text: str, start: int, end: int) -> None:
-        found = _CLOCK.match(text)
-        if found is None:
-            raise AssertionError(text)
-        hour, minute, second, meridiem = found.groups()
-        spoken = self._cardinal(str(int(hour))) if int(hour) or meridiem else ["zero"]
-        if int(minute) == 0:
-            spoken += [] if meridiem else (["hundred"] if int(hour) > 12 or int(hour) == 0 else ["o'clock"])
-            spoken = spoken if second is None else spoken[:1]
-        else:
-            spoken += (["oh"] if minute[0] == "0" else []) + self._cardinal(str(int(minute)))
-        if second is None and not meridiem and self._is_proportion(start, end):
-            spoken = [*self._cardinal(hour), "to", *self._cardinal(str(int(minute)))]
-        if second is not None and int(second):
-            spoken += ["and", *self._cardinal(str(int(second))), "second" if int(second) == 1 else "seconds"]
-        clock_end = start + found.end(3 if second is not None else 2)
-        self._say(spoken, start, clock_end)
-        if meridiem:
-            self._meridiem(meridiem, start + found.start(4), end)
-        elif _ZULU.match(self._text, end):
-            self._say(["U", "T", "C"], end, end + 1)
-            end = self._end = end + 1
-        self._to(end, _TO_TIME)
 
-    def _is_proportion(self, start: int, end: int) -> bool:
-        return (
-            self._next_word(end) in ("ratio", "scale", "odds") or _RATIO_BEFORE.search(self._before(start)) is not None
+def _is_proportion(context: NormalizerContext, start: int, end: int) -> bool:
+    return (
+        context.next_word(end) in ("ratio", "scale", "odds") or _RATIO_BEFORE.search(context.before(start)) is not None
+    )
+
+
+def read_arc(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read degrees, minutes and seconds of an angle."""
+    for found, (one, many) in zip(re.finditer(r"[\d.]+", text), _ARC, strict=False):
+        context.say(
+            [*context.number_words(found.group()), one if found.group() == "1" else many],
+            start + found.start(),
+            start + found.end(),
         )
 
-    def _arc(self, text: str, start: int, end: int) -> None:
-        """Degrees, minutes and seconds of an angle."""
-        for found, (one, many) in zip(re.finditer(r"[\d.]+", text), _ARC, strict=False):
-            self._say(
-                [*self._number_words(found.group()), one if found.group() == "1" else many],
-                start + found.start(),
-                start + found.end(),
-            )
 
-    def _month_year(self, text: str, start: int, end: int) -> None:
-        self._say([tables.MONTH_NAMES[int(text[:2]) - 1], *numbers.year(text[3:], british=self._british)], start, end)
+def read_month_year(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.say([tables.MONTH_NAMES[int(text[:2]) - 1], *numbers.year(text[3:], british=context.british)], start, end)
 
-    def _short_year(self, text: str, start: int, end: int) -> None:
-        self._say(["oh", *self._cardinal(text[2:])], start, end)
 
-    def _hour(self, text: str, start: int, end: int) -> None:
-        found = _HOUR.match(text)
-        if found is None:
-            raise AssertionError(text)
-        self._say(self._cardinal(str(int(found.group(1)))), start, start + found.end(1))
-        self._meridiem(found.group(2), start + found.start(2), end)
-        self._to(end, _TO_TIME)
+def read_short_year(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.say(["oh", *context.cardinal(text[2:])], start, end)
 
-    def _meridiem(self, text: str, start: int, end: int) -> None:
-        self._say([text[0].upper(), "M"], start, end)
-        if text.endswith("."):
-            self._full_stop_if_last(end)
 
-    def _duration(self, text: str, start: int, end: int) -> None:
-        names = {"h": "hour", "m": "minute", "s": "second"}
-        for found in re.finditer(r"(\d+)([hms])(?:in)?", text):
-            name = names[found.group(2)] + ("" if int(found.group(1)) == 1 else "s")
-            self._say([*self._cardinal(found.group(1)), name], start + found.start(), start + found.end())
+def read_hour(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    found = _HOUR.match(text)
+    if found is None:
+        raise AssertionError(text)
+    context.say(context.cardinal(str(int(found.group(1)))), start, start + found.end(1))
+    _meridiem(context, found.group(2), start + found.start(2), end)
+    context.join_range(end, _TO_TIME)
 
-    def _date(self, year: str, month: int, day: int, start: int, end: int) -> None:
-        name = tables.MONTH_NAMES[month - 1]
-        number = numbers.ordinal(str(day), british=self._british)
-        spoken = ["the", *number, "of", name] if self._british else [name, *number]
-        if len(year) == 2:
-            year = ("20" if int(year) < 70 else "19") + year
-        self._say([*spoken, *numbers.year(year, british=self._british)], start, end)
 
-    def _iso_date(self, text: str, start: int, end: int) -> None:
-        day_end = end - text.endswith("T")
-        year, month, day = re.split(r"[-/.]", text.rstrip("T"))
-        self._date(year, int(month), int(day), start, day_end)
-        if day_end < end:
-            self._say("at", day_end, end)
+def _meridiem(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.say([text[0].upper(), "M"], start, end)
+    if text.endswith("."):
+        context.full_stop_if_last(end)
 
-    def _slash_date(self, text: str, start: int, end: int) -> None:
-        first, second, year = re.split(r"[-/.]", text)
-        day_first = self._british or "." in text
-        month, day = (int(second), int(first)) if day_first else (int(first), int(second))
-        if month > 12 >= day:
-            month, day = day, month
-        if 1 <= month <= 12 and 1 <= day <= 31:
-            self._date(year, month, day, start, end)
-        else:
-            spoken = [item for part in (first, second, year) for item in ["slash", *self._cardinal(part)]]
-            self._say(spoken[1:], start, end)
 
-    def _decade(self, text: str, start: int, end: int) -> None:
-        digits = re.sub(r"\D", "", text)
-        seconds = len(digits) == 2 and "'" not in text and _LASTING.search(self._before(start)) is not None
-        if seconds and _NO_NOUN_AFTER.match(self._text, end):
-            self._say([*self._cardinal(digits), "seconds"], start, end)
-            return
-        spoken = self._cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=self._british)
-        self._say(numbers.plural(spoken), start, end)
+def read_duration(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    names = {"h": "hour", "m": "minute", "s": "second"}
+    for found in re.finditer(r"(\d+)([hms])(?:in)?", text):
+        name = names[found.group(2)] + ("" if int(found.group(1)) == 1 else "s")
+        context.say([*context.cardinal(found.group(1)), name], start + found.start(), start + found.end())
 
-    def _calendar(self, text: str, start: int, end: int) -> None:
-        """The short name of a day or month, with its full stop if it has one."""
-        name = text.rstrip(".")
-        lower = name.lower()
-        is_day = lower in tables.DAYS
-        if not self._is_date(lower, is_day, start, start + len(name)):
-            self._end = start + len(name)
-            self._add(name, start, self._end, None)
-            return
-        self._say(tables.DAYS[lower] if is_day else tables.MONTH_NAMES[tables.MONTHS[lower] - 1], start, end)
-        if text.endswith("."):
-            self._full_stop_if_last(end)
-        self._to(end, _TO_DAY)
-        if _SLASH_DAY.match(self._text, end):
-            self._pause(",", end, end + 1)
-            self._end = end + 1
 
-    def _is_date(self, name: str, is_day: bool, start: int, end: int) -> bool:
-        if self._text[start:end].isupper():
-            return _DATED_AFTER.match(self._text, end) is not None
-        if name == "mon":
-            return _OTHER_NAME.match(self._text, end) is None
-        if name not in tables.AMBIGUOUS_CALENDAR:
-            return True
-        before = self._before(start)
-        if name == "sat" and re.search(r"[a-z,]\s$", before):  # a capital inside a sentence
-            return True
-        if _DATED_AFTER.match(self._text, end) or _DATED_BEFORE.search(before):
-            return True
-        return (_DAY_BEFORE if is_day else _MONTH_BEFORE).search(before) is not None
+def _date(context: NormalizerContext, year: str, month: int, day: int, start: int, end: int) -> None:
+    name = tables.MONTH_NAMES[month - 1]
+    number = numbers.ordinal(str(day), british=context.british)
+    spoken = ["the", *number, "of", name] if context.british else [name, *number]
+    if len(year) == 2:
+        year = ("20" if int(year) < 70 else "19") + year
+    context.say([*spoken, *numbers.year(year, british=context.british)], start, end)
 
-    def _month_before(self, start: int) -> bool:
-        """Whether a month stands right before `start`, as in "March 5"; a capital tells it from "they march 5"."""
-        before = self._before(start)
-        if not before[-1:].isspace():
-            return False
-        name = re.split(r"[^A-Za-z]", before.rstrip(" ."))[-1]
-        return name.lower() in tables.MONTHS and name not in ("mar", "march", "may")
 
-    def _month_and_day(self, first: str, second: str, start: int, end: int) -> bool:
-        """Say "3/14" as a day where the words before it ask for one; False if they do not."""
-        month, day = (int(second), int(first)) if self._british else (int(first), int(second))
-        if not (1 <= month <= 12 and 1 <= day <= 31):
-            return False
-        before = self._before(start)
-        weekday = self._previous_word(start).lower() in tables.DAYS
-        dated = weekday or _ON.search(before) or _AT_TIME.match(self._text, end)
-        if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
-            return False
-        number = numbers.ordinal(str(day), british=self._british)
-        name = tables.MONTH_NAMES[month - 1]
-        self._say(["the", *number, "of", name] if self._british else [name, *number], start, end)
+def read_iso_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    day_end = end - text.endswith("T")
+    year, month, day = re.split(r"[-/.]", text.rstrip("T"))
+    _date(context, year, int(month), int(day), start, day_end)
+    if day_end < end:
+        context.say("at", day_end, end)
+
+
+def read_slash_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    first, second, year = re.split(r"[-/.]", text)
+    day_first = context.british or "." in text
+    month, day = (int(second), int(first)) if day_first else (int(first), int(second))
+    if month > 12 >= day:
+        month, day = day, month
+    if 1 <= month <= 12 and 1 <= day <= 31:
+        _date(context, year, month, day, start, end)
+    else:
+        spoken = [item for part in (first, second, year) for item in ["slash", *context.cardinal(part)]]
+        context.say(spoken[1:], start, end)
+
+
+def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    digits = re.sub(r"\D", "", text)
+    seconds = len(digits) == 2 and "'" not in text and _LASTING.search(context.before(start)) is not None
+    if seconds and _NO_NOUN_AFTER.match(context.text, end):
+        context.say([*context.cardinal(digits), "seconds"], start, end)
+        return
+    spoken = context.cardinal(digits) if len(digits) == 2 else numbers.year(digits, british=context.british)
+    context.say(numbers.plural(spoken), start, end)
+
+
+def read_calendar(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the short name of a day or month, with its full stop if it has one."""
+    name = text.rstrip(".")
+    lower = name.lower()
+    is_day = lower in tables.DAYS
+    if not _is_date(context, lower, is_day, start, start + len(name)):
+        context.end = start + len(name)
+        context.add(name, start, context.end, None)
+        return
+    context.say(tables.DAYS[lower] if is_day else tables.MONTH_NAMES[tables.MONTHS[lower] - 1], start, end)
+    if text.endswith("."):
+        context.full_stop_if_last(end)
+    context.join_range(end, _TO_DAY)
+    if _SLASH_DAY.match(context.text, end):
+        context.pause(",", end, end + 1)
+        context.end = end + 1
+
+
+def _is_date(context: NormalizerContext, name: str, is_day: bool, start: int, end: int) -> bool:
+    if context.text[start:end].isupper():
+        return _DATED_AFTER.match(context.text, end) is not None
+    if name == "mon":
+        return _OTHER_NAME.match(context.text, end) is None
+    if name not in tables.AMBIGUOUS_CALENDAR:
         return True
-
-    def _days(self, days: list[str], between: str, start: int, end: int) -> bool:
-        """Say the days after a month, "5" or "5" and "7"; False if they are none."""
-        if not (all(_DAY.fullmatch(day) for day in days) and self._month_before(start)):
-            return False
-        spoken = numbers.ordinal(days[0], british=self._british)
-        for day in days[1:]:
-            spoken += [between, *numbers.ordinal(day, british=self._british)]
-        self._say(["the", *spoken] if self._british else spoken, start, end)
-        self._to(end, _TO_DAY)
+    before = context.before(start)
+    if name == "sat" and re.search(r"[a-z,]\s$", before):  # a capital inside a sentence
         return True
-
-    def _day_before_month(self, text: str, start: int, end: int) -> bool:
-        """Say the day in "5 May"; False if it is none."""
-        following = re.match(r"\s+([A-Z][A-Za-z]+)", self._after(end))
-        if following is None or following.group(1).lower() not in tables.MONTHS or not _DAY.fullmatch(text):
-            return False
-        article = [] if self._previous_word(start).lower() == "the" else ["the"]
-        self._say([*article, *numbers.ordinal(text, british=self._british), "of"], start, end)
+    if _DATED_AFTER.match(context.text, end) or _DATED_BEFORE.search(before):
         return True
+    return (_DAY_BEFORE if is_day else _MONTH_BEFORE).search(before) is not None
+
+
+def _month_before(context: NormalizerContext, start: int) -> bool:
+    """Return whether a month stands right before `start`: "March 5", but not "they march 5"."""
+    before = context.before(start)
+    if not before[-1:].isspace():
+        return False
+    name = re.split(r"[^A-Za-z]", before.rstrip(" ."))[-1]
+    return name.lower() in tables.MONTHS and name not in ("mar", "march", "may")
+
+
+def read_month_and_day(context: NormalizerContext, first: str, second: str, start: int, end: int) -> bool:
+    """Read "3/14" as a day if the words before it suggest one, else return False."""
+    month, day = (int(second), int(first)) if context.british else (int(first), int(second))
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return False
+    before = context.before(start)
+    weekday = context.previous_word(start).lower() in tables.DAYS
+    dated = weekday or _ON.search(before) or _AT_TIME.match(context.text, end)
+    if not (dated or (int(second) not in _DENOMINATORS and _FROM.search(before))):
+        return False
+    number = numbers.ordinal(str(day), british=context.british)
+    name = tables.MONTH_NAMES[month - 1]
+    context.say(["the", *number, "of", name] if context.british else [name, *number], start, end)
+    return True
+
+
+def read_days(context: NormalizerContext, days: list[str], between: str, start: int, end: int) -> bool:
+    """Read the days after a month, "5" or "5" and "7". Return False if they are none."""
+    if not (all(_DAY.fullmatch(day) for day in days) and _month_before(context, start)):
+        return False
+    spoken = numbers.ordinal(days[0], british=context.british)
+    for day in days[1:]:
+        spoken += [between, *numbers.ordinal(day, british=context.british)]
+    context.say(["the", *spoken] if context.british else spoken, start, end)
+    context.join_range(end, _TO_DAY)
+    return True
+
+
+def read_day_before_month(context: NormalizerContext, text: str, start: int, end: int) -> bool:
+    """Read the day in "5 May". Return False if it is none."""
+    following = re.match(r"\s+([A-Z][A-Za-z]+)", context.after(end))
+    if following is None or following.group(1).lower() not in tables.MONTHS or not _DAY.fullmatch(text):
+        return False
+    article = [] if context.previous_word(start).lower() == "the" else ["the"]
+    context.say([*article, *numbers.ordinal(text, british=context.british), "of"], start, end)
+    return True
+
+
+READERS: Final[dict[str, Reader]] = {
+    "clock": read_clock,
+    "arc": read_arc,
+    "month_year": read_month_year,
+    "short_year": read_short_year,
+    "hour": read_hour,
+    "duration": read_duration,
+    "iso_date": read_iso_date,
+    "slash_date": read_slash_date,
+    "decade": read_decade,
+    "calendar": read_calendar,
+}

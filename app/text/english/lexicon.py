@@ -9,33 +9,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
+from app.text.english.stress import CAPITALIZED, PRIMARY, SECONDARY, SHOUTED, restress
 from app.text.errors import PhonemizerUnavailableError
-
-PRIMARY: Final = "ˈ"
-SECONDARY: Final = "ˌ"
-# The article "ɐ" counts as neither: "to a man" looks through it, as in the lexicon's own rules.
-VOWELS: Final = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
-CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
-# Vowels after which American /t/ becomes a flap before another vowel.
-_FLAPPING: Final = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
-
-# Stress that a word gains from its capitals: a capital first letter, all capitals.
-CAPITALIZED: Final = 0.5
-SHOUTED: Final = 2.0
 
 Entry = str | Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What comes after a word: whether a vowel (None at a pause or the end), and whether the word "to"."""
+    """Sound after a word: `vowel` is None at a pause or the end; `to` marks the word "to"."""
 
     vowel: bool | None = None
     to: bool = False
@@ -44,29 +33,18 @@ class Following:
 NOTHING_FOLLOWS: Final = Following()
 
 
-def restress(phonemes: str, stress: float | None) -> str:
-    """Return a word with its stress raised (> 0) or lowered (< 0) by misaki's scale, -2 (none) to 2 (primary)."""
-    if stress is None or not phonemes:
-        return phonemes
-    if stress < -1:
-        return phonemes.replace(PRIMARY, "").replace(SECONDARY, "")
-    has_primary = PRIMARY in phonemes
-    if stress == -1 or (stress in (0, -0.5) and has_primary):
-        return phonemes.replace(SECONDARY, "").replace(PRIMARY, SECONDARY)
-    if not has_primary and SECONDARY not in phonemes:
-        if stress < 0:
-            return phonemes
-        return _stress_first_vowel(phonemes, PRIMARY if stress > 1 else SECONDARY)
-    if stress >= 1 and not has_primary:
-        return phonemes.replace(SECONDARY, PRIMARY)
-    return phonemes
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One use of a word in a sentence."""
 
+    word: str
+    tag: str | None
+    stress: float | None
+    following: Following
 
-def _stress_first_vowel(phonemes: str, mark: str) -> str:
-    for i, character in enumerate(phonemes):
-        if character in VOWELS:
-            return phonemes[:i] + mark + phonemes[i:]
-    return phonemes
+    @property
+    def is_noun(self) -> bool:
+        return self.tag is not None and self.tag.startswith("NN")
 
 
 def parent_tag(tag: str | None) -> str | None:
@@ -80,7 +58,7 @@ def parent_tag(tag: str | None) -> str | None:
 
 
 class Lexicon:
-    """The words of one accent. Reading is thread-safe; building takes about 0.2 s."""
+    """Words of one accent. Reading is thread-safe. Loading takes about 0.2 s."""
 
     def __init__(self, *, british: bool) -> None:
         accent = "gb" if british else "us"
@@ -89,7 +67,7 @@ class Lexicon:
         self._silver: dict[str, Entry] = _read_lexicon(f"{accent}_silver.json")
 
     def gold(self, word: str) -> Entry | None:
-        """Return the checked entry of a word, spelled so or with its first letter in the other case."""
+        """Return the checked entry of a word, as written or with its first letter in the other case."""
         return _find(self._gold, word)
 
     def silver(self, word: str) -> Entry | None:
@@ -97,7 +75,7 @@ class Lexicon:
         return _find(self._silver, word)
 
     def has_choice(self, word: str) -> bool:
-        """Whether the pronunciation of a word (or of its stem) depends on its part of speech."""
+        """Return whether the pronunciation of a word (or of its stem) depends on its part of speech."""
         forms = [word]
         if word.endswith("ed"):
             forms += [word[:-1], word[:-2]]
@@ -106,7 +84,7 @@ class Lexicon:
         return any(isinstance(self.gold(form), Mapping) for form in forms)
 
     def is_known(self, word: str) -> bool:
-        """Whether `look_up` can pronounce the word: it is listed, one letter, or an acronym."""
+        """Return whether `look_up` can pronounce the word: it is listed, one letter, or an acronym."""
         if self.gold(word) is not None or self.silver(word) is not None:
             return True
         if not word.isalpha() or not word.isascii():
@@ -114,7 +92,7 @@ class Lexicon:
         return word[1:] == word[1:].upper()
 
     def spell(self, letters: str) -> str | None:
-        """Return the letters said one by one, the last one stressed; None if one has no name."""
+        """Return the names of the letters, the last one stressed, or None if one has no name."""
         names: list[str] = []
         for letter in letters:
             if not letter.isalpha():
@@ -152,7 +130,7 @@ class Lexicon:
         """
         if stress is None and word != word.lower():
             stress = SHOUTED if word == word.upper() else CAPITALIZED
-        special = self._function_word(word, tag, stress, following)
+        special = self._function_word(_Use(word, tag, stress, following))
         if special is not None:
             return special
         lower = word.lower()
@@ -181,120 +159,84 @@ class Lexicon:
             return True
         return self._inflected(lower, tag, stress, following) is not None
 
-    def _function_word(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
-        """The words whose sound depends on their neighbors."""
-        titled = word.capitalize()
-        if word in ("a", "A"):
-            return "ɐ" if tag == "DT" else "ˈA"
-        if titled == "Am":
-            if tag is not None and tag.startswith("NN"):
-                return self.spell(word)
-            if following.vowel is None or word != "am" or (stress and stress > 0):
-                return self._plain("am")
-            return "ɐm"
-        if titled == "An":
-            return self.spell(word) if word == "AN" and tag is not None and tag.startswith("NN") else "ɐn"
-        if word == "I" and tag == "PRP":
-            return SECONDARY + "I"
-        if titled == "By" and parent_tag(tag) == "ADV":
-            return "bˈI"
-        if word in ("to", "To") or (word == "TO" and tag in ("TO", "IN")):
-            return self._plain("to") if following.vowel is None else ("tʊ" if following.vowel else "tə")
-        if word in ("in", "In") or (word == "IN" and tag != "NNP"):
-            return (PRIMARY if following.vowel is None or tag != "IN" else "") + "ɪn"
-        if word in ("the", "The") or (word == "THE" and tag == "DT"):
-            return "ði" if following.vowel else "ðə"
-        if titled == "Used":
-            entry = self.gold("used")
-            if isinstance(entry, Mapping):
-                return entry.get("VBD" if tag in ("VBD", "JJ") and following.to else "DEFAULT")
-        return None
+    def _function_word(self, use: _Use) -> str | None:
+        """Return the phonemes of a word whose sound depends on its neighbors, or None for another word."""
+        rule = _FUNCTION_WORDS.get(use.word.lower())
+        return rule(self, use) if rule is not None else None
+
+    def _a(self, use: _Use) -> str | None:
+        return "ɐ" if use.tag == "DT" else "ˈA"
+
+    def _am(self, use: _Use) -> str | None:
+        if use.is_noun:
+            return self.spell(use.word)
+        stressed = use.stress is not None and use.stress > 0
+        if use.following.vowel is None or use.word != "am" or stressed:
+            return self._plain("am")
+        return "ɐm"
+
+    def _an(self, use: _Use) -> str | None:
+        return self.spell(use.word) if use.word == "AN" and use.is_noun else "ɐn"
+
+    def _i(self, use: _Use) -> str | None:
+        return SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
+
+    def _by(self, use: _Use) -> str | None:
+        return "bˈI" if parent_tag(use.tag) == "ADV" else None
+
+    def _to(self, use: _Use) -> str | None:
+        if use.word == "TO" and use.tag not in ("TO", "IN"):
+            return None
+        if use.following.vowel is None:
+            return self._plain("to")
+        return "tʊ" if use.following.vowel else "tə"
+
+    def _in(self, use: _Use) -> str | None:
+        if use.word == "IN" and use.tag == "NNP":
+            return None
+        return (PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
+
+    def _the(self, use: _Use) -> str | None:
+        if use.word == "THE" and use.tag != "DT":
+            return None
+        return "ði" if use.following.vowel else "ðə"
+
+    def _used(self, use: _Use) -> str | None:
+        entry = self.gold("used")
+        if not isinstance(entry, Mapping):
+            return None
+        return entry.get("VBD" if use.tag in ("VBD", "JJ") and use.following.to else "DEFAULT")
 
     def _plain(self, word: str) -> str | None:
         entry = self.gold(word)
         return entry if isinstance(entry, str) else None
 
     def _inflected(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
-        """The forms in -s, -ed and -ing of listed words."""
-        stem = self._stem_of_s(word)
+        """Return the phonemes of a listed word with -s, -ed or -ing, or None."""
+        stem = stem_of_s(word, self.is_known)
         if stem is not None:
-            return self.add_s(self.look_up(stem, tag, stress, following))
-        stem = self._stem_of_ed(word)
+            return add_s(self.look_up(stem, tag, stress, following), british=self.british)
+        stem = stem_of_ed(word, self.is_known)
         if stem is not None:
-            return self.add_ed(self.look_up(stem, tag, stress, following))
-        stem = self._stem_of_ing(word)
+            return add_ed(self.look_up(stem, tag, stress, following), british=self.british)
+        stem = stem_of_ing(word, self.is_known)
         if stem is not None:
-            return self._add_ing(self.look_up(stem, tag, CAPITALIZED if stress is None else stress, following))
+            stress = CAPITALIZED if stress is None else stress
+            return add_ing(self.look_up(stem, tag, stress, following), british=self.british)
         return None
 
-    def _stem_of_s(self, word: str) -> str | None:
-        if len(word) < 3 or not word.endswith("s"):
-            return None
-        if not word.endswith("ss") and self.is_known(word[:-1]):
-            return word[:-1]
-        sibilant = len(word) > 4 and word.endswith("es") and not word.endswith("ies")
-        if (word.endswith("'s") or sibilant) and self.is_known(word[:-2]):
-            return word[:-2]
-        if len(word) > 4 and word.endswith("ies") and self.is_known(word[:-3] + "y"):
-            return word[:-3] + "y"
-        return None
 
-    def _stem_of_ed(self, word: str) -> str | None:
-        if len(word) < 4 or not word.endswith("d"):
-            return None
-        if not word.endswith("dd") and self.is_known(word[:-1]):
-            return word[:-1]
-        if len(word) > 4 and word.endswith("ed") and not word.endswith("eed"):
-            if self.is_known(word[:-2]):
-                return word[:-2]
-            if word.endswith("ied") and self.is_known(word[:-3] + "y"):
-                return word[:-3] + "y"
-        return None
-
-    def _stem_of_ing(self, word: str) -> str | None:
-        if len(word) < 5 or not word.endswith("ing"):
-            return None
-        if len(word) > 5 and self.is_known(word[:-3]):
-            return word[:-3]
-        if self.is_known(word[:-3] + "e"):
-            return word[:-3] + "e"
-        if len(word) > 5 and re.search(r"([bcdgklmnprstvxz])\1ing$|cking$", word) and self.is_known(word[:-4]):
-            return word[:-4]
-        return None
-
-    def add_s(self, stem: str | None) -> str | None:
-        """Return the phonemes of a stem with the plural, possessive or third-person -s."""
-        if not stem:
-            return None
-        if stem[-1] in "ptkfθT":
-            return stem + "s"
-        if stem[-1] in "szʃʒʧʤ":
-            return stem + ("ɪz" if self.british else "ᵻz")
-        return stem + "z"
-
-    def add_ed(self, stem: str | None) -> str | None:
-        """Return the phonemes of a stem with the past -ed."""
-        if not stem:
-            return None
-        if stem[-1] in "pkfθʃsʧ":
-            return stem + "t"
-        if stem[-1] == "d":
-            return stem + ("ɪd" if self.british else "ᵻd")
-        if stem[-1] != "t":
-            return stem + "d"
-        if self.british or len(stem) < 2:
-            return stem + "ɪd"
-        return stem[:-1] + "ɾᵻd" if stem[-2] in _FLAPPING else stem + "ᵻd"
-
-    def _add_ing(self, stem: str | None) -> str | None:
-        if not stem:
-            return None
-        if self.british:
-            # An -r that comes back between vowels is not in the entry, so the caller falls back to espeak-ng.
-            return None if stem[-1] in "əː" else stem + "ɪŋ"
-        if len(stem) > 1 and stem[-1] == "t" and stem[-2] in _FLAPPING:
-            return stem[:-1] + "ɾɪŋ"
-        return stem + "ɪŋ"
+_FUNCTION_WORDS: Final[dict[str, Callable[[Lexicon, _Use], str | None]]] = {
+    "a": Lexicon._a,
+    "am": Lexicon._am,
+    "an": Lexicon._an,
+    "i": Lexicon._i,
+    "by": Lexicon._by,
+    "to": Lexicon._to,
+    "in": Lexicon._in,
+    "the": Lexicon._the,
+    "used": Lexicon._used,
+}
 
 
 def _find(entries: dict[str, Entry], word: str) -> Entry | None:

@@ -1,30 +1,25 @@
-"""Words of other scripts inside English: read by their own language, in the sounds of English.
+"""Words of other scripts inside English: read in their own language, with the sounds of English.
 
-Japanese and Chinese are read by their dictionaries where the extras `ja` and `zh` are installed. Without them
-espeak-ng reads kana in Japanese, and Chinese characters, Japanese ones too, in Mandarin.
+Japanese and Chinese are read by their dictionaries if the extras `ja` and `zh` are installed. Without them espeak-ng
+reads kana in Japanese, and all Chinese characters in Mandarin.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 import unicodedata
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from app.text.errors import TextError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind
+from app.text.pieces import PieceKind
 from app.text.scripts import script_of
 from app.text.symbols import KOKORO_SYMBOLS, restrict
+from app.text.types import Pronouncer
 
-if TYPE_CHECKING:
-    from app.text.phonemizer import Pronouncer
-
-_LOG = logging.getLogger(__name__)
 _TIE: Final = "\u0361"
 
-# ISO 15924 script: espeak-ng's voice. Of several languages of a script the most spoken, but for its own letters below.
+# Voice of espeak-ng for each ISO 15924 script: its most spoken language. `_LETTERS` decides some others.
 _VOICES: Final = {
     "Cyrl": "ru", "Grek": "el", "Arab": "ar", "Hebr": "he", "Deva": "hi", "Beng": "bn", "Guru": "pa", "Gujr": "gu",
     "Orya": "or", "Taml": "ta", "Telu": "te", "Knda": "kn", "Mlym": "ml", "Sinh": "si", "Thai": "th", "Mymr": "my",
@@ -66,24 +61,27 @@ def runs(text: str) -> list[str]:
     return cut
 
 
-def say_other_script(text: str) -> str:
-    """Return the phonemes of a word that is not in Latin letters, or nothing where no language reads it."""
+def pronounce_other_script(text: str, *, native: Callable[[str], Pronouncer | None] | None = None) -> str:
+    """Return the phonemes of a word that is not in Latin letters, or "" if no language reads it.
+
+    `native` returns the pronouncer of "ja" or "zh", or None; without it espeak-ng reads these too.
+    """
     text = unicodedata.normalize("NFKC", text)
     scripts = {script_of(character) for character in text} - {""}
     if scripts <= {"Latn"}:
         return ""
-    native = _native("ja" if "Kana" in scripts else "zh") if scripts & {"Kana", "Hani"} else None
-    if native is not None:
-        pieces = native.normalize(text, 0)
-        native.pronounce(pieces)
-        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is Kind.WORD and piece.phonemes.strip())
+    pronouncer = native("ja" if "Kana" in scripts else "zh") if native and scripts & {"Kana", "Hani"} else None
+    if pronouncer is not None:
+        pieces = pronouncer.normalize(text, 0)
+        pronouncer.pronounce(pieces)
+        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is PieceKind.WORD and piece.phonemes.strip())
         if spoken:
             return spoken
     return " ".join(filter(None, (_by_espeak(run, voice) for voice, run in _voiced_runs(text))))
 
 
 def _voiced_runs(text: str) -> list[tuple[str, str]]:
-    """The text cut where another voice has to read it; marks and signs go with the letters before them."""
+    """Cut the text into runs of one voice. Marks and signs go with the letters before them."""
     own = next((voice for pattern, voice in _LETTERS if pattern.search(text)), "")
     cut: list[tuple[str, str]] = []
     for character in text:
@@ -104,19 +102,3 @@ def _by_espeak(text: str, voice: str) -> str:
     for old, new in _SOUNDS:
         ipa = ipa.replace(old, new)
     return " ".join(restrict(ipa, KOKORO_SYMBOLS).split())
-
-
-@lru_cache(maxsize=2)
-def _native(language: str) -> Pronouncer | None:
-    """Japanese or Chinese by its dictionary, if its extra is installed."""
-    try:
-        if language == "ja":
-            from app.text.japanese import Japanese
-
-            return Japanese()
-        from app.text.chinese import Chinese
-
-        return Chinese()
-    except TextError as error:
-        _LOG.debug("espeak-ng reads %s inside English: %s", language, error)
-        return None

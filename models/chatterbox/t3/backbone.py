@@ -1,7 +1,7 @@
-"""The two Transformers that carry T3: Llama (arXiv:2302.13971, arXiv:2407.21783 for the rope) and GPT-2.
+"""The two Transformers of T3: Llama (arXiv:2302.13971, arXiv:2407.21783 for the rope) and GPT-2.
 
-Queries, keys and values come from one product, as do the two halves of SwiGLU: a step of decoding costs what reading
-the weights and starting the kernels costs. Attribute names are this project's; `weights` renames the official ones.
+One product makes queries, keys and values, and one the two halves of SwiGLU: reading the weights and starting the
+kernels is all that a step of decoding costs. Parameters have the reference's names; see `weights` for the joined ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from models.layers.activation import gelu_tanh, silu
 from models.layers.projection import Projection, multiply
 
 
+class Table(nn.Module):
+    """Rows `weight` [count, width] to look up."""
+
+    def __init__(self, count: int, width: int) -> None:
+        super().__init__()
+        self.weight = mx.zeros((count, width))
+
+
 class Matrix(Projection):
-    """A Projection without bias: where launches are what costs, adding nothing costs as much as a product."""
+    """A Projection without bias: where launches are the cost, a sum with zeros costs as much as a product."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
@@ -30,16 +38,16 @@ class Matrix(Projection):
         if not self._parts:
             return x @ self.weight.T
         outputs = []
-        for part, lane in zip(self._parts, cpu_streams(), strict=False):
-            with mx.stream(lane):
+        for part, stream in zip(self._parts, cpu_streams(), strict=False):
+            with mx.stream(stream):
                 outputs.append(multiply(x, part, self._bits))
         return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
 
 
 def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
-    """Positions a radian, [head size / 2], of llama3's rope: what turns rarely within the original context is slowed.
+    """Return positions a radian, [head size / 2], of llama3's rope.
 
-    Formula: transformers, modeling_rope_utils, "llama3".
+    It slows angles that turn rarely within the original context. Formula: transformers, modeling_rope_utils, "llama3".
     """
     size = config.hidden // config.heads
     radian = config.rope_theta ** (np.arange(0, size, 2, dtype=np.float64) / size)
@@ -49,7 +57,7 @@ def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
 
 
 def _silu(x: mx.array) -> mx.array:
-    """x sigmoid(x). The CPU's vector code takes a bias, for which a GPU would need a launch."""
+    """Return x sigmoid(x). The CPU's vector code takes a bias; on a GPU that would be one more launch."""
     result: mx.array = silu(x, mx.zeros(1)) if on_cpu() else nn.silu(x)
     return result
 
@@ -60,24 +68,20 @@ def _heads(x: mx.array, count: int, heads: int) -> mx.array:
     return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
 
 
-class LlamaLayer(nn.Module):
-    """Attention with rope and SwiGLU, each behind an RMS norm and added to its input; no biases."""
+class LlamaAttention(nn.Module):
+    """Attention with rope; one product makes queries, keys and values."""
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
         self.heads = config.heads
-        self.attention_norm = nn.RMSNorm(config.hidden, config.norm_eps)
-        self.qkv = Matrix(config.hidden, 3 * config.hidden)
-        self.out = Matrix(config.hidden, config.hidden)
-        self.ffn_norm = nn.RMSNorm(config.hidden, config.norm_eps)
-        self.gate_up = Matrix(config.hidden, 2 * config.inner)
-        self.down = Matrix(config.inner, config.hidden)
+        self.qkv_proj = Matrix(config.hidden, 3 * config.hidden)
+        self.o_proj = Matrix(config.hidden, config.hidden)
 
     def __call__(
         self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
         """x [B, n, C] at positions place [1] on -> the same, and the layer's keys and values with theirs written in."""
-        qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
+        qkv = _heads(self.qkv_proj(x), 3, self.heads)
         size = qkv.shape[-1]
         # Queries and keys turn alike: one call for both.
         turned = mx.fast.rope(
@@ -85,34 +89,88 @@ class LlamaLayer(nn.Module):
         )
         kv = mx.concatenate([turned[:, self.heads :], qkv[:, 2 * self.heads :]], axis=1)
         layer = write(layer, kv, place)
-        x = x + self.out(attend(turned[:, : self.heads], layer, bias))
-        gate, up = mx.split(self.gate_up(self.ffn_norm(x)), 2, axis=-1)
-        return x + self.down(_silu(gate) * up), layer
+        return self.o_proj(attend(turned[:, : self.heads], layer, bias)), layer
 
 
-class Gpt2Layer(nn.Module):
-    """Attention and a GELU (tanh) feed-forward, each behind a LayerNorm and added to its input."""
+class LlamaMlp(nn.Module):
+    """SwiGLU; one product makes both halves."""
+
+    def __init__(self, config: T3Config) -> None:
+        super().__init__()
+        self.gate_up_proj = Matrix(config.hidden, 2 * config.inner)
+        self.down_proj = Matrix(config.inner, config.hidden)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        gate, up = mx.split(self.gate_up_proj(x), 2, axis=-1)
+        return self.down_proj(_silu(gate) * up)
+
+
+class LlamaLayer(nn.Module):
+    """Attention and SwiGLU, each behind an RMS norm and added to its input; no biases."""
+
+    def __init__(self, config: T3Config) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden, config.norm_eps)
+        self.self_attn = LlamaAttention(config)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden, config.norm_eps)
+        self.mlp = LlamaMlp(config)
+
+    def __call__(
+        self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
+    ) -> tuple[mx.array, Layer]:
+        """As LlamaAttention."""
+        y, layer = self.self_attn(self.input_layernorm(x), place, wavelengths, layer, bias)
+        x = x + y
+        return x + self.mlp(self.post_attention_layernorm(x)), layer
+
+
+class Gpt2Attention(nn.Module):
+    """Attention; positions are in x already."""
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
         self.heads = config.heads
-        self.attention_norm = nn.LayerNorm(config.hidden, config.norm_eps)
-        self.qkv = Projection(config.hidden, 3 * config.hidden)
-        self.out = Projection(config.hidden, config.hidden)
-        self.ffn_norm = nn.LayerNorm(config.hidden, config.norm_eps)
-        self.up = Projection(config.hidden, config.inner)
-        self.down = Projection(config.inner, config.hidden)
+        self.c_attn = Projection(config.hidden, 3 * config.hidden)
+        self.c_proj = Projection(config.hidden, config.hidden)
 
     def __call__(self, x: mx.array, place: mx.array, layer: Layer, bias: mx.array) -> tuple[mx.array, Layer]:
-        """As LlamaLayer; positions are in x already."""
-        qkv = _heads(self.qkv(self.attention_norm(x)), 3, self.heads)
+        """As LlamaAttention."""
+        qkv = _heads(self.c_attn(x), 3, self.heads)
         layer = write(layer, qkv[:, self.heads :], place)
-        x = x + self.out(attend(qkv[:, : self.heads], layer, bias))
-        return x + self.down(gelu_tanh(self.up(self.ffn_norm(x)))), layer
+        return self.c_proj(attend(qkv[:, : self.heads], layer, bias)), layer
+
+
+class Gpt2Mlp(nn.Module):
+    """Feed-forward layer with GELU (tanh)."""
+
+    def __init__(self, config: T3Config) -> None:
+        super().__init__()
+        self.c_fc = Projection(config.hidden, config.inner)
+        self.c_proj = Projection(config.inner, config.hidden)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self.c_proj(gelu_tanh(self.c_fc(x)))
+
+
+class Gpt2Layer(nn.Module):
+    """Attention and a feed-forward layer, each behind a LayerNorm and added to its input."""
+
+    def __init__(self, config: T3Config) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.hidden, config.norm_eps)
+        self.ln_2 = nn.LayerNorm(config.hidden, config.norm_eps)
+        self.attn = Gpt2Attention(config)
+        self.mlp = Gpt2Mlp(config)
+
+    def __call__(self, x: mx.array, place: mx.array, layer: Layer, bias: mx.array) -> tuple[mx.array, Layer]:
+        """As LlamaAttention."""
+        y, layer = self.attn(self.ln_1(x), place, layer, bias)
+        x = x + y
+        return x + self.mlp(self.ln_2(x)), layer
 
 
 def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.array:
-    """Bias [length, room]: each position sees itself and what is before it."""
+    """Return the bias [length, room] by which each position sees itself and all before it."""
     at = place + mx.arange(length)
     return mx.where(mx.arange(room) <= at[:, None], 0.0, float("-inf")).astype(dtype)
 
@@ -140,15 +198,15 @@ class Gpt2(nn.Module):
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
-        self.positions = mx.zeros((config.positions, config.hidden))
-        self.layers = [Gpt2Layer(config) for _ in range(config.layers)]
-        self.norm = nn.LayerNorm(config.hidden, config.norm_eps)
+        self.wpe = Table(config.positions, config.hidden)
+        self.h = [Gpt2Layer(config) for _ in range(config.layers)]
+        self.ln_f = nn.LayerNorm(config.hidden, config.norm_eps)
 
     def __call__(self, x: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
-        x = x + mx.take(self.positions, place + mx.arange(x.shape[1]), axis=0)
+        x = x + mx.take(self.wpe.weight, place + mx.arange(x.shape[1]), axis=0)
         bias = _causal(place, x.shape[1], capacity(cache), x.dtype)
         written = []
-        for layer, before in zip(self.layers, cache, strict=True):
+        for layer, before in zip(self.h, cache, strict=True):
             x, after = layer(x, place, before, bias)
             written.append(after)
-        return self.norm(x), written
+        return self.ln_f(x), written

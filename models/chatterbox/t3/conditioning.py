@@ -1,6 +1,6 @@
-"""What T3 knows of a voice before it reads the text: rows of embeddings put before it.
+"""Conditioning of T3 on a voice: rows of embeddings before the text.
 
-Llama: the speaker's vector, 32 rows that a Perceiver (arXiv:2103.03206) makes of the reference's speech tokens, and the
+Llama: the speaker's vector, 32 rows that a Perceiver (arXiv:2103.03206) makes of the recording's speech tokens, and the
 emotion. GPT-2: the speaker's vector and the tokens themselves.
 """
 
@@ -10,36 +10,46 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import T3Config
+from models.chatterbox.t3.backbone import Table
 from models.layers.projection import Projection
 
 
-class Perceiver(nn.Module):
-    """Learned queries look at the prompt, then at themselves, through one and the same block.
+class PerceiverAttention(nn.Module):
+    """Attention of x [1, n, C] to `context` [1, m, C], added to x.
 
-    Queries, keys and values pass the same LayerNorm; the sum at the end is with what was not normalized.
+    Queries, keys and values pass the same LayerNorm; x itself is added without it.
     """
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
         self.heads = config.perceiver_heads
-        self.queries = mx.zeros((1, config.perceiver_queries, config.hidden))
         self.norm = nn.LayerNorm(config.hidden)
-        self.q = Projection(config.hidden, config.hidden)
-        self.kv = Projection(config.hidden, 2 * config.hidden)
-        self.out = Projection(config.hidden, config.hidden)
+        self.to_q = Projection(config.hidden, config.hidden)
+        self.to_kv = Projection(config.hidden, 2 * config.hidden)
+        self.proj_out = Projection(config.hidden, config.hidden)
 
-    def _block(self, x: mx.array, seen: mx.array) -> mx.array:
+    def __call__(self, x: mx.array, context: mx.array) -> mx.array:
         batch, length, width = x.shape
         size = width // self.heads
-        q = self.q(self.norm(x)).reshape(batch, length, self.heads, size).transpose(0, 2, 1, 3)
-        kv = self.kv(self.norm(seen)).reshape(batch, seen.shape[1], 2 * self.heads, size).transpose(0, 2, 1, 3)
+        q = self.to_q(self.norm(x)).reshape(batch, length, self.heads, size).transpose(0, 2, 1, 3)
+        kv = self.to_kv(self.norm(context)).reshape(batch, context.shape[1], 2 * self.heads, size)
+        kv = kv.transpose(0, 2, 1, 3)
         y = mx.fast.scaled_dot_product_attention(q, kv[:, : self.heads], kv[:, self.heads :], scale=size**-0.5)
-        return x + self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width))
+        return x + self.proj_out(y.transpose(0, 2, 1, 3).reshape(batch, length, width))
+
+
+class Perceiver(nn.Module):
+    """Learned queries attend to the prompt, then to themselves, through one and the same block."""
+
+    def __init__(self, config: T3Config) -> None:
+        super().__init__()
+        self.pre_attention_query = mx.zeros((1, config.perceiver_queries, config.hidden))
+        self.attn = PerceiverAttention(config)
 
     def __call__(self, x: mx.array) -> mx.array:
         """x [1, P, C] -> [1, queries, C]."""
-        x = self._block(self.queries, x)
-        return self._block(x, x)
+        x = self.attn(self.pre_attention_query, x)
+        return self.attn(x, x)
 
 
 class Conditioning(nn.Module):
@@ -47,15 +57,15 @@ class Conditioning(nn.Module):
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()
-        self.speaker = Projection(config.speaker, config.hidden)
+        self.spkr_enc = Projection(config.speaker, config.hidden)
+        if config.emotion:
+            self.emotion_adv_fc = Table(config.hidden, 1)
         if config.perceiver:
             self.perceiver = Perceiver(config)
-        if config.emotion:
-            self.emotion = mx.zeros((config.hidden, 1))
         self._perceives, self._feels = config.perceiver, config.emotion
 
     def __call__(self, speaker: mx.array, prompt: mx.array, exaggeration: float) -> mx.array:
-        rows = [self.speaker(speaker.reshape(1, 1, -1)), self.perceiver(prompt) if self._perceives else prompt]
+        rows = [self.spkr_enc(speaker.reshape(1, 1, -1)), self.perceiver(prompt) if self._perceives else prompt]
         if self._feels:
-            rows.append((exaggeration * self.emotion.T)[None])
+            rows.append((exaggeration * self.emotion_adv_fc.weight.T)[None])
         return mx.concatenate(rows, axis=1)

@@ -1,8 +1,8 @@
-"""Which token comes next: what the reference does to T3's logits, in its order, and a seeded draw; all on the device.
+"""Logits processors and a seeded draw of the next speech token, on the device.
 
-Llama: repetition penalty, temperature, min_p, top_p. GPT-2: temperature, top_k, top_p, and the penalty last. The
-formulas are those of transformers' logits processors, on unnormalized logits; none of them needs log-probabilities.
-Among equal logits at a cut all are kept, where transformers keeps some.
+The processors and their order are the reference's. Llama: repetition penalty, temperature, min_p, top_p. GPT-2:
+temperature, top_k, top_p, and the penalty last. The formulas are those of transformers, on unnormalized logits.
+Among equal logits at a cut all are kept; transformers keeps some.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.contract import Sampling
 
-TOP_K = 1000  # of GPT-2's variant, which lets nobody choose it
+TOP_K = 1000  # of GPT-2's variant; requests cannot change it
 
-# What draws are for: each purpose has random numbers of its own.
+# Purposes of draws. Each has random numbers of its own.
 DRAW, ACCEPT, PROPOSE = range(3)
 
 _LLAMA = {
@@ -34,13 +34,13 @@ _GPT2 = {"temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.2}
 
 
 def defaults(config: T3Config) -> dict[str, float]:
-    """The parameters that mean something to a model, and the reference's values of them."""
+    """Return the sampling parameters that a model knows, with the reference's values."""
     return dict(_LLAMA if config.guided else _GPT2)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What decides which operations run; everything else is numbers on the device, so that one compilation serves."""
+class SamplingMode:
+    """Choice of operations, compiled in. All other settings are `Rules.params`, so that one compilation serves them."""
 
     penalty_last: bool
     greedy: bool
@@ -52,7 +52,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How an utterance is drawn. `guidance` 0: one row, no unconditional one. `exact`: only speech is drawn, no end."""
+    """Sampling parameters of one request. `guidance` 0 needs one row only. `exact` draws only speech, no end."""
 
     exaggeration: float
     guidance: float
@@ -64,12 +64,12 @@ class Rules:
 
     @property
     def guided(self) -> bool:
-        """Whether a second row runs that has not read the text."""
+        """True if a second row runs, which has not read the text."""
         return self.guidance > 0
 
-    def kind(self, config: T3Config) -> Kind:
-        """What is compiled in."""
-        return Kind(
+    def mode(self, config: T3Config) -> SamplingMode:
+        """Return the operations that these rules need."""
+        return SamplingMode(
             penalty_last=not config.guided,
             greedy=self.temperature == 0,
             top_k=0 if config.guided else TOP_K,
@@ -78,14 +78,14 @@ class Rules:
             spoken=config.start_speech,
         )
 
-    def knobs(self) -> mx.array:
-        """What is not, float32 [5]: guidance, temperature, log of min_p, top_p, penalty."""
+    def params(self) -> mx.array:
+        """Return guidance, temperature, log of min_p, top_p and penalty: float32 [5]."""
         least = math.log(self.min_p) if self.min_p > 0 else -math.inf
         return mx.array([self.guidance, self.temperature or 1.0, least, self.top_p, self.penalty], dtype=mx.float32)
 
 
 def rules(config: T3Config, sampling: Sampling, *, exact: bool = False) -> Rules:
-    """`sampling` with the model's own values for what it leaves open; what the model does not know is ignored."""
+    """Return `sampling` with the model's defaults for all that it leaves open. Parameters unknown to it are ignored."""
     values = defaults(config)
     values |= {name: value for name, value in sampling.given().items() if name in values}
     return Rules(
@@ -99,25 +99,25 @@ def rules(config: T3Config, sampling: Sampling, *, exact: bool = False) -> Rules
     )
 
 
-def guide(logits: mx.array, knobs: mx.array) -> mx.array:
-    """[B, n, V] -> float32 [n, V]: c + w (c - u) where there are two rows (arXiv:2207.12598)."""
+def guide(logits: mx.array, params: mx.array) -> mx.array:
+    """Apply classifier-free guidance: [B, n, V] -> float32 [n, V], c + w (c - u) for two rows (arXiv:2207.12598)."""
     logits = logits.astype(mx.float32)
-    return logits[0] if logits.shape[0] == 1 else logits[0] + knobs[0] * (logits[0] - logits[1])
+    return logits[0] if logits.shape[0] == 1 else logits[0] + params[0] * (logits[0] - logits[1])
 
 
 def penalize(scores: mx.array, seen: mx.array, penalty: mx.array) -> mx.array:
-    """What was said becomes less likely: positive logits are divided by `penalty`, negative ones multiplied."""
+    """Make `seen` tokens less likely: divide positive logits by `penalty`, multiply negative ones."""
     return mx.where(seen, mx.where(scores < 0, scores * penalty, scores / penalty), scores)
 
 
 def keep_min_p(scores: mx.array, log_least: mx.array) -> mx.array:
-    """Only tokens at least min_p times as likely as the likeliest (arXiv:2407.01082)."""
+    """Keep tokens at least min_p times as likely as the likeliest (arXiv:2407.01082); `log_least` is log(min_p)."""
     least = mx.max(scores, axis=-1, keepdims=True) + log_least
     return mx.where(scores < least, -math.inf, scores)
 
 
 def keep_top_k(scores: mx.array, count: int, ordered: mx.array | None = None) -> mx.array:
-    """Only the `count` likeliest. `ordered`: the scores in ascending order, if they are at hand."""
+    """Keep the `count` likeliest. `ordered` are the scores in ascending order, if the caller has them."""
     if count >= scores.shape[-1]:
         return scores
     ordered = mx.sort(scores, axis=-1) if ordered is None else ordered
@@ -125,7 +125,7 @@ def keep_top_k(scores: mx.array, count: int, ordered: mx.array | None = None) ->
 
 
 def keep_top_p(scores: mx.array, share: mx.array, ordered: mx.array | None = None) -> mx.array:
-    """Only the likeliest that together have the probability `share`, and at least one (arXiv:1904.09751)."""
+    """Keep the likeliest tokens that together have the probability `share`, at least one (arXiv:1904.09751)."""
     ordered = mx.sort(scores, axis=-1) if ordered is None else ordered
     below = mx.cumsum(mx.softmax(ordered, axis=-1, precise=True), axis=-1)
     kept = mx.minimum(mx.sum(below <= 1 - share, axis=-1, keepdims=True), scores.shape[-1] - 1)
@@ -137,62 +137,62 @@ def _only_best(scores: mx.array) -> mx.array:
     return mx.where(mx.arange(scores.shape[-1]) == best, 0.0, -math.inf)
 
 
-def process(scores: mx.array, seen: mx.array, knobs: mx.array, kind: Kind) -> mx.array:
-    """Guided logits [n, V] and what was said before each, bool [n, V] -> the logits that are drawn from.
+def process(scores: mx.array, seen: mx.array, params: mx.array, mode: SamplingMode) -> mx.array:
+    """Run all processors: guided logits [n, V], and `seen` bool [n, V] before each -> logits to draw from, [n, V].
 
-    At temperature 0 the likeliest after the penalty is all that is left: the other processors would not change it.
+    At temperature 0 only the likeliest token after the penalty is left: no other processor would change it.
     """
-    _, temperature, log_least, top_p, penalty = knobs
-    if kind.exact:
-        scores = mx.where(mx.arange(scores.shape[-1]) >= kind.spoken, -math.inf, scores)
-    if kind.greedy:
+    _, temperature, log_least, top_p, penalty = params
+    if mode.exact:
+        scores = mx.where(mx.arange(scores.shape[-1]) >= mode.spoken, -math.inf, scores)
+    if mode.greedy:
         return _only_best(penalize(scores, seen, penalty))
-    if not kind.penalty_last:
+    if not mode.penalty_last:
         scores = keep_min_p(penalize(scores, seen, penalty) / temperature, log_least)
-        return keep_top_p(scores, top_p) if kind.truncates else scores
+        return keep_top_p(scores, top_p) if mode.truncates else scores
     scores = scores / temperature
     ordered = mx.sort(scores, axis=-1)
-    scores = keep_top_k(scores, kind.top_k, ordered)
-    if kind.truncates:
-        scores = keep_top_p(scores, top_p, keep_top_k(ordered, kind.top_k, ordered))
+    scores = keep_top_k(scores, mode.top_k, ordered)
+    if mode.truncates:
+        scores = keep_top_p(scores, top_p, keep_top_k(ordered, mode.top_k, ordered))
     return penalize(scores, seen, penalty)
 
 
-def seed_words(seed: int) -> mx.array:
-    """uint32 [3]: the first half of the keys of each purpose. The second half is the number of the draw."""
+def seed_array(seed: int) -> mx.array:
+    """Return the first half of each purpose's keys, uint32 [3]. The second half is the number of the draw."""
     return mx.array(np.random.SeedSequence(seed).generate_state(3, np.uint32))
 
 
-def key(words: mx.array, purpose: int, step: mx.array) -> mx.array:
-    """The key of draw `step` [1] for `purpose`: the same wherever and whenever it is drawn."""
-    return mx.concatenate([words[purpose : purpose + 1], step.astype(mx.uint32)])
+def key(seed: mx.array, purpose: int, step: mx.array) -> mx.array:
+    """Return the random key of draw `step` [1] for `purpose`. It depends on nothing else."""
+    return mx.concatenate([seed[purpose : purpose + 1], step.astype(mx.uint32)])
 
 
-def draw(scores: mx.array, key_: mx.array, kind: Kind) -> mx.array:
-    """A token, int32 [1], from logits [1, V]."""
-    if kind.greedy:
+def draw(scores: mx.array, key_: mx.array, mode: SamplingMode) -> mx.array:
+    """Draw a token, int32 [1], from logits [1, V]."""
+    if mode.greedy:
         return mx.argmax(scores, axis=-1).astype(mx.int32)
     return mx.random.categorical(scores, key=key_).astype(mx.int32)
 
 
 def mark(seen: mx.array, token: mx.array) -> mx.array:
-    """`seen` [V] with token [1] in it."""
+    """Return `seen` [V] with token [1] in it."""
     return seen | (mx.arange(seen.shape[0]) == token)
 
 
 def first_seen(config: T3Config) -> mx.array:
-    """What the penalty knows of before anything was said: the begin of speech."""
+    """Return the tokens that the penalty counts before the first draw, bool [V]: the begin of speech."""
     return mx.arange(config.speech_vocabulary) == config.start_speech
 
 
 def after_first(config: T3Config, token: mx.array) -> mx.array:
-    """What it knows of once token [1] was said. GPT-2's loop forgets the begin then; Llama's does not."""
+    """Return the tokens that it counts after the first token [1]. GPT-2's loop forgets the begin; Llama's does not."""
     seen = first_seen(config) if config.guided else mx.zeros(config.speech_vocabulary, dtype=mx.bool_)
     return mark(seen, token)
 
 
 def after(config: T3Config, said: Sequence[int]) -> mx.array:
-    """The same, once all of `said` was said."""
+    """Return the tokens that it counts after all of `said`, of which there is at least one."""
     seen = np.zeros(config.speech_vocabulary, bool)
     seen[list(said)] = True
     seen[config.start_speech] |= config.guided

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.admission import Admission, Client, Paces, TokenBucket
+from app.engine.admission import Admission, Client, RealTimeFactors, TokenBucket
 from app.errors import OverloadedError, QuotaExceededError
 
 
@@ -94,25 +94,25 @@ def test_streams_are_counted_by_key() -> None:
         admission.leave(None)
 
 
-def test_a_pace_follows_what_was_measured_last() -> None:
-    paces = Paces()
-    assert paces.of("m") == 0.0
-    paces.add("m", busy=1.0, audio=2.0)
-    assert paces.of("m") == 0.5
-    paces.add("m", busy=0.0, audio=0.0)
-    assert paces.of("m") == 0.5
-    paces.add("m", busy=0.0, audio=2.0)
-    assert paces.of("m") == pytest.approx(0.9 / 3.8)
+def test_a_real_time_factor_follows_what_was_measured_last() -> None:
+    factors = RealTimeFactors()
+    assert factors.of("m") == 0.0
+    factors.add("m", busy=1.0, audio=2.0)
+    assert factors.of("m") == 0.5
+    factors.add("m", busy=0.0, audio=0.0)
+    assert factors.of("m") == 0.5
+    factors.add("m", busy=0.0, audio=2.0)
+    assert factors.of("m") == pytest.approx(0.9 / 3.8)
     for _ in range(100):
-        paces.add("m", busy=0.25, audio=1.0)
-    assert paces.of("m") == pytest.approx(0.25, rel=1e-3)
-    assert paces.of("n") == 0.0
+        factors.add("m", busy=0.25, audio=1.0)
+    assert factors.of("m") == pytest.approx(0.25, rel=1e-3)
+    assert factors.of("n") == 0.0
 
 
 def loaded(max_load: float) -> Admission:
     admission = Admission(max_load)
-    admission.paces.add("m", 4.0, 10.0)
-    admission.paces.add("slow", 30.0, 10.0)
+    admission.factors.add("m", 4.0, 10.0)
+    admission.factors.add("slow", 30.0, 10.0)
     return admission
 
 
@@ -158,6 +158,6 @@ def test_without_a_bound_nothing_is_refused() -> None:
 def test_only_whole_streams_are_measured() -> None:
     admission = loaded(1.0)
     admission.open("m", None).close(100.0, 10.0, whole=False)
-    assert admission.paces.of("m") == pytest.approx(0.4)
+    assert admission.factors.of("m") == pytest.approx(0.4)
     admission.open("m", None).close(10.0, 10.0, whole=True)
-    assert admission.paces.of("m") > 0.6
+    assert admission.factors.of("m") > 0.6

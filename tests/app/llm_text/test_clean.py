@@ -1,4 +1,4 @@
-"""What a language model writes, as it is to be spoken."""
+"""Cleaning of a language model's text for speech."""
 
 from __future__ import annotations
 

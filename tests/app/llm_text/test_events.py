@@ -1,4 +1,4 @@
-"""What is said in a stream, whoever wrote it. The streams are in tests/golden/streams, of our own making."""
+"""Text of a stream in every provider's form. The streams are in tests/golden/streams, made for this project."""
 
 from __future__ import annotations
 

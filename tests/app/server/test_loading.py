@@ -14,8 +14,9 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from app.engine.loading import Loads
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.admission import Admission
+from app.engine.loading import ModelLoads
+from app.engine.model_state import ModelState, ModelStatus
 from app.errors import DrainingError
 
 STEPS = 3
@@ -129,12 +130,13 @@ def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:
 
 def test_nobody_waits_for_a_server_that_goes_down() -> None:
     loading = ModelState("slow", status=ModelStatus.LOADING)
-    loads = Loads(SimpleNamespace(state=lambda name: loading), most=10, seconds=60)  # type: ignore[arg-type]
+    admission, worker = Admission(), SimpleNamespace(state=lambda name: loading)
+    loads = ModelLoads(worker, admission, most=10, seconds=60)  # type: ignore[arg-type]
 
     async def run() -> None:
         waiting = asyncio.create_task(loads.wait("slow"))
         await asyncio.sleep(0.1)
-        loads.drain()
+        admission.drain()
         with pytest.raises(DrainingError):
             await asyncio.wait_for(waiting, 10)
 

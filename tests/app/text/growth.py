@@ -13,13 +13,13 @@ from typing import Final
 
 from app.audio.subtitles import cues, render
 from app.llm_text.live import LiveText
-from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
 from app.text.phonemizer import get_phonemizer
-from app.text.plain_text import Reader
 from app.text.sentence_buffer import SentenceBuffer
+from app.text.text_planner import TextPlanner
 from app.translation.text.document import Document, Format
 from app.translation.text.glossary import Glossary
 from app.translation.text.identify import identify
@@ -96,7 +96,7 @@ def long_sentence(text: str) -> None:
 
 def long_clause(text: str) -> None:
     """The same of a model's text."""
-    live = LiveText(BoundaryPolicy("en", limit=len(text)))
+    live = LiveText(BoundaryPolicy("en", options=BoundaryOptions(limit=len(text))))
     live.feed(text, 0.0)
     live.next_deadline()
 
@@ -111,7 +111,7 @@ def _phonemize(language: str) -> Step:
 
 def _read(text: str) -> None:
     with suppress(TextError):
-        _consume(Reader("en").segments(text, symbols=frozenset(), max_phonemes=300))
+        _consume(TextPlanner("en").segments(text, symbols=frozenset(), max_phonemes=300))
 
 
 def _marks(text: str) -> None:

@@ -1,18 +1,16 @@
-"""Brief work is done in place, and never beside other work."""
+"""Work on the thread beside the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 
-from app.text.executor import FrontEnd
-from app.text.phonemizer import BRIEF, Phonemizer
-from app.text.plain_text import Reader
+from app.text.executor import RoundRobinThread
 
 
-def test_brief_work_is_done_in_place_unless_there_is_other_work() -> None:
+def test_work_of_one_step_is_done_alone_and_beside_the_event_loop() -> None:
     async def check() -> None:
-        front_end, here = FrontEnd(), threading.get_ident()
+        thread, here = RoundRobinThread("g2p"), threading.get_ident()
         begun, gate, done = threading.Event(), threading.Event(), list[str]()
 
         def long() -> int:
@@ -21,51 +19,41 @@ def test_brief_work_is_done_in_place_unless_there_is_other_work() -> None:
             done.append("long")
             return threading.get_ident()
 
-        def brief() -> int:
-            done.append("brief")
+        def short() -> int:
+            done.append("short")
             return threading.get_ident()
 
         try:
-            assert await front_end.run(brief, brief=True) == here
-            assert await front_end.run(brief) != here
-            first = asyncio.create_task(front_end.run(long))
+            assert await thread.run(short) != here
+            first = asyncio.create_task(thread.run(long))
             await asyncio.to_thread(begun.wait, 10)
-            second = asyncio.create_task(front_end.run(brief, brief=True))
+            second = asyncio.create_task(thread.run(short))
             await asyncio.sleep(0)
             gate.set()
             assert here not in (await first, await second)
-            assert done[-2:] == ["long", "brief"]
-            assert await front_end.run(brief, brief=True) == here
+            assert done[-2:] == ["long", "short"]
         finally:
             gate.set()
-            front_end.close()
+            thread.close()
 
     asyncio.run(check())
 
 
 def test_work_that_fails_leaves_room_for_the_next() -> None:
     async def check() -> None:
-        front_end = FrontEnd()
+        thread = RoundRobinThread("g2p")
 
         def fail() -> None:
             raise ValueError
 
         try:
-            for brief in (True, False, True):
+            for _ in range(3):
                 try:
-                    await front_end.run(fail, brief=brief)
+                    await thread.run(fail)
                 except ValueError:
                     continue
                 raise AssertionError("nothing was raised")
         finally:
-            front_end.close()
+            thread.close()
 
     asyncio.run(check())
-
-
-def test_a_phonemizer_is_brief_once_it_has_spoken() -> None:
-    phonemizer = Phonemizer("en-us")
-    assert phonemizer.brief_characters == 0
-    phonemizer.warm()
-    assert phonemizer.brief_characters == BRIEF
-    assert Reader("en-us").brief_characters > 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.contract import Asked, AudioChunk, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
+from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow
@@ -128,7 +128,7 @@ def spoken(
 ) -> tuple[dict[int, AudioChunk | ModelError], list[Timeline]]:
     timelines = [Timeline() for _ in requests]
     asked = [
-        Asked(request, timeline, never if cancelled is None else cancelled[at])
+        BatchItem(request, timeline, never if cancelled is None else cancelled[at])
         for at, (request, timeline) in enumerate(zip(requests, timelines, strict=True))
     ]
     return dict(model.speak(asked)), timelines
@@ -188,11 +188,11 @@ def test_who_may_join() -> None:
     assert isinstance(model, BatchSynthesizer)
     assert model.max_batch == 4
     assert house().max_batch == 1
-    short, longer = model.joins(HELLO), model.joins(replace(HELLO, phonemes=SENTENCE))
-    assert short == model.joins(replace(HELLO, phonemes=UTTERANCES["numbers"], voice="slt", speed=2.0))
+    short, longer = model.batch_key(HELLO), model.batch_key(replace(HELLO, phonemes=SENTENCE))
+    assert short == model.batch_key(replace(HELLO, phonemes=UTTERANCES["numbers"], voice="slt", speed=2.0))
     assert short is not None
     assert longer not in (None, short)
-    assert model.joins(replace(HELLO, phonemes=SENTENCE * 3)) is None
+    assert model.batch_key(replace(HELLO, phonemes=SENTENCE * 3)) is None
 
 
 def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:

@@ -18,6 +18,8 @@ from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import TINY, network
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
 # Head sizes 32 and 48 (the phrase book's); rows of weights shorter and longer than a warp reads at once.
 SHAPES = {"tiny": {}, "phrasebook": {"d_model": 192, "decoder_heads": 4, "decoder_ffn_dim": 320}}

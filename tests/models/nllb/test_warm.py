@@ -18,7 +18,7 @@ from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Compile
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 
-pytestmark = pytest.mark.timeout(260)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(260)]
 
 
 def batches(count: int) -> list[list[TranslationRequest]]:

@@ -1,8 +1,10 @@
-"""T3's weights as the kernels read them: all layers of a kind in one array."""
+"""T3's weights in the kernels' order: one array holds the same product of all layers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from mlx import nn
@@ -20,10 +22,10 @@ TABLES = ("speech", "learned")  # bfloat16, whatever the products are
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a step reads, all layers in one array: products [layers, O, I] bfloat16, what follows the head fp32.
+    """Arrays that a step reads. Products are [layers, O, I] bfloat16; all after the head are fp32.
 
     Products of 8 bits are uint8 [layers, O, I / 256, 272]: 256 bytes, then the scales and offsets of their four groups.
-    `gate_up` is GPT-2's one product; what a network does not have is one zero.
+    For GPT-2 `gate_up` is the one product. An array that a network does not have is one zero.
     """
 
     speech: mx.array
@@ -38,34 +40,51 @@ class Weights:
     terms: mx.array  # of GPT-2, each layer's in one row and those of the head, in the order of rows.h
 
     def arrays(self) -> list[mx.array]:
-        """In the order of step.h."""
+        """Return the arrays in the order of step.h."""
         return [getattr(self, field.name) for field in fields(self)]
 
 
-def pack(network: T3, positions: int) -> Weights:
-    """The network's weights in one array a kind, and rope for `positions`.
+class Products(NamedTuple):
+    """One layer's products, by the names of `Weights`."""
 
-    Where the network computes in bfloat16 its own products become slices of these: nothing is held twice. Products of
-    8 bits are: the network's prefill reads them as MLX has them.
+    qkv: Projection
+    out: Projection
+    gate_up: Projection
+    down: Projection
+
+
+def pack(network: T3, positions: int) -> Weights:
+    """Return the network's weights, and rope for `positions`.
+
+    If the network computes in bfloat16, its own products become slices of these: memory holds them once. Products of 8
+    bits are held twice: the network's prefill reads them in MLX's order.
     """
-    backbone, none = network.backbone, mx.zeros(1)
-    learned, rope, terms = (
-        (backbone.positions, none, _terms(network, backbone))
-        if isinstance(backbone, Gpt2)
-        else (network.speech_positions, _rope(network, positions), none)
-    )
-    first = "up" if isinstance(backbone, Gpt2) else "gate_up"
-    qkv, out, gate_up, down = (_stacked(network, kind) for kind in ("qkv", "out", first, "down"))
-    norms = [norm.weight for layer in backbone.layers for norm in (layer.attention_norm, layer.ffn_norm)]
+    backbone, none = network.tfmr, mx.zeros(1)
+    norms: list[Any]
+    if isinstance(backbone, Gpt2):
+        layers = [
+            Products(layer.attn.c_attn, layer.attn.c_proj, layer.mlp.c_fc, layer.mlp.c_proj) for layer in backbone.h
+        ]
+        norms = [norm for layer in backbone.h for norm in (layer.ln_1, layer.ln_2)] + [backbone.ln_f]
+        learned, rope, terms = backbone.wpe, none, _terms(layers, norms, network.speech_head)
+    else:
+        layers = [
+            Products(layer.self_attn.qkv_proj, layer.self_attn.o_proj, layer.mlp.gate_up_proj, layer.mlp.down_proj)
+            for layer in backbone.layers
+        ]
+        norms = [norm for each in backbone.layers for norm in (each.input_layernorm, each.post_attention_layernorm)]
+        norms.append(backbone.norm)
+        learned, rope, terms = network.speech_pos_emb, _rope(network, positions), none
+    qkv, out, gate_up, down = (_stacked(network, products) for products in zip(*layers, strict=True))
     weights = Weights(
-        speech=network.speech.astype(mx.bfloat16),
-        learned=learned.astype(mx.bfloat16),
+        speech=network.speech_emb.weight.astype(mx.bfloat16),
+        learned=learned.weight.astype(mx.bfloat16),
         qkv=qkv,
         out=out,
         gate_up=gate_up,
         down=down,
-        head=_ready(network.head),
-        gains=mx.stack([*norms, backbone.norm.weight]).astype(mx.float32),
+        head=_ready(network.speech_head),
+        gains=mx.stack([norm.weight for norm in norms]).astype(mx.float32),
         rope=rope,
         terms=terms,
     )
@@ -73,9 +92,8 @@ def pack(network: T3, positions: int) -> Weights:
     return weights
 
 
-def _stacked(network: T3, kind: str) -> mx.array:
-    """A product of all layers, [layers, O, I] bfloat16."""
-    products = [getattr(layer, kind) for layer in network.backbone.layers]
+def _stacked(network: T3, products: Sequence[Projection]) -> mx.array:
+    """Return one product of all layers, [layers, O, I] bfloat16."""
     stacked = mx.stack([_ready(product) for product in products])
     mx.eval(stacked)
     if network.bits:
@@ -92,18 +110,18 @@ def _rope(network: T3, positions: int) -> mx.array:
     return mx.array(np.concatenate([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32))
 
 
-def _terms(network: T3, backbone: Gpt2) -> mx.array:
-    """What rows.h calls Terms, of all layers and the head, and the biases that no norm precedes; fp32 [n]."""
+def _terms(layers: Sequence[Products], norms: Sequence[nn.LayerNorm], head: Projection) -> mx.array:
+    """Return GPT-2's Terms (rows.h) of all layers and the head, with the biases that no norm precedes; fp32 [n]."""
     found = []
-    for layer in backbone.layers:
-        found += [*_moved(layer.attention_norm, layer.qkv), layer.out.bias.astype(mx.float32)]
-        found += [*_moved(layer.ffn_norm, layer.up), layer.down.bias.astype(mx.float32)]
-    found += _moved(backbone.norm, network.head)
+    for k, layer in enumerate(layers):
+        found += [*_moved(norms[2 * k], layer.qkv), layer.out.bias.astype(mx.float32)]
+        found += [*_moved(norms[2 * k + 1], layer.gate_up), layer.down.bias.astype(mx.float32)]
+    found += _moved(norms[-1], head)
     return mx.concatenate(found)
 
 
 def _moved(norm: nn.LayerNorm, product: Projection) -> tuple[mx.array, mx.array]:
-    """Slopes and offsets [O]: the product of the norm's gains; that of its biases, plus the product's own."""
+    """Return slopes and offsets [O]: the product of the norm's gains; that of its biases, plus the product's own."""
     weight = _whole(product).astype(mx.float32)
     # Not by `@`, which may round its factors on a GPU.
     slope = mx.sum(weight * norm.weight.astype(mx.float32), axis=1)
@@ -113,7 +131,7 @@ def _moved(norm: nn.LayerNorm, product: Projection) -> tuple[mx.array, mx.array]
 
 
 def _ready(product: Projection) -> mx.array:
-    """As the kernels read it."""
+    """Return a product in the kernels' order."""
     if not product.bits:
         return _whole(product)
     packed, scales, offsets = _joined(product)
@@ -123,7 +141,7 @@ def _ready(product: Projection) -> mx.array:
 
 
 def _whole(product: Projection) -> mx.array:
-    """[O, I] bfloat16; what 8 bits stand for, in fp32."""
+    """Return the weight [O, I]: bfloat16, or fp32 if it was kept in 8 bits."""
     weight, *shared = _joined(product)
     if not product.bits:
         return weight.astype(mx.bfloat16)
@@ -132,6 +150,6 @@ def _whole(product: Projection) -> mx.array:
 
 
 def _joined(product: Projection) -> list[mx.array]:
-    """Weight, or weight, scales and offsets, whether the lanes share them or not."""
+    """Return the weight, or weight, scales and offsets, in one piece each."""
     parts = product._parts or [(product.weight,)]
     return [mx.concatenate(list(kind)) for kind in zip(*parts, strict=True)]

@@ -12,9 +12,11 @@ from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import decoder as decode
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache, rows
-from models.chatterbox.t3.decoder import Decoder, State, Utterance, Voice
-from models.chatterbox.t3.drafts import Lookup, SmallT3
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.draft_model import SmallT3
+from models.chatterbox.t3.drafts import Lookup
 from models.chatterbox.t3.network import T3
+from models.chatterbox.t3.state import DecodeRequest, DecodeState, VoicePrompt
 from models.contract import Cancelled, InputTooLongError, Sampling
 from models.timeline import Stage, Timeline
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, network
@@ -22,18 +24,18 @@ from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, network
 TEXT = [5, 9, 3, 17, 2]
 
 
-def voice(config: T3Config, seed: int = 0) -> Voice:
+def voice(config: T3Config, seed: int = 0) -> VoicePrompt:
     rng = np.random.RandomState(seed)
     speaker = mx.array(rng.standard_normal(config.speaker).astype(np.float32))
-    return Voice(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
+    return VoicePrompt(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
 
 
-def utterance(config: T3Config, *, seed: int = 0, limit: int = 40, exact: bool = True, **sampled: float) -> Utterance:
+def request(config: T3Config, *, seed: int = 0, limit: int = 40, exact: bool = True, **sampled: float) -> DecodeRequest:
     chosen = sampling.rules(config, Sampling(**sampled), exact=exact)
-    return Utterance(TEXT, voice(config), chosen, seed, limit)
+    return DecodeRequest(TEXT, voice(config), chosen, seed, limit)
 
 
-def tokens(decoder: Decoder, wanted: Utterance, timeline: Timeline | None = None) -> list[int]:
+def tokens(decoder: Decoder, wanted: DecodeRequest, timeline: Timeline | None = None) -> list[int]:
     items = decoder.decode(wanted, timeline or Timeline(), lambda: False)
     return [item for item in items if item is not None]
 
@@ -43,23 +45,23 @@ def model(request: pytest.FixtureRequest) -> T3:
     return network(CONFIGS[request.param], seed=2)
 
 
-def by_hand(model: T3, wanted: Utterance) -> list[int]:
-    """What is speech of the loop as the reference writes it, the whole prefix read anew for every token."""
+def by_hand(model: T3, wanted: DecodeRequest) -> list[int]:
+    """Return the speech tokens of the reference's loop, which reads the whole prefix anew for every token."""
     config, chosen = model.config, wanted.rules
     condition = model.condition(wanted.voice.speaker, wanted.voice.prompt, chosen.exaggeration)
     embeddings = model.prompt(condition, wanted.text, chosen.guided)
     batch, count, _ = embeddings.shape
-    words, said = sampling.seed_words(wanted.seed), list[int]()
+    seed, said = sampling.seed_array(wanted.seed), list[int]()
     for step in range(wanted.limit):
         logits, cache = model.prefill(embeddings, mx.array([count]), model.allocate(batch, count + len(said)))
         logits = logits[:, None]
         if said:
             logits, _ = model.advance(mx.array(said), mx.array([count, 1]), cache)
         seen = sampling.after(config, said) if said else sampling.first_seen(config)
-        kind = chosen.kind(config)
-        scores = sampling.process(sampling.guide(logits[:, -1:], chosen.knobs()), seen[None], chosen.knobs(), kind)
-        key = sampling.key(words, sampling.DRAW, mx.array([step]))
-        said.append(int(sampling.draw(scores, key, kind)[0]))
+        mode = chosen.mode(config)
+        scores = sampling.process(sampling.guide(logits[:, -1:], chosen.params()), seen[None], chosen.params(), mode)
+        key = sampling.key(seed, sampling.DRAW, mx.array([step]))
+        said.append(int(sampling.draw(scores, key, mode)[0]))
         if said[-1] == config.stop_speech and not chosen.exact:
             break
     return [token for token in said if token < config.start_speech]
@@ -68,7 +70,7 @@ def by_hand(model: T3, wanted: Utterance) -> list[int]:
 @pytest.mark.parametrize("sampled", [{}, {"cfg_weight": 0.0}, {"temperature": 0.0}, {"top_p": 0.6, "min_p": 0.0}])
 def test_as_by_hand(model: T3, sampled: dict[str, float]) -> None:
     """Guidance on, off (batch 1: the reference crashes there), greedy, cut: the same as without cache and pipeline."""
-    wanted = utterance(model.config, limit=12, **sampled)
+    wanted = request(model.config, limit=12, **sampled)
     found = tokens(Decoder(model), wanted)
     assert len(found) == 12 and len(set(found)) > 3
     assert found == by_hand(model, wanted)
@@ -84,7 +86,7 @@ def test_nothing_that_makes_it_fast_changes_what_is_said(
     monkeypatch.setattr(decode, "_UNPADDED_ROOM", 8)
     monkeypatch.setattr(decode, "ROOM_BUCKETS", (32, 64, 128))
     monkeypatch.setattr(decode, "PROMPT_BUCKETS", (16, 32))
-    wanted = utterance(model.config, limit=50)
+    wanted = request(model.config, limit=50)
     expected = tokens(Decoder(model, padded=False, compiled=False), wanted)
     decoder = Decoder(model, padded=options.get("padded", False), compiled=options.get("compiled", False))
     decoder._early = options.get("early", False)
@@ -94,7 +96,7 @@ def test_nothing_that_makes_it_fast_changes_what_is_said(
 
 def test_seeds(model: T3) -> None:
     decoder = Decoder(model)
-    first, again, other = (tokens(decoder, utterance(model.config, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (tokens(decoder, request(model.config, seed=seed)) for seed in (1, 1, 2))
     assert first == again != other
     assert len(first) == 40
 
@@ -105,11 +107,11 @@ def test_ends_where_the_model_ends(config: T3Config) -> None:
     model = network(config, seed=2, loudness=4.0)
     decoder, lengths = Decoder(model), set()
     for seed in range(6):
-        wanted = utterance(config, seed=seed, limit=30, exact=False)
+        wanted = request(config, seed=seed, limit=30, exact=False)
         found = tokens(decoder, wanted)
         assert config.stop_speech not in found and found == by_hand(model, wanted)
         lengths.add(len(found))
-        assert len(tokens(decoder, utterance(config, seed=seed, limit=30))) == 30
+        assert len(tokens(decoder, request(config, seed=seed, limit=30))) == 30
     assert min(lengths) < 30
 
 
@@ -123,14 +125,14 @@ def test_the_next_step_is_sent_before_a_token_is_read(monkeypatch: pytest.Monkey
         log.append("read")
         return read(array)
 
-    def sending(state: State) -> None:
+    def sending(state: DecodeState) -> None:
         log.append("send")
         send(state)
 
     monkeypatch.setattr(decode, "_number", reading)
     monkeypatch.setattr(decoder, "advance", sending)
     monkeypatch.setattr(mx, "eval", None)
-    assert len(tokens(decoder, utterance(model.config, limit=5))) == 5
+    assert len(tokens(decoder, request(model.config, limit=5))) == 5
     assert log == ["send", "read"] * 4 + ["read"]
 
 
@@ -139,19 +141,19 @@ def test_only_speech_is_given_out(name: str) -> None:
     """Ids from the begin's on are drawn and read on, but not spoken; where the length is exact they are not drawn."""
     config = replace(CONFIGS[name], start_speech=40)
     model = network(config, seed=2)
-    wanted = utterance(config, limit=40, exact=False)
+    wanted = request(config, limit=40, exact=False)
     timeline = Timeline()
     found = tokens(Decoder(model), wanted, timeline)
     assert 0 < len(found) < timeline.tokens and max(found) < 40
     assert found == by_hand(model, wanted)
-    found = tokens(Decoder(model), utterance(config, limit=40))
+    found = tokens(Decoder(model), request(config, limit=40))
     assert len(found) == 40 and max(found) < 40
 
 
 def test_turns_stages_and_counts(model: T3) -> None:
     """None every few steps; prefill and decode timed without what the reader does in between."""
     timeline = Timeline()
-    items = list(Decoder(model).decode(utterance(model.config, limit=20), timeline, lambda: False))
+    items = list(Decoder(model).decode(request(model.config, limit=20), timeline, lambda: False))
     assert sum(item is None for item in items) == 4
     assert timeline.tokens == 20
     assert set(timeline.stages) == {Stage.T3_PREFILL, Stage.T3_DECODE}
@@ -160,18 +162,18 @@ def test_turns_stages_and_counts(model: T3) -> None:
 def test_cancelled_between_steps(model: T3) -> None:
     decoder, heard = Decoder(model), list[int]()
     with pytest.raises(Cancelled):
-        for item in decoder.decode(utterance(model.config), Timeline(), lambda: len(heard) >= 5):
+        for item in decoder.decode(request(model.config), Timeline(), lambda: len(heard) >= 5):
             if item is not None:
                 heard.append(item)
     assert len(heard) == 5
     with pytest.raises(Cancelled):
-        next(decoder.decode(utterance(model.config), Timeline(), lambda: True))
-    assert len(tokens(decoder, utterance(model.config))) == 40
+        next(decoder.decode(request(model.config), Timeline(), lambda: True))
+    assert len(tokens(decoder, request(model.config))) == 40
 
 
 def test_limits(model: T3) -> None:
     decoder, config = Decoder(model), model.config
-    longest = replace(utterance(config, limit=3), text=[1] * config.max_text)
+    longest = replace(request(config, limit=3), text=[1] * config.max_text)
     assert len(tokens(decoder, longest)) == 3
     for bad in (replace(longest, text=[1] * (config.max_text + 1)), replace(longest, limit=config.max_speech + 1)):
         with pytest.raises(InputTooLongError, match=r"at most \d+"):
@@ -180,7 +182,7 @@ def test_limits(model: T3) -> None:
 
 def test_warming_leaves_nothing_behind(model: T3) -> None:
     """Every room that is served, with and without guesses; what is said afterwards is what would have been."""
-    wanted = utterance(model.config, limit=12)
+    wanted = request(model.config, limit=12)
     for draft in (None, Lookup(), SmallT3(model)):
         decoder = Decoder(model, draft=draft, padded=True)
         expected = tokens(Decoder(model, draft=draft, padded=True), wanted)
@@ -192,14 +194,14 @@ def test_warming_leaves_nothing_behind(model: T3) -> None:
 
 
 def test_another_step(model: T3) -> None:
-    """What replaces the network's step is what draws: here the same, counted, and one that says nothing new."""
+    """A replacement of the network's step draws the tokens: here the same, counted, and one that says nothing new."""
     calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
 
     def counted(token: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
         calls.append((token.shape, place.shape))
         return model.advance(token, place, cache)
 
-    wanted = utterance(model.config, limit=10)
+    wanted = request(model.config, limit=10)
     expected = tokens(Decoder(model), wanted)
     assert tokens(Decoder(model, step=counted), wanted) == expected
     assert calls and set(calls) == {((1,), (2,))}
@@ -214,10 +216,10 @@ def test_another_step(model: T3) -> None:
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_rounded_caches_speak_too(model: T3, bits: int) -> None:
-    wanted = utterance(model.config, limit=30)
+    wanted = request(model.config, limit=30)
     assert len(tokens(Decoder(model, cache_bits=bits), wanted)) == 30
     if bits == 8:
-        greedy = utterance(model.config, limit=30, temperature=0.0)
+        greedy = request(model.config, limit=30, temperature=0.0)
         whole, rounded = tokens(Decoder(model), greedy), tokens(Decoder(model, cache_bits=bits), greedy)
         assert whole[:2] == rounded[:2]
 
@@ -227,6 +229,6 @@ def test_a_reader_may_be_slow(model: T3, monkeypatch: pytest.MonkeyPatch) -> Non
     clock: list[float] = [0.0]
     monkeypatch.setattr("models.timeline.time.perf_counter", lambda: clock[0])
     timeline = Timeline()
-    for _ in Decoder(model).decode(utterance(model.config, limit=8), timeline, lambda: False):
+    for _ in Decoder(model).decode(request(model.config, limit=8), timeline, lambda: False):
         clock[0] += 100.0
     assert sum(timeline.stages.values()) == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,26 +16,30 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import sampling, speculation
-from models.chatterbox.t3.decoder import Decoder, Utterance, Voice
-from models.chatterbox.t3.drafts import Draft, Guess, Guesser, Lookup, SmallT3
+from models.chatterbox.t3.decoder import Decoder
+from models.chatterbox.t3.draft_model import SmallT3
+from models.chatterbox.t3.drafts import Draft, Guess, Guesser, Lookup
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.sampling import PROPOSE, Rules
+from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.contract import Sampling
 from models.timeline import Timeline
 from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, network
+
+pytestmark = pytest.mark.slow
 
 TEXT = [5, 9, 3, 17, 2]
 SMALL = replace(LLAMA, layers=1, speech_vocabulary=8, start_speech=6, stop_speech=7)
 RULES = Rules(0.5, 0.5, 2.0, 0.02, 1.0, 1.3, exact=True)
 
 
-def voice(config: T3Config, seed: int = 0) -> Voice:
+def voice(config: T3Config, seed: int = 0) -> VoicePrompt:
     rng = np.random.RandomState(seed)
     speaker = mx.array(rng.standard_normal(config.speaker).astype(np.float32))
-    return Voice(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
+    return VoicePrompt(speaker, mx.array(rng.randint(0, config.start_speech, config.prompt_tokens).astype(np.int32)))
 
 
-def tokens(decoder: Decoder, wanted: Utterance, timeline: Timeline | None = None) -> list[int]:
+def tokens(decoder: Decoder, wanted: DecodeRequest, timeline: Timeline | None = None) -> list[int]:
     items = decoder.decode(wanted, timeline or Timeline(), lambda: False)
     return [item for item in items if item is not None]
 
@@ -50,7 +55,7 @@ class Oracle:
     def __init__(self, whole: Sequence[int]) -> None:
         self.whole = list(whole)
 
-    def begin(self, utterance: Utterance) -> Oracle:
+    def begin(self, request: DecodeRequest) -> Oracle:
         return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
@@ -75,7 +80,7 @@ def test_greedy_is_identical(name: str, draft: str, ahead: int) -> None:
     model = network(CONFIGS[name], seed=2)
     for weight in (0.5, 0.0):
         rules = sampling.rules(model.config, Sampling(temperature=0.0, cfg_weight=weight), exact=True)
-        wanted = Utterance(TEXT, voice(model.config), rules, limit=41)
+        wanted = DecodeRequest(TEXT, voice(model.config), rules, limit=41)
         expected = tokens(Decoder(model), wanted)
         timeline = Timeline()
         decoder = Decoder(model, draft=DRAFTS[draft](model, expected), ahead=ahead)
@@ -95,7 +100,7 @@ def test_end_and_limit_within_a_round(name: str) -> None:
     for limit in (1, 2, 3, 4, 5, 6, 7, 30):
         for start in range(4):
             rules = sampling.rules(model.config, Sampling(temperature=0.0, exaggeration=0.3 * start))
-            wanted = Utterance([start + 1, 9], voice(model.config, start), rules, limit=limit)
+            wanted = DecodeRequest([start + 1, 9], voice(model.config, start), rules, limit=limit)
             expected = tokens(Decoder(model), wanted)
             found = tokens(Decoder(model, draft=SmallT3(model)), wanted)
             assert found == expected
@@ -107,20 +112,20 @@ def test_without_guesses_nothing_changes() -> None:
     """Draws are numbered by what was said: with no guess the very tokens come that come without a draft."""
 
     class Silent:
-        def begin(self, utterance: Utterance) -> Silent:
+        def begin(self, request: DecodeRequest) -> Silent:
             return self
 
         def propose(self, said: Sequence[int], most: int) -> Guess:
             return Guess(mx.zeros(most, dtype=mx.int32), 0)
 
     model = network(LLAMA, seed=2)
-    wanted = Utterance(TEXT, voice(LLAMA), sampling.rules(LLAMA, Sampling(), exact=True), seed=5, limit=30)
+    wanted = DecodeRequest(TEXT, voice(LLAMA), sampling.rules(LLAMA, Sampling(), exact=True), seed=5, limit=30)
     assert tokens(Decoder(model, draft=Silent()), wanted) == tokens(Decoder(model), wanted)
 
 
 def test_lookup() -> None:
-    """What followed the longest and latest match; the reference's tokens count as said; else nothing."""
-    draft = Lookup().begin(Utterance([], Voice(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
+    """The guess follows the longest and latest match; the reference's tokens count as said; else there is none."""
+    draft = Lookup().begin(DecodeRequest([], VoicePrompt(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
 
     def guess(said: list[int], most: int = 3) -> list[int]:
         found = draft.propose(said, most)
@@ -134,10 +139,10 @@ def test_lookup() -> None:
     assert guess([5, 5, 5, 5, 5, 5], 2) == [5]
 
 
-def exact_joint(model: T3, wanted: Utterance, first: int) -> np.ndarray:
+def exact_joint(model: T3, wanted: DecodeRequest, first: int) -> np.ndarray:
     """Probabilities [V, V] of the second and third token, after `first`: computed, not drawn."""
     rules, config = wanted.rules, model.config
-    size, knobs, kind = config.speech_vocabulary, rules.knobs(), rules.kind(config)
+    size, params, mode = config.speech_vocabulary, rules.params(), rules.mode(config)
     condition = model.condition(wanted.voice.speaker, wanted.voice.prompt, rules.exaggeration)
     embeddings = model.prompt(condition, wanted.text, rules.guided)
     batch, count, _ = embeddings.shape
@@ -146,7 +151,7 @@ def exact_joint(model: T3, wanted: Utterance, first: int) -> np.ndarray:
     def chances(said: list[int]) -> np.ndarray:
         logits, _ = model.advance(mx.array(said), mx.array([count, 1]), cache)
         seen = sampling.after(config, said)
-        scores = sampling.process(sampling.guide(logits[:, -1:], knobs), seen[None], knobs, kind)
+        scores = sampling.process(sampling.guide(logits[:, -1:], params), seen[None], params, mode)
         return np.array(mx.softmax(scores, axis=-1))[0]
 
     second = chances([first])
@@ -169,12 +174,12 @@ def statistic(counts: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
 class Lying(SmallT3):
     """Draws from one distribution and reports another."""
 
-    def begin(self, utterance: Utterance) -> Guesser:
-        return LyingGuesser(super().begin(utterance))
+    def begin(self, request: DecodeRequest) -> Guesser:
+        return LyingGuesser(super().begin(request))
 
 
 class LyingGuesser:
-    """Of one utterance."""
+    """Guesser of one request; it reports wrong chances."""
 
     def __init__(self, honest: Guesser) -> None:
         self._honest = honest
@@ -188,7 +193,7 @@ class LyingGuesser:
 class Same:
     """Always the same guess, whatever was said: not drawn."""
 
-    def begin(self, utterance: Utterance) -> Same:
+    def begin(self, request: DecodeRequest) -> Same:
         return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
@@ -196,9 +201,9 @@ class Same:
 
 
 def sample(draft: Draft | None, model: T3, draws: int = 400) -> tuple[np.ndarray, np.ndarray, Timeline]:
-    """How often each second and third token came [V, V], how often they should have, and what was accepted."""
+    """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
-    base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
+    base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
     decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)
     counts, firsts, timeline = np.zeros((size, size)), np.zeros(size), Timeline()
     for seed in range(draws):
@@ -234,14 +239,15 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
     else:
         real = speculation.accept
 
-        def accept(logits: mx.array, guesses: mx.array, count: mx.array, *rest: mx.array) -> tuple[mx.array, mx.array]:
-            accepted, _ = real(logits, guesses, count, *rest)  # type: ignore[arg-type]
-            _, _, seen, knobs, words, kind = rest
+        def accept(logits: mx.array, guesses: mx.array, count: mx.array, *rest: Any) -> tuple[mx.array, mx.array]:
+            accepted, _ = real(logits, guesses, count, *rest)
+            _, sampler, mode = rest
             one = mx.arange(logits.shape[-1]) == guesses[:, None]
+            seen = sampler.seen
             known = mx.concatenate([seen[None], seen | (mx.cumsum(one.astype(mx.int32), axis=0) > 0)])
-            scores = sampling.process(logits, known, knobs, kind)  # type: ignore[arg-type]
-            key = sampling.key(words, sampling.DRAW, rest[1][1:] + accepted)
-            return accepted, sampling.draw(mx.take(scores, accepted, axis=0), key, kind)  # type: ignore[arg-type]
+            scores = sampling.process(logits, known, sampler.params, mode)
+            key = sampling.key(sampler.seed, sampling.DRAW, sampler.place[1:] + accepted)
+            return accepted, sampling.draw(mx.take(scores, accepted, axis=0), key, mode)
 
         monkeypatch.setattr("models.chatterbox.t3.decoder.accept", accept)
     counts, expected, _ = sample(Same(), network(SMALL, seed=4))
@@ -250,9 +256,9 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) ->
 
 
 def test_a_guess_is_drawn_with_the_chances_it_reports() -> None:
-    """SmallT3's `chances`, against what it draws; and lots of its own, not the decoder's."""
+    """SmallT3's `chances`, against what it draws; and random numbers of its own, not the decoder's."""
     draft = SmallT3(smaller(SMALL), compiled=False)
-    base = Utterance(TEXT, voice(SMALL), RULES, limit=3)
+    base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
     counts, expected = np.zeros(8), np.zeros(8)
     for seed in range(300):
         guess = draft.begin(replace(base, seed=seed)).propose([2], 2)
@@ -274,7 +280,7 @@ def test_utterances_in_turns_keep_their_guesses_apart(kind: str) -> None:
     draft = Lookup() if kind == "lookup" else SmallT3(smaller(LLAMA), compiled=False)
     decoder = Decoder(model, draft=draft)
     rules = sampling.rules(LLAMA, Sampling(temperature=0.7), exact=True)
-    wanted = [Utterance(TEXT, voice(LLAMA, seed), rules, seed=seed, limit=30) for seed in (1, 2)]
+    wanted = [DecodeRequest(TEXT, voice(LLAMA, seed), rules, seed=seed, limit=30) for seed in (1, 2)]
     alone = [tokens(decoder, each) for each in wanted]
     runs = [decoder.decode(each, Timeline(), lambda: False) for each in wanted]
     found: list[list[int]] = [[], []]

@@ -11,8 +11,8 @@ from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import cuda, metal, source
-from models.chatterbox.t3.kernels.cuda import FusedStep
-from models.chatterbox.t3.kernels.metal import PhasedStep
+from models.chatterbox.t3.kernels.cuda import CudaStep
+from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from tests.models.chatterbox.t3 import emulator
@@ -28,6 +28,8 @@ from tests.models.chatterbox.t3.emulator import (
     error,
     whole_bfloats,
 )
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +157,7 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
     model = whole_bfloats(replace(SMALL, inner=2048))
     assert metal.pieces(model.config, rows) == 2
     caches: dict[int, np.ndarray] = {}
-    phased = PhasedStep(model, 96, emulator.phase_launch(model.config, caches))
+    phased = MetalStep(model, 96, emulator.phase_launch(model.config, caches))
 
     def step(token: int, place: int, position: int, arrays: list[np.ndarray]) -> Logits:
         cache = [(mx.zeros(array.shape, dtype=mx.bfloat16),) for array in arrays]
@@ -186,7 +188,7 @@ def test_what_fits() -> None:
 
 def test_only_a_gpu_has_these() -> None:
     model = whole_bfloats(SMALL)
-    assert on_cpu() == (not FusedStep.available(model) and not PhasedStep.available(model))
+    assert on_cpu() == (not CudaStep.available(model) and not MetalStep.available(model))
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -195,15 +197,15 @@ def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.M
     monkeypatch.setattr(cuda, "processors", lambda: 132)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
     model = T3(config)
-    assert not FusedStep.available(model)
-    model.speech = model.speech.astype(mx.bfloat16)
+    assert not CudaStep.available(model)
+    model.speech_emb.weight = model.speech_emb.weight.astype(mx.bfloat16)
     found = []
     for model.bits in (0, 8, 4):
-        found.append(FusedStep.available(model))
+        found.append(CudaStep.available(model))
     assert found == [True, True, False]
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
     model.bits = 0
-    assert not FusedStep.available(model)
+    assert not CudaStep.available(model)
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -211,31 +213,33 @@ def test_weights_are_held_once(config: T3Config) -> None:
     """Where the network computes in bfloat16 its products become slices of what the kernel reads."""
     model = whole_bfloats.__wrapped__(config)
     model.apply(lambda array: array.astype(mx.bfloat16))
-    for layer in model.backbone.layers:
-        layer.out._parts = [(layer.out.weight,)]  # as lowered on a GPU
-    before = [np.array(layer.out.weight.astype(mx.float32)) for layer in model.backbone.layers]
+    tfmr = model.tfmr
+    outs = [layer.attn.c_proj for layer in tfmr.h] if "h" in tfmr else [each.self_attn.o_proj for each in tfmr.layers]
+    for out in outs:
+        out._parts = [(out.weight,)]  # as lowered on a GPU
+    before = [np.array(out.weight.astype(mx.float32)) for out in outs]
     packed = pack(model, 16)
     assert packed.out.shape == (2, 1024, 1024)
-    for i, layer in enumerate(model.backbone.layers):
-        np.testing.assert_array_equal(np.array(layer.out.weight.astype(mx.float32)), before[i])
+    for i, out in enumerate(outs):
+        np.testing.assert_array_equal(np.array(out.weight.astype(mx.float32)), before[i])
         np.testing.assert_array_equal(np.array(packed.out[i].astype(mx.float32)), before[i])
-        assert layer.out._parts[0][0] is layer.out.weight
+        assert out._parts[0][0] is out.weight
 
 
 def test_positions_end_with_gpt2s_table() -> None:
     model = whole_bfloats(SMALL_GPT2)
-    assert FusedStep(model, 8192).positions == SMALL_GPT2.positions == 320
-    assert FusedStep(model, 96).positions == 96
+    assert CudaStep(model, 8192).positions == SMALL_GPT2.positions == 320
+    assert CudaStep(model, 96).positions == 96
 
 
 def test_phases_are_llamas() -> None:
     with pytest.raises(ValueError, match="Llama"):
-        PhasedStep(whole_bfloats(SMALL_GPT2), 96)
+        MetalStep(whole_bfloats(SMALL_GPT2), 96)
 
 
 def test_step_refuses_other_caches() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    step = FusedStep(model, 16)
+    step = CudaStep(model, 16)
     place = mx.array([3, 1])
     for tokens, cache in (
         (mx.array([1, 2]), mx.zeros((1, 32, 16, 64), dtype=mx.bfloat16)),
@@ -253,7 +257,7 @@ def test_difference_tells_a_wrong_step() -> None:
     assert cuda.difference(later, model, 2) > 0.1
     nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
     assert not cuda.difference(nothing, model, 2) <= 0.1
-    assert cuda.checked(model) is None or not on_cpu()
+    assert cuda.choose_step(model) is None or not on_cpu()
 
 
 def test_body_names_every_cache() -> None:

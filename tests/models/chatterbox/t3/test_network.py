@@ -58,7 +58,7 @@ def test_guided_rows_are_single_runs() -> None:
     both = run(model, guided=True)
     np.testing.assert_allclose(both[:, :1], run(model), atol=2e-5)
     blind = network(LLAMA, seed=1)
-    blind.text = mx.zeros_like(blind.text)
+    blind.text_emb.weight = mx.zeros_like(blind.text_emb.weight)
     np.testing.assert_allclose(both[:, 1:], run(blind), atol=2e-5)
     assert np.abs(both[:, 0] - both[:, 1]).max() > 0.05
 
@@ -102,20 +102,20 @@ def test_octets_in_use() -> None:
         assert mx.default_device() != mx.Device(mx.cpu)
         return
     model = network(LLAMA, bits=8)
-    assert model.backbone.layers[0].qkv._int8_weights
+    assert model.tfmr.layers[0].self_attn.qkv_proj._int8_weights
 
 
 def test_llama_begins_twice_at_position_zero() -> None:
     """Two rows of begin, both with speech position 0; the first token drawn has position 1."""
     model = network(LLAMA)
     rows = model.prompt(conditioned(model), TEXT)
-    begin = np.array(model.speech[LLAMA.start_speech] + model.speech_positions[0])
+    begin = np.array(model.speech_emb.weight[LLAMA.start_speech] + model.speech_pos_emb.weight[0])
     np.testing.assert_array_equal(np.array(rows[0, -1]), begin)
     np.testing.assert_array_equal(np.array(rows[0, -2]), begin)
     assert rows.shape[1] == LLAMA.perceiver_queries + 2 + len(TEXT) + 2 + 2
     condition = conditioned(model)  # made of the same positions
     before = run(model, condition=condition)
-    model.speech_positions = mx.where(mx.arange(224)[:, None] == 1, 0.0, model.speech_positions)
+    model.speech_pos_emb.weight = mx.where(mx.arange(224)[:, None] == 1, 0.0, model.speech_pos_emb.weight)
     after = run(model, condition=condition)
     np.testing.assert_array_equal(before[0], after[0])
     assert np.abs(before[1] - after[1]).max() > 0.01
@@ -126,7 +126,9 @@ def test_llama_frames_the_text() -> None:
     model = network(LLAMA)
     rows = np.array(model.prompt(conditioned(model), TEXT))[0, LLAMA.perceiver_queries + 2 : -2]
     ids = [LLAMA.start_text, *TEXT, LLAMA.stop_text]
-    np.testing.assert_allclose(rows, np.array(model.text)[ids] + np.array(model.text_positions)[: len(ids)], atol=1e-6)
+    np.testing.assert_allclose(
+        rows, np.array(model.text_emb.weight)[ids] + np.array(model.text_pos_emb.weight)[: len(ids)], atol=1e-6
+    )
 
 
 def test_unconditional_row_keeps_positions() -> None:
@@ -134,7 +136,7 @@ def test_unconditional_row_keeps_positions() -> None:
     model = network(LLAMA)
     rows = np.array(model.prompt(conditioned(model), TEXT, guided=True))
     text = slice(LLAMA.perceiver_queries + 2, -2)
-    np.testing.assert_array_equal(rows[1, text], np.array(model.text_positions)[: len(TEXT) + 2])
+    np.testing.assert_array_equal(rows[1, text], np.array(model.text_pos_emb.weight)[: len(TEXT) + 2])
     np.testing.assert_array_equal(rows[0, : text.start], rows[1, : text.start])
     np.testing.assert_array_equal(rows[0, -2:], rows[1, -2:])
 
@@ -144,8 +146,8 @@ def test_gpt2_begins_once_with_bare_text() -> None:
     model = network(GPT2)
     rows = np.array(model.prompt(conditioned(model), TEXT))[0]
     assert len(rows) == 1 + GPT2.prompt_tokens + len(TEXT) + 1
-    np.testing.assert_array_equal(rows[-1], np.array(model.speech)[GPT2.start_speech])
-    np.testing.assert_array_equal(rows[-1 - len(TEXT) : -1], np.array(model.text)[TEXT])
+    np.testing.assert_array_equal(rows[-1], np.array(model.speech_emb.weight)[GPT2.start_speech])
+    np.testing.assert_array_equal(rows[-1 - len(TEXT) : -1], np.array(model.text_emb.weight)[TEXT])
 
 
 def test_exaggeration_is_one_row() -> None:
@@ -164,27 +166,27 @@ def test_exaggeration_is_one_row() -> None:
 def test_perceiver_is_applied_twice() -> None:
     """Cross-attention, then self-attention, through one block: by its formula in numpy."""
     model = network(LLAMA)
-    perceiver = model.conditioning.perceiver
+    perceiver = model.cond_enc.perceiver
     rng = np.random.RandomState(0)
     prompt = rng.standard_normal((1, 6, 64)).astype(np.float32)
 
     def norm(x: np.ndarray) -> np.ndarray:
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-        return x * np.array(perceiver.norm.weight) + np.array(perceiver.norm.bias)
+        return x * np.array(perceiver.attn.norm.weight) + np.array(perceiver.attn.norm.bias)
 
     def linear(layer: projection.Projection, x: np.ndarray) -> np.ndarray:
         return x @ np.array(layer.weight).T + np.array(layer.bias)
 
     def block(x: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        q = linear(perceiver.q, norm(x)).reshape(1, -1, 2, 32).swapaxes(1, 2)
-        k, v = np.split(linear(perceiver.kv, norm(seen)), 2, axis=-1)
+        q = linear(perceiver.attn.to_q, norm(x)).reshape(1, -1, 2, 32).swapaxes(1, 2)
+        k, v = np.split(linear(perceiver.attn.to_kv, norm(seen)), 2, axis=-1)
         k, v = (part.reshape(1, -1, 2, 32).swapaxes(1, 2) for part in (k, v))
         scores = q @ k.swapaxes(2, 3) / np.sqrt(32)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         y = weights / weights.sum(-1, keepdims=True) @ v
-        return x + linear(perceiver.out, y.swapaxes(1, 2).reshape(x.shape))
+        return x + linear(perceiver.attn.proj_out, y.swapaxes(1, 2).reshape(x.shape))
 
-    once = block(np.array(perceiver.queries), prompt)
+    once = block(np.array(perceiver.pre_attention_query), prompt)
     expected = block(once, once)
     np.testing.assert_allclose(np.array(perceiver(mx.array(prompt))), expected, atol=2e-5)
     assert np.abs(once - expected).max() > 0.1

@@ -104,7 +104,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_sizes(pair: Pair) -> None:
-    """What the facts say: 532 million parameters, all of them at full size."""
+    """The full-size network has 532 million parameters, as published."""
     count = sum(p.numel() for p in pair.reference.model.parameters())
     low, high = (530e6, 540e6) if pair.reference.llama else (410e6, 480e6)
     assert low < count < high
@@ -137,8 +137,8 @@ def drawn_from(config: T3Config, heads: list[np.ndarray], said: list[int], sampl
     found = []
     for step, logits in enumerate(heads):
         seen = sampling.after(config, said[:step]) if step else sampling.first_seen(config)
-        scores = sampling.guide(mx.array(logits)[:, None], chosen.knobs())
-        scores = sampling.process(scores, seen[None], chosen.knobs(), chosen.kind(config))
+        scores = sampling.guide(mx.array(logits)[:, None], chosen.params())
+        scores = sampling.process(scores, seen[None], chosen.params(), chosen.mode(config))
         found.append(np.array(mx.softmax(scores, axis=-1))[0])
     return np.stack(found)
 

@@ -49,17 +49,17 @@ def test_defaults_are_the_references() -> None:
     assert not sampling.rules(ENGLISH.t3, Sampling(cfg_weight=0.0)).guided
     assert set(sampling.defaults(ENGLISH.t3)) == set(SAMPLING_RANGES)
     assert set(sampling.defaults(TURBO.t3)) == {"temperature", "top_p", "repetition_penalty"}
-    assert sampling.rules(TURBO.t3, Sampling()).kind(TURBO.t3).top_k == 1000
+    assert sampling.rules(TURBO.t3, Sampling()).mode(TURBO.t3).top_k == 1000
 
 
 def test_guidance() -> None:
     logits = mx.array(np.random.RandomState(0).standard_normal((2, 3, 7)).astype(np.float32))
     c, u = np.array(logits)
     for weight in (0.5, 2.0):
-        found = np.array(sampling.guide(logits, rules(guidance=weight).knobs()))
+        found = np.array(sampling.guide(logits, rules(guidance=weight).params()))
         np.testing.assert_allclose(found, c + weight * (c - u), rtol=1e-6)
-    np.testing.assert_array_equal(np.array(sampling.guide(logits[:1], rules().knobs())), c)
-    assert sampling.guide(logits.astype(mx.bfloat16), rules().knobs()).dtype == mx.float32
+    np.testing.assert_array_equal(np.array(sampling.guide(logits[:1], rules().params())), c)
+    assert sampling.guide(logits.astype(mx.bfloat16), rules().params()).dtype == mx.float32
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,7 +89,7 @@ def test_min_p(scores: np.ndarray, least: float) -> None:
 @settings(max_examples=60, deadline=None)
 @given(SCORES, st.floats(0.01, 1))
 def test_top_p(scores: np.ndarray, share: float) -> None:
-    """What stays has at least the share, and without its least likely (and what equals that) it would not."""
+    """The kept tokens have at least the share; without the least likely of them (and its equals) they would not."""
     found = np.isfinite(np.array(sampling.keep_top_p(mx.array(scores), mx.array(share))))
     for row, kept in zip(softmax(scores.astype(np.float64)), found, strict=True):
         assert kept.any() and row[kept].min() >= row[~kept].max(initial=0) - 1e-12
@@ -138,8 +138,8 @@ def test_order(monkeypatch: pytest.MonkeyPatch, name: str, right: str, wrong: st
     rng = np.random.RandomState(1)
     scores = rng.standard_normal((20, config.speech_vocabulary)).astype(np.float32) * 2
     seen = rng.rand(*scores.shape) < 0.4
-    kind = chosen.kind(config)
-    found = np.array(sampling.process(mx.array(scores), mx.array(seen), chosen.knobs(), kind))
+    mode = chosen.mode(config)
+    found = np.array(sampling.process(mx.array(scores), mx.array(seen), chosen.params(), mode))
     np.testing.assert_allclose(found, composed(scores, seen, right, chosen, 9), rtol=1e-5)
     assert not np.array_equal(np.isfinite(found), np.isfinite(composed(scores, seen, wrong, chosen, 9)))
 
@@ -150,14 +150,14 @@ def test_no_temperature_is_the_likeliest(name: str) -> None:
     rng = np.random.RandomState(2)
     scores = rng.standard_normal((5, config.speech_vocabulary)).astype(np.float32)
     seen = rng.rand(*scores.shape) < 0.4
-    kind = chosen.kind(config)
-    left = np.array(sampling.process(mx.array(scores), mx.array(seen), chosen.knobs(), kind))
+    mode = chosen.mode(config)
+    left = np.array(sampling.process(mx.array(scores), mx.array(seen), chosen.params(), mode))
     expected = np.where(seen, np.where(scores < 0, scores * 1.2, scores / 1.2), scores).argmax(-1)
     np.testing.assert_array_equal(np.isfinite(left).sum(-1), 1)
     np.testing.assert_array_equal(left.argmax(-1), expected)
-    words = sampling.seed_words(0)
+    seeds = sampling.seed_array(0)
     for row, token in enumerate(expected):
-        drawn = sampling.draw(mx.array(left[row : row + 1]), sampling.key(words, DRAW, mx.array([row])), kind)
+        drawn = sampling.draw(mx.array(left[row : row + 1]), sampling.key(seeds, DRAW, mx.array([row])), mode)
         assert drawn.tolist() == [token]
 
 
@@ -169,8 +169,8 @@ def test_exact_length_is_all_speech(name: str) -> None:
     scores[0, config.start_speech :] = 50
     for exact in (False, True):
         chosen = sampling.rules(config, Sampling(), exact=exact)
-        unseen, kind = mx.zeros(scores.shape, dtype=mx.bool_), chosen.kind(config)
-        found = np.isfinite(np.array(sampling.process(mx.array(scores), unseen, chosen.knobs(), kind))[0])
+        unseen, mode = mx.zeros(scores.shape, dtype=mx.bool_), chosen.mode(config)
+        found = np.isfinite(np.array(sampling.process(mx.array(scores), unseen, chosen.params(), mode))[0])
         assert found[config.start_speech :].any() is np.bool_(not exact)
         assert found[: config.start_speech].all() is np.bool_(exact)
 
@@ -180,20 +180,20 @@ def test_logits_need_no_normalization() -> None:
     chosen = rules(penalty=1.0, top_p=0.8)
     scores = np.random.RandomState(3).standard_normal((4, LLAMA.speech_vocabulary)).astype(np.float32)
     seen = mx.zeros(scores.shape, dtype=mx.bool_)
-    kind = chosen.kind(LLAMA)
+    mode = chosen.mode(LLAMA)
     one, two = (
-        softmax(np.array(sampling.process(mx.array(x), seen, chosen.knobs(), kind))) for x in (scores, scores + 7)
+        softmax(np.array(sampling.process(mx.array(x), seen, chosen.params(), mode))) for x in (scores, scores + 7)
     )
     np.testing.assert_allclose(one, two, atol=1e-5)
 
 
 def test_draws_depend_on_seed_step_and_purpose_alone() -> None:
     """Not on MLX's global generator, and not on how many were drawn before."""
-    scores, kind = mx.zeros((1, 500)), rules().kind(LLAMA)
+    scores, mode = mx.zeros((1, 500)), rules().mode(LLAMA)
 
     def numbers(seed: int, purpose: int, steps: range) -> list[int]:
-        words = sampling.seed_words(seed)
-        return [int(sampling.draw(scores, sampling.key(words, purpose, mx.array([i])), kind)[0]) for i in steps]
+        seeds = sampling.seed_array(seed)
+        return [int(sampling.draw(scores, sampling.key(seeds, purpose, mx.array([i])), mode)[0]) for i in steps]
 
     mx.random.seed(1)
     first = numbers(7, DRAW, range(40))
@@ -207,9 +207,9 @@ def test_draws_depend_on_seed_step_and_purpose_alone() -> None:
 
 def test_draws_are_distributed_as_the_logits_say() -> None:
     p = np.array([0.5, 0.25, 0.15, 0.1])
-    scores, kind = mx.log(mx.array(p))[None], rules().kind(LLAMA)
-    words = sampling.seed_words(3)
-    drawn = mx.concatenate([sampling.draw(scores, sampling.key(words, DRAW, mx.array([i])), kind) for i in range(1500)])
+    scores, mode = mx.log(mx.array(p))[None], rules().mode(LLAMA)
+    seeds = sampling.seed_array(3)
+    drawn = mx.concatenate([sampling.draw(scores, sampling.key(seeds, DRAW, mx.array([i])), mode) for i in range(1500)])
     counts = np.bincount(np.array(drawn), minlength=4)
     statistic = ((counts - 1500 * p) ** 2 / (1500 * p)).sum()
     assert statistic < 16.27  # chi-square with 3 degrees of freedom, 0.1 %

@@ -1,0 +1,101 @@
+"""Limit on the bodies of requests: on each, and on all that are being received."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import BodyTooLargeError, OverloadedError, ServiceError
+from app.server.error_responses import error_response
+
+# Bodies of the largest size that may lie in memory at once.
+MAX_BODIES = 64
+
+
+class BodyLimit:
+    """Read bodies before the application does, and refuse those above `limit` bytes with 413.
+
+    All bodies together have a bound, too, above which one is refused with 503. `uploads` are paths with limits of
+    their own, in bytes: their bodies are handed on as they come, and BodyTooLargeError is raised for one too long.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, uploads: Mapping[str, int]) -> None:
+        self._app = app
+        self._limit = limit
+        self._uploads = uploads
+        # Bytes of bodies that are not whole.
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        limit = self._uploads.get(scope["path"], self._limit)
+        is_upload = scope["path"] in self._uploads
+        try:
+            if declared.isdecimal() and int(declared) > limit:
+                raise _too_large(limit)
+            body = b"" if is_upload else await self._read(receive)
+        except ServiceError as error:
+            # The rest of the body is not read, so the connection cannot be used again.
+            await error_response(error, {"connection": "close"}, path=scope["path"])(scope, receive, send)
+            return
+        if body is None:
+            return
+        await self._app(scope, _counted(receive, limit) if is_upload else _whole(body, receive), send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """Return a whole body, or None if its client leaves. Raises BodyTooLargeError and OverloadedError."""
+        body = bytearray()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                part = message.get("body", b"")
+                body += part
+                self._held += len(part)
+                if len(body) > self._limit:
+                    raise _too_large(self._limit)
+                if self._held > self._limit * MAX_BODIES:
+                    raise OverloadedError("Too many bodies are being received; try again shortly.")
+                if not message.get("more_body", False):
+                    return bytes(body)
+        finally:
+            self._held -= len(body)
+
+
+def _too_large(limit: int) -> BodyTooLargeError:
+    return BodyTooLargeError(f"The body is too large; at most {limit} bytes are accepted.")
+
+
+def _whole(body: bytes, receive: Receive) -> Receive:
+    """Return `receive` with the whole `body`, which was taken from it, before the rest."""
+    taken = False
+
+    async def receive_again() -> Message:
+        nonlocal taken
+        if taken:
+            return await receive()
+        taken = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    """Return `receive`, which raises BodyTooLargeError once more than `limit` bytes of a body came."""
+    size = 0
+
+    async def receive_some() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise _too_large(limit)
+        return message
+
+    return receive_some

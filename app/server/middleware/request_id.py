@@ -1,0 +1,104 @@
+"""Identity of each request: read or made where it enters, sent back, and logged when the request ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app import request_context
+from app.errors import DrainingError
+from app.observability import logs
+from app.server.error_responses import error_response
+
+log = logging.getLogger("app.requests")
+
+# Machines ask for these every few seconds: their lines would bury the others.
+QUIET_PATHS = frozenset({"/livez", "/readyz", "/metrics", "/dashboard/requests"})
+
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+# Not in the value of a header (RFC 9110 section 5.5).
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+# Messages with headers; the last is a handshake that is refused with a status of HTTP.
+_ANSWERS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+
+
+def request_id_of(headers: Headers) -> str:
+    """Return the client's own id of its request if it is valid, else a new one."""
+    given = headers.get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+class RequestId:
+    """Answer every request, and every handshake, with `x-request-id`: the client's own if it is valid, or a new one.
+
+    Everything that is done for the request sees the id in `app.request_context`. When the request ends, its path and
+    status are logged.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        exchange = _Exchange(request_id_of(headers), receive, send)
+        # Never reset: each request has a task of its own, and what the server logs of it later belongs to it, too.
+        request_context.request_id.set(exchange.request_id)
+        request_context.traceparent.set(headers.get("traceparent"))
+        start = time.perf_counter()
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            # The server is shut down while a body still comes: nobody else cancels a request's own task.
+            if scope["type"] != "http" or exchange.status is not None:
+                raise
+            refusal = error_response(DrainingError("The server is shutting down."), path=scope["path"])
+            await refusal(scope, receive, exchange.send)
+        except Exception:
+            exchange.status = 500
+            raise
+        finally:
+            logs.event(
+                log,
+                logging.DEBUG if scope["path"] in QUIET_PATHS else logging.INFO,
+                "request",
+                method=scope.get("method", "WEBSOCKET"),
+                path=scope["path"][:200],
+                status=exchange.status,
+                seconds=round(time.perf_counter() - start, 6),
+            )
+
+
+class _Exchange:
+    """Messages of one request or socket, with its id. `status`: of the answer, or the socket's close code."""
+
+    def __init__(self, request_id: str, receive: Receive, send: Send) -> None:
+        self.request_id = request_id
+        self.status: int | None = None
+        self._receive = receive
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Send `message`, with the id if it has headers."""
+        if message["type"] in _ANSWERS:
+            # A handshake's message may come without headers. A value made from a client's text must not break it.
+            given = message.get("headers", ())
+            message["headers"] = [(name, _CONTROL.sub(b" ", value)) for name, value in given]
+            MutableHeaders(scope=message)["x-request-id"] = self.request_id
+        self.status = message.get("status", message.get("code", self.status))
+        await self._send(message)
+
+    async def receive(self) -> Message:
+        """Return the next message, and note the close code of a socket that ends with it."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect" and self.status is None:
+            self.status = message.get("code")
+        return message

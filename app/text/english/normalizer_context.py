@@ -1,0 +1,118 @@
+"""State of the English normalizer for one text: the text, the pieces so far, and methods that add pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from app.text.english import numbers, tables
+from app.text.pieces import Piece, append_mark, word
+
+_NEARBY: Final = 40
+"""Characters on either side of a token that may decide its reading."""
+_PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
+_NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
+_NOUN: Final = re.compile(r"\s([a-z]+)")
+_ARTICLE: Final = re.compile(
+    r"\b(?:[Aa]n?|[Tt]he|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir)\s$"
+)
+
+
+class NormalizerContext:
+    """One text that is being normalized. A reader function adds the pieces that speak its token.
+
+    Positions are characters of `text`, which begins at character `offset` of the request.
+    """
+
+    def __init__(self, text: str, offset: int, british: bool) -> None:
+        self.text = text
+        self.offset = offset
+        self.british = british
+        self.pieces: list[Piece] = []
+        self.end = 0  # end of the current token; a reader may give characters back, or take more
+
+    def say(self, words: list[str] | str, start: int, end: int, *, tag: str | None = None) -> None:
+        """Add words that speak [start, end). Single capital letters in a row become one spelled word, as in "PM"."""
+        letters = ""
+        for item in [*(words.split() if isinstance(words, str) else words), ""]:
+            if tag is None and len(item) == 1 and item.isupper():
+                letters += item
+                continue
+            if letters:
+                self.add(letters, start, end, "LETTERS")
+                letters = ""
+            if item:
+                self.add(item, start, end, tag)
+
+    def add(self, text: str, start: int, end: int, tag: str | None) -> None:
+        self.pieces.append(word(text, self.offset + start, self.offset + end, tag=tag))
+
+    def pause(self, mark: str, start: int, end: int) -> None:
+        append_mark(self.pieces, mark, self.offset + start, self.offset + end)
+
+    def full_stop_if_last(self, end: int) -> None:
+        """Add the full stop of an abbreviation if it also ends the sentence."""
+        if not self.text[end:].strip().strip("\"')]}"):
+            self.pause(".", end - 1, end)
+
+    def cardinal(self, digits: str) -> list[str]:
+        return numbers.cardinal(digits, british=self.british)
+
+    def number_words(self, digits: str) -> list[str]:
+        """Return a cardinal or decimal with its sign as words."""
+        sign = ["minus"] if digits[:1] in ("-", "−") else []
+        digits = digits.lstrip("-−")
+        whole, point, fraction = digits.partition(".")
+        if point:
+            return [*sign, *numbers.decimal(whole, fraction, british=self.british)]
+        return [*sign, *self.cardinal(whole)]
+
+    def before(self, start: int) -> str:
+        """Return the text shortly before `start`."""
+        return self.text[max(0, start - _NEARBY) : start]
+
+    def after(self, end: int) -> str:
+        """Return the text shortly after `end`."""
+        return self.text[end : end + _NEARBY]
+
+    def previous_word(self, start: int) -> str:
+        found = _PREVIOUS.search(self.before(start))
+        return found.group(1) if found else ""
+
+    def next_word(self, end: int) -> str:
+        found = _NEXT.match(self.after(end))
+        return found.group(1) if found else ""
+
+    def describes_noun(self, start: int, end: int) -> bool:
+        """Return whether a measure describes the next noun, and so is singular: "a $5 bill"."""
+        noun = _NOUN.match(self.text, end)
+        return (
+            noun is not None and noun.group(1) not in tables.NO_NOUN and _ARTICLE.search(self.before(start)) is not None
+        )
+
+    def join_range(self, end: int, following: re.Pattern[str], spoken: str = "to") -> None:
+        """Read the dash at `end` if `following` finds another value of the same kind after it."""
+        found = following.match(self.text, end)
+        if found is not None:
+            self.say(spoken, found.start("dash"), found.end("dash"))
+            self.end = found.end()
+
+    def accented(self, name: str) -> str:
+        if not self.british:
+            return name
+        return " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
+
+    def digits_in_name(self, digits: str) -> list[str]:
+        if digits.startswith("0") or len(digits) > 4:
+            return numbers.one_by_one(digits)
+        if len(digits) == 4:
+            return numbers.year(digits, british=False)
+        if len(digits) == 3 and not digits.endswith("00"):
+            tail = ["oh", *self.cardinal(digits[2])] if digits[1] == "0" else self.cardinal(digits[1:])
+            return [*self.cardinal(digits[0]), *tail]
+        return self.cardinal(digits)
+
+
+Reader = Callable[[NormalizerContext, str, int, int], None]
+"""Function that adds the pieces for one kind of token: its text is [start, end) of `context.text`."""

@@ -1,0 +1,169 @@
+"""Readings of punctuation marks and symbols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.text.english import measures, tables
+from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.patterns import SIGN
+
+_SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
+_LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
+_LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
+_MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
+_FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
+_COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
+
+
+def read_ellipsis(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.pause("…", start, end)
+
+
+def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    if text == "–" and _is_span(context, start, end):
+        context.say("to", start, end)
+    else:
+        context.pause("—", start, end)
+
+
+def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
+    """Return whether a dash stands between two amounts or times: "$20-$30", "7 p.m.–9 p.m."."""
+    return context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end) is not None
+
+
+def read_operator(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    spoken = tables.OPERATORS.get(text, "")
+    if spoken:
+        context.say(spoken, start, end)
+
+
+def read_sharp(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.say([text[0], "sharp"], start, end)
+
+
+def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    context.say([text[0]], start, start + 1)
+    context.say("minus", start + 1, end)
+
+
+def read_mark(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    if text == ":" and context.text[end : end + 1].isdecimal():
+        number = re.search(r"\d+$", context.text[max(0, start - 4) : start])
+        if number is not None and context.previous_word(start - len(number.group())).lower() not in tables.VERSED:
+            context.say("to", start, end)
+        return
+    context.pause("?" if "?" in text else "!" if "!" in text else text[0], start, end)
+
+
+def read_bracket(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    if text == "(" or (text == ")" and re.match(r"\s+[^\W_]", context.text[end : end + 8])):
+        context.pause(",", start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbors:
+    """Characters around a symbol: `left` and `right` touch it; `before` and `after` are the nearest visible ones."""
+
+    left: str
+    right: str
+    before: str
+    after: str
+
+    @property
+    def between_digits(self) -> bool:
+        return self.before.isdecimal() and self.after.isdecimal()
+
+    @property
+    def spaced(self) -> bool:
+        return self.left.isspace() and self.right.isspace()
+
+
+def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    near = _Neighbors(
+        left=context.text[start - 1 : start],
+        right=context.text[end : end + 1],
+        before=context.before(start).rstrip()[-1:],
+        after=context.after(end).lstrip()[:1],
+    )
+    rule = _SYMBOL_RULES.get(text)
+    spoken = rule(context, near, text, start) if rule is not None else tables.SPOKEN_SYMBOLS.get(text, "")
+    context.say(spoken, start, end)
+
+
+def _minus(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    number_before = near.before.isdecimal() or near.before in ("²", "³")
+    return "minus" if near.spaced and number_before and near.after.isdecimal() else ""
+
+
+def _slash(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.between_digits:
+        graded = _MARK_BEFORE.search(context.before(start)) and _FULL_MARK.match(context.text, start + 1)
+        return "out of" if graded else "divided by"
+    if near.right.isalpha():
+        measures.read_per(context, start)
+    return ""
+
+
+def _tilde(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    if near.between_digits:
+        return tables.ONLY_BETWEEN_NUMBERS[text]
+    return "about" if near.after.isdecimal() or near.after in tuple("$£€¥.") else ""
+
+
+def _comparison(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    letters = _LETTER_BEFORE.search(context.before(start)) and _LETTER_AFTER.match(context.text, start + 1)
+    amount = near.right and not near.right.isspace() and _COMPARED.match(context.text, start + 1)
+    compares = letters or amount or (near.spaced and near.before and near.after)
+    return tables.SPOKEN_SYMBOLS[text] if compares else ""
+
+
+def _arithmetic(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return tables.ONLY_BETWEEN_NUMBERS[text] if near.between_digits else ""
+
+
+def _equals(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return "" if near.left == text or not near.after else tables.SPOKEN_SYMBOLS[text]
+
+
+def _label(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    """Return the name of a sign that labels the text after it: "© 2024", "§§ 5-7"."""
+    repeated = text == "©" and context.previous_word(start).lower() == "copyright"
+    if near.right == text or not near.after.isalnum() or repeated:
+        return ""
+    if text in "↑↓" and not near.after.isdecimal():
+        return ""
+    name = tables.SPOKEN_SYMBOLS[text]
+    return name + "s" if near.left == text else name
+
+
+def _silent(context: NormalizerContext, near: _Neighbors, text: str, start: int) -> str:
+    return ""
+
+
+_SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int], str]]] = {
+    **dict.fromkeys("-−", _minus),
+    **dict.fromkeys("<>", _comparison),
+    **dict.fromkeys("*^", _arithmetic),
+    **dict.fromkeys("©§¶№↑↓", _label),
+    **dict.fromkeys("#®™", _silent),
+    "/": _slash,
+    "~": _tilde,
+    "=": _equals,
+}
+"""Rules that return the words for a symbol, "" for none. Other symbols have one reading, in `tables.SPOKEN_SYMBOLS`."""
+
+
+READERS: Final[dict[str, Reader]] = {
+    "ellipsis": read_ellipsis,
+    "dash": read_dash,
+    "operator": read_operator,
+    "sharp": read_sharp,
+    "grade": read_grade,
+    "mark": read_mark,
+    "bracket": read_bracket,
+    "symbol": read_symbol,
+}

@@ -1,0 +1,202 @@
+"""Tag rules of single words: function words, and words that sound by their part of speech."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from app.text.english import word_classes as classes
+from app.text.english.open_class import tag_open_class
+from app.text.english.word_context import WordContext
+
+
+def tag_a(c: WordContext) -> str:
+    if c.word == "a":
+        return "DT" if c.next else "NN"
+    if not c.next:
+        return "NN"
+    return "DT" if c.index == 0 or not c.previous_as_written or c.shouting else "NN"
+
+
+def tag_capitals(c: WordContext) -> str:
+    word = c.word
+    if word in classes.EMPHASIZED:
+        return tag_open_class(c)
+    if word in ("IT", "WHO", "US", "ALL", "AM", "ARE"):
+        article = c.previous in ("the", "our", "an", "your", "in", "of", "from", "by", "to", "for")
+        noun = c.next in ("department", "support", "staff", "services", "team", "systems", "dollars")
+        return "NNP" if article or noun or (word in ("US", "IT", "WHO") and not c.next) else "PRP"
+    return "NN"
+
+
+def tag_that(c: WordContext) -> str:
+    before, after = c.previous, c.next
+    if not after:
+        return "DT"
+    if after in classes.SUBJECTS or after in classes.DETERMINERS or after in ("there", "if", "when"):
+        return "IN"
+    if (
+        not before
+        or before in classes.PREPOSITIONS
+        or before in classes.BE
+        or before in classes.CONJUNCTIONS
+        or before in classes.MODALS
+    ):
+        return "DT"
+    if before in classes.VERBS_OF_SAYING:
+        return "IN"
+    if after in classes.BE or after in classes.HAVE or after in classes.MODALS or after.endswith("ed"):
+        return "WDT"
+    if after in classes.ADVERBS or (after.endswith("ly") and len(after) > 4):
+        return "WDT"
+    plural = before.endswith("s") and not before.endswith("ss") and c.at(-2) not in classes.THIRD_PERSON
+    # "like that book", "after that day": a demonstrative, unless a verb follows ("the dog that barks").
+    return "WDT" if plural or (after.endswith("s") and not after.endswith("ss")) else "DT"
+
+
+def tag_used(c: WordContext) -> str:
+    before = c.previous_verbal
+    if c.next != "to":
+        return "VBN" if before in classes.BE | classes.HAVE else "VBD"
+    after = c.at(2)
+    if before in classes.BE:
+        # "is used to make it" is a passive; "is used to it", "is used to working" is a habit.
+        habit = not after or after in classes.FUNCTION - {"be", "have", "do"} or after.endswith("ing")
+        return "JJ" if habit else "VBN"
+    if before in classes.SUBJECTS or before in ("there", "that", "people", "everyone", "everybody", "things"):
+        return "VBD"
+    # "My father used to say" is a habit; "a tool used to cut" is a short relative clause.
+    habit = bool(before) and before not in classes.FUNCTION and after in classes.HABITUAL_VERBS
+    return "VBD" if habit else "VBN"
+
+
+def tag_read(c: WordContext) -> str:
+    before = c.previous_verbal
+    if c.next == "only":
+        return "VB"
+    asked = c.auxiliary
+    if asked and before != "to":
+        return "VBN" if asked in classes.HAVE else "VB"
+    if before in classes.HAVE or before in classes.BE:
+        return "VBN"
+    if c.next in ("", "by", "and") and before == "as" and c.at(-2) in ("mark", "marked", "marks"):
+        return "VBN"
+    if before in ("well", "widely", "best"):
+        return "JJ"
+    if before == "to" or before in classes.MODALS or (c.previous in classes.DETERMINERS):
+        return "VB"
+    past = c.is_past
+    if before in classes.THIRD_PERSON or (before == "who" and (past or c.index == 1)):
+        return "VBD"
+    if before in classes.SUBJECTS:
+        return "VBD" if past else "VB"
+    name = c.previous_as_written[:1].isupper() and before not in classes.FUNCTION
+    if name and before:
+        return "VBD"
+    if before and past and before not in classes.FUNCTION:
+        return "VBD"
+    if before == "and" and past:
+        return "VBD"
+    return "VB"
+
+
+def tag_close(c: WordContext) -> str:
+    before, after = c.previous_verbal, c.next
+    if c.follows_plural and after in ("early", "late", "soon", "at", "on", "for") and c.at(2) != "hand":
+        return "VBP"
+    if before == "to" or before in classes.MODALS:
+        return "JJ" if after in ("to", "by", "friend", "friends") and before in classes.BE else "VB"
+    if before in classes.BE or before in classes.DEGREE or after in ("to", "by", "enough", "together", "behind", "at"):
+        return "RB"
+    if c.previous in classes.DETERMINERS:
+        return "NN" if not after or after in classes.FUNCTION else "JJ"
+    if c.starts_object or before in classes.SUBJECTS:
+        return "VB"
+    if not c.previous:
+        return "VB" if after not in classes.FUNCTION or after in classes.DETERMINERS else "RB"
+    return "VBP" if before.endswith("s") and not after else "RB"
+
+
+def tag_dove(c: WordContext) -> str:
+    before, after = c.previous, c.next
+    if before in classes.SUBJECTS:
+        return "VBD"
+    moving = after in ("into", "under", "down", "off", "headfirst", "deep", "for", "underwater")
+    return "VBD" if moving and before and before not in classes.FUNCTION | classes.DOVE_MODIFIERS else "NN"
+
+
+def tag_wind(c: WordContext) -> str:
+    before, after = c.previous, c.next
+    turning = after in ("up", "down", "back", "around", "through", "along", "its", "round", "past")
+    plural = before.endswith("s") and before not in classes.FUNCTION
+    return "VB" if turning and (not before or plural or before in classes.CONJUNCTIONS) else tag_open_class(c)
+
+
+def tag_wound(c: WordContext) -> str:
+    before, after = c.previous_verbal, c.next
+    if before in classes.SUBJECTS:
+        return "VBD"
+    turning = after in ("up", "around", "down", "through", "its", "round", "along", "back")
+    if turning and before not in classes.DETERMINERS:
+        return "VBD"
+    return "NN"
+
+
+def tag_live(c: WordContext) -> str:
+    before, after = c.previous_verbal, c.next
+    if c.lower == "lives":
+        if before in classes.SUBJECTS or after in ("in", "on", "at", "here", "there", "with", "alone", "near"):
+            return "NNS" if c.previous in classes.POSSESSIVES else "VBZ"
+        return "NNS"
+    if before in classes.BE or before in classes.DETERMINERS or before in classes.BROADCAST_VERBS:
+        return "JJ"
+    if before in classes.SUBJECTS and c.at(-2) in ("is", "are", "was", "were", "am"):
+        return "JJ"  # "Is it live?"
+    if before == "to" or before in classes.MODALS or before in classes.SUBJECTS or before == "long":
+        return "VB"
+    if not c.previous and after == "from":
+        return "JJ"
+    if after in classes.PREPOSITIONS or after in (
+        "here",
+        "there",
+        "together",
+        "alone",
+        "long",
+        "well",
+        "forever",
+        "and",
+    ):
+        return "VBP"
+    if before.endswith("s") and before not in classes.FUNCTION:
+        return "VBP"
+    return "VB" if not c.previous and after in classes.FUNCTION else "JJ"
+
+
+def tag_minute(c: WordContext) -> str:
+    return "JJ" if c.next in classes.MINUTE_NOUNS and c.previous not in ("last", "first", "final") else "NN"
+
+
+FUNCTION_WORDS: Final[dict[str, Callable[[WordContext], str]]] = {
+    "a": tag_a,
+    "an": lambda c: "DT",
+    "the": lambda c: "DT",
+    "to": lambda c: "TO",
+    "that": tag_that,
+    "used": tag_used,
+    "in": lambda c: "RP" if c.next in ("", "to") else "IN",
+}
+"""Rules of words that are never acronyms."""
+
+HOMOGRAPHS: Final[dict[str, Callable[[WordContext], str]]] = {
+    "read": tag_read,
+    "reread": tag_read,
+    "close": tag_close,
+    "dove": tag_dove,
+    "wind": tag_wind,
+    "wound": tag_wound,
+    "minute": tag_minute,
+    "bass": lambda c: "NN",
+    "live": tag_live,
+    "lives": tag_live,
+}
+"""Rules of words whose sound depends on their part of speech."""

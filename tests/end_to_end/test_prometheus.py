@@ -1,0 +1,304 @@
+"""The Prometheus and Grafana files, held against Debian's promtool and a real Prometheus that scrapes a real server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import websockets.sync.client
+
+from loadtest.fake_checkpoints import small, write
+from tests.conftest import START_SECONDS, serve
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs" / "prometheus"
+DASHBOARD = ROOT / "configs" / "grafana" / "dashboards" / "nightingale.json"
+WAIT_SECONDS = 30
+
+pytestmark = pytest.mark.timeout(START_SECONDS + 120)
+
+CLONES = "chatterbox"  # the model of random numbers that clones voices
+LEFT = 2  # of the requests of `traffic`, those whose client goes
+LONG = "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm."
+
+
+def promtool(program: Callable[[str], str], *arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [program("promtool"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def expressions() -> list[tuple[str, str, str]]:
+    """(panel, legend, expression) of every query of the dashboard."""
+    document = json.loads(DASHBOARD.read_text())
+    return [
+        (panel["title"], target["legendFormat"], target["expr"])
+        for panel in document["panels"]
+        for target in panel.get("targets", ())
+    ]
+
+
+def test_promtool_accepts_the_configuration(program):
+    done = promtool(program, "check", "config", "--lint-fatal", str(CONFIGS / "prometheus.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_fires_when_it_should(program):
+    done = promtool(program, "test", "rules", "alerts_test.yml", cwd=CONFIGS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rule_tests_name_every_alert():
+    alerts = re.findall(r"- alert: (\w+)", (CONFIGS / "alerts.yml").read_text())
+    tests = (CONFIGS / "alerts_test.yml").read_text()
+    assert len(alerts) == 11
+    # Two mentions: once silent or in passing, once with what it says when it fires.
+    firing = re.findall(r"- alertname: (\w+)\n\s+eval_time: \S+\n\s+exp_alerts:\n", tests)
+    assert set(firing) == set(alerts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("== 0\n        for: 1m", "== 0\n        for: 10m"), ("ratio < 0.99", "ratio < 0.5"), ("> 1.5", "> 2.5")],
+)
+def test_rule_tests_notice_a_changed_alert(program, tmp_path, old, new):
+    for name in ("alerts.yml", "alerts_test.yml", "rules.yml"):
+        shutil.copy(CONFIGS / name, tmp_path)
+    alerts = (tmp_path / "alerts.yml").read_text()
+    assert old in alerts
+    (tmp_path / "alerts.yml").write_text(alerts.replace(old, new))
+    assert promtool(program, "test", "rules", "alerts_test.yml", cwd=tmp_path).returncode != 0
+
+
+def test_promtool_accepts_the_metrics(program, server):
+    text = httpx.get(f"{server}/metrics").text
+    done = promtool(program, "check", "metrics", input=text)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_dashboard_is_what_its_source_writes():
+    spec = importlib.util.spec_from_file_location("dashboard", ROOT / "configs" / "grafana" / "dashboard.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["dashboard"] = module
+    spec.loader.exec_module(module)
+    assert DASHBOARD.read_text(encoding="utf-8") == module.render()
+
+
+def test_panels_do_not_overlap_and_fill_the_grid():
+    taken: dict[tuple[int, int], str] = {}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert (x, y) not in taken, (panel["title"], taken[x, y])
+                taken[x, y] = panel["title"]
+
+
+def test_the_dashboard_asks_for_every_metric_of_the_service():
+    source = (ROOT / "app" / "observability" / "metrics.py").read_text()
+    asked = " ".join(expression for _, _, expression in expressions())
+    shown = {name for name in re.findall(r"nightingale_[a-z0-9_]+", source) if name in asked}
+    declared = set(re.findall(r'"(nightingale_[a-z0-9_]+)"', source))
+    # The variables of the dashboard use the first; the others are said by tokens and sentences at once.
+    unshown = {"nightingale_build_info", "nightingale_translation_sentences", "nightingale_translation_characters"}
+    assert declared - shown == unshown
+
+
+def test_every_metric_keeps_its_old_name_for_a_release(server):
+    aliases = dict(re.findall(r"record: \"?([\w:]+)\"?, expr: \"?([\w:]+)\"?", (CONFIGS / "aliases.yml").read_text()))
+    assert all(old.replace("tts", "nightingale", 1) == new for old, new in aliases.items())
+    series = set(re.findall(r"^(nightingale_\w+)", httpx.get(f"{server}/metrics").text, re.MULTILINE))
+    assert series and series <= set(aliases.values())
+    rules = set(re.findall(r"record: (nightingale:\S+)", (CONFIGS / "rules.yml").read_text()))
+    assert rules <= set(aliases.values())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    """Base URL of a server that has something to say for every panel: it speaks, translates, and clones voices."""
+    folder = tmp_path_factory.mktemp("server")
+    model = folder / "data" / "models" / CLONES
+    write(model, CLONES, small(CLONES))
+    # It guesses its own tokens ahead: what it would draw, so that guesses stand.
+    settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX_STEPS": "2", "CHATTERBOX_DRAFT": str(model)}
+    settings["WARMUP"] = "none"
+    with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def prometheus(program: Callable[[str], str], server: str, tmp_path_factory) -> Iterator[str]:
+    """Base URL of a Prometheus that runs this project's configuration, but scrapes `server`, and often."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    for name in ("rules.yml", "alerts.yml", "aliases.yml"):
+        shutil.copy(CONFIGS / name, folder)
+    config = (CONFIGS / "prometheus.yml").read_text()
+    for old, new in (
+        ("127.0.0.1:8000", server.removeprefix("http://")),
+        ("scrape_interval: 5s", "scrape_interval: 1s"),
+        ("scrape_timeout: 4s", "scrape_timeout: 1s"),
+        ("evaluation_interval: 15s", "evaluation_interval: 1s"),
+    ):
+        assert old in config
+        config = config.replace(old, new)
+    (folder / "prometheus.yml").write_text(config)
+    log = folder / "prometheus.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [
+                program("prometheus"),
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                "--web.listen-address=127.0.0.1:0",
+                "--enable-feature=exemplar-storage",
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        url = ""
+
+        def answers() -> bool:
+            nonlocal url
+            assert process.poll() is None, log.read_text()
+            # It does not print the port that the system chose.
+            url = url or _listening(process.pid)
+            with suppress(httpx.TransportError):
+                return bool(url) and httpx.get(f"{url}/-/ready").status_code == 200
+            return False
+
+        assert until(answers), log.read_text()
+        yield url
+    finally:
+        process.terminate()
+        process.wait(WAIT_SECONDS)
+
+
+def _listening(pid: int) -> str:
+    """The address a process of ours listens on, from Linux's own tables."""
+    sockets = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            sockets.add(str(entry.readlink()))
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+            return f"http://127.0.0.1:{int(fields[1].split(':')[1], 16)}"
+    return ""
+
+
+def until(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def query(url: str, expression: str) -> list[float]:
+    """The values that are numbers."""
+    reply = httpx.post(f"{url}/api/v1/query", data={"query": expression}).json()
+    assert reply["status"] == "success", (expression, reply)
+    values = [float(series["value"][1]) for series in reply["data"]["result"]]
+    return [value for value in values if value == value]  # noqa: PLR0124 (NaN is not equal to itself)
+
+
+def traffic(url: str) -> None:
+    """Every kind of request once: heard, in a new cloned voice, translated, refused, left."""
+    with httpx.Client(base_url=url, timeout=60) as client:
+        for text in ("Hello world.", LONG):
+            spoken = client.post("/v1/audio/speech", json={"input": text})
+            assert spoken.status_code == 200
+        form = {"name": "House", "consent": "true"}
+        sample = {"audio_sample": ("house.wav", spoken.content)}
+        voice = client.post("/v1/audio/voices", data=form, files=sample).raise_for_status().json()["id"]
+        body = {"input": "Hello there, how are you?", "model": CLONES, "voice": voice, "response_format": "pcm"}
+        # Random numbers hardly ever draw the end of speech: gone after the first piece, too.
+        with client.stream("POST", "/v1/audio/speech", json=body) as cloned:
+            assert cloned.status_code == 200, cloned.read()
+            next(cloned.iter_raw())
+        body = {"text": "Where is the train station?", "target": "fr", "model": "phrasebook"}
+        assert client.post("/v1/translate", json=body).status_code == 200
+        assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
+    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+        for message in ({"type": "start"}, {"type": "text", "text": LONG}, {"type": "end"}):
+            socket.send(json.dumps(message))
+        assert '"done"' in [message for message in socket if isinstance(message, str)][-1]
+    # Gone after the first piece, while the next ones are computed.
+    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
+        for message in ({"type": "start"}, {"type": "text", "text": LONG * 8}, {"type": "flush"}):
+            socket.send(json.dumps(message))
+        while not isinstance(socket.recv(), bytes):
+            pass
+
+
+def test_every_panel_s_query_returns_data(prometheus, server):
+    def scraped(expression: str, least: float) -> Callable[[], bool]:
+        return lambda: sum(query(prometheus, expression)) >= least
+
+    # Two rounds: a series has a rate once it was seen twice.
+    start = sum(float(value) for value in _values(server, "nightingale_cancel_latency_seconds_count"))
+    for number in (1, 2):
+        traffic(server)
+        assert until(scraped("sum(nightingale_cancel_latency_seconds_count)", start + LEFT * number))
+    # Recording rules need their first turns, too.
+    assert until(scraped("nightingale:continuity:ratio", 0.01))
+    assert until(scraped("tts:continuity:ratio", 0.01))
+    assert until(scraped("sum(tts_cancel_latency_seconds_count)", start + 2 * LEFT))
+    window = {"$__rate_interval": "1m", "$instance": ".*", "$model": ".*", "$surface": ".*"}
+    empty = []
+    for panel, legend, template in expressions():
+        expression = template
+        for variable, value in window.items():
+            expression = expression.replace(variable, value)
+        assert "$" not in expression
+        # A scrape that a busy machine did not answer in time leaves a gauge without a value until the next.
+        if not until(lambda expression=expression: query(prometheus, expression), 5):
+            empty.append((panel, legend, expression))
+    assert empty == []
+    for variable in ("instance", "model", "surface"):
+        metric = "nightingale_build_info" if variable == "instance" else "nightingale_requests_total"
+        labels = httpx.get(f"{prometheus}/api/v1/label/{variable}/values", params={"match[]": metric}).json()["data"]
+        assert labels, variable
+
+
+def _values(url: str, name: str) -> list[str]:
+    return re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)
+
+
+def test_a_slow_request_is_found_by_its_exemplar(prometheus, server):
+    id_ = f"exemplar-{time.time_ns()}"
+    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": LONG}, headers={"x-request-id": id_}, timeout=60)
+    assert reply.status_code == 200
+
+    def found() -> bool:
+        given = {"query": "nightingale_ttfa_seconds_bucket", "start": time.time() - 300, "end": time.time() + 60}
+        reply = httpx.get(f"{prometheus}/api/v1/query_exemplars", params=given).json()
+        return id_ in str(reply["data"])
+
+    assert until(found)
+
+
+def test_every_rule_is_evaluated(prometheus):
+    def rules() -> list[dict[str, object]]:
+        groups = httpx.get(f"{prometheus}/api/v1/rules").json()["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    assert until(lambda: all(rule["health"] == "ok" for rule in rules())), rules()
+    assert {rule["type"] for rule in rules()} == {"alerting", "recording"}
+    # A server that just works raises nothing that would wake somebody.
+    firing = query(prometheus, 'ALERTS{alertstate="firing", severity="page"}')
+    assert firing == []

@@ -1,0 +1,161 @@
+"""Speech end to end: a sentence goes to a real server process, and a recognizer finds it in the reply."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from prometheus_client.parser import text_string_to_metric_families
+
+RATE = 24_000
+SENTENCES = [
+    "The weather is fine today, and the train leaves in the morning.",
+    "Please open the window and close the door.",
+    "She has lived in the city for twenty years.",
+]
+STAGES = ["g2p", "voice", "bert", "text_encoder", "predictor", "decoder", "audio_encode"]
+
+
+def speak(server: str, text: str, **options: object) -> httpx.Response:
+    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": text, **options}, timeout=60)
+    assert reply.status_code == 200, reply.text
+    return reply
+
+
+def samples(reply: httpx.Response) -> np.ndarray:
+    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def stage_sums(server: str) -> dict[str, float]:
+    """Seconds by stage over all labels, and "total" for whole requests."""
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(httpx.get(f"{server}/metrics").text):
+        for sample in family.samples:
+            if sample.labels.get("surface") != "openai":
+                continue
+            if sample.name == "nightingale_stage_duration_seconds_sum":
+                sums[sample.labels["stage"]] = sums.get(sample.labels["stage"], 0.0) + sample.value
+            elif sample.name == "nightingale_request_duration_seconds_count":
+                sums["requests"] = sums.get("requests", 0.0) + sample.value
+    return sums
+
+
+def header_stages(reply: httpx.Response) -> dict[str, float]:
+    """Seconds by stage, of a Server-Timing header."""
+    parts = re.findall(r"(\w+);dur=([\d.]+)", reply.headers["server-timing"])
+    return {name: float(milliseconds) / 1e3 for name, milliseconds in parts}
+
+
+@pytest.mark.parametrize("voice", ["rms", "slt"])
+def test_recognizer_finds_the_sentences(server, recognize, voice):
+    said, found = 0, 0
+    for sentence in SENTENCES:
+        heard = words(recognize(speak(server, sentence, voice=voice).content))
+        said += len(words(sentence))
+        found += sum(word in heard for word in words(sentence))
+    assert found >= 0.7 * said, f"{found} of {said} words"
+
+
+def test_recognizer_does_not_find_a_sentence_that_was_not_said(server, recognize):
+    heard = words(recognize(speak(server, SENTENCES[1]).content))
+    assert sum(word in heard for word in words("Seven yellow elephants danced under copper moonlight")) <= 1
+
+
+def test_wav_holds_what_its_header_says(server):
+    reply = speak(server, SENTENCES[0])
+    assert reply.headers["content-type"] == "audio/wav"
+    assert len(reply.content) == int(reply.headers["content-length"])
+    assert int.from_bytes(reply.content[40:44], "little") == len(reply.content) - 44
+    pcm = samples(reply)
+    assert pcm.ndim == 1
+    assert pcm.size == (len(reply.content) - 44) // 2
+    assert pcm.size % 120 == 0  # frames of 25 ms, cut to windows of 5
+    assert 0.2 < pcm.size / RATE / len(words(SENTENCES[0])) < 0.7
+
+
+def test_level_clipping_and_silence(server):
+    pcm = samples(speak(server, SENTENCES[0]))
+    frames = pcm[: pcm.size // 600 * 600].reshape(-1, 600)
+    level = 20 * np.log10(np.sqrt((frames**2).mean(1)) + 1e-9)
+    loud = level[level > -50]
+    assert -26 < 10 * np.log10((10 ** (loud / 10)).mean()) < -14
+    assert np.abs(pcm).max() < 0.99
+    assert abs(pcm.mean()) < 1e-3
+    assert level[0] < -45, "speech begins in the first 25 ms: its onset is cut"
+    assert level[-1] < -45, "speech goes on to the last 25 ms: its end is cut"
+    assert np.abs(np.diff(pcm)).max() < 0.5, "a click"
+
+
+def test_seed_repeats_the_audio_bit_for_bit(server):
+    first, second = (speak(server, SENTENCES[1], seed=7).content for _ in range(2))
+    assert first == second
+    assert speak(server, SENTENCES[1], seed=8).content != first
+
+
+def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
+    """A new client's first audio goes between the pieces of a long sentence, which sounds the same as undisturbed."""
+    long = " and ".join(["the old baker lays out bread on the boards behind the window"] * 4)
+    body = {"input": f"Yes. {long}.", "response_format": "pcm", "seed": 3}
+    undisturbed = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60).content
+    came: list[tuple[float, bytes]] = []
+
+    def listen() -> None:
+        with httpx.stream("POST", f"{server}/v1/audio/speech", json=body, timeout=60) as reply:
+            for chunk in reply.iter_raw():
+                came.append((time.perf_counter(), chunk))
+                began.set()
+
+    began = threading.Event()
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert began.wait(60)
+    speak(server, "Hello.")
+    answered = time.perf_counter()
+    listener.join(60)
+    whole = b"".join(chunk for _, chunk in came)
+    early = b"".join(chunk for at, chunk in came if at < answered)
+    assert whole == undisturbed
+    # The first sentence is about a second of sound, the second more than ten.
+    assert len(early) < len(whole) / 4
+
+
+def test_speed_changes_the_length(server):
+    slow, normal, fast = (samples(speak(server, SENTENCES[1], speed=speed)).size for speed in (0.5, 1.0, 2.0))
+    assert 1.6 < slow / normal < 2.2
+    assert 0.45 < fast / normal < 0.65
+
+
+def test_header_and_histograms_agree(server):
+    before = stage_sums(server)
+    reply = speak(server, SENTENCES[2])
+    deadline = time.monotonic() + 5
+    while stage_sums(server)["requests"] == before.get("requests", 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    after, header = stage_sums(server), header_stages(reply)
+    assert set(STAGES) <= header.keys()
+    for stage in STAGES:
+        # The header rounds to hundredths of a millisecond.
+        assert after[stage] - before.get(stage, 0.0) == pytest.approx(header[stage], abs=2e-5), stage
+    assert sum(header[stage] for stage in STAGES) <= header["total"] * 1.01
+    assert header["decoder"] > header["g2p"]
+
+
+def test_every_word_of_a_long_text_is_spoken(server, recognize):
+    text = " ".join(SENTENCES * 2)
+    pcm = samples(speak(server, text))
+    alone = sum(samples(speak(server, sentence)).size for sentence in SENTENCES) * 2
+    assert pcm.size == pytest.approx(alone, rel=0.15)
+    heard = words(recognize(pcm, RATE))
+    assert {"weather", "window", "city"} <= set(heard)

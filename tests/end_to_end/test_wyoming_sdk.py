@@ -1,0 +1,124 @@
+"""Wyoming's own client, as Home Assistant uses it, against a real server process; a recognizer on what it receives."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import warnings
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+with warnings.catch_warnings():
+    # Python 3.12 and older have an audioop of their own, which the client takes.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from wyoming.audio import AudioChunk, AudioStart, AudioStop
+    from wyoming.client import AsyncTcpClient
+    from wyoming.error import Error
+    from wyoming.info import Describe, Info
+    from wyoming.ping import Ping, Pong
+    from wyoming.tts import (
+        Synthesize,
+        SynthesizeChunk,
+        SynthesizeStart,
+        SynthesizeStop,
+        SynthesizeStopped,
+        SynthesizeVoice,
+    )
+
+SENTENCES = ["Please open the window and close the door.", "She has lived in the city for twenty years."]
+TEXT = " ".join(SENTENCES)
+
+
+@pytest.fixture
+def port(server, wyoming_port) -> int:
+    """Address on which the server listens for Wyoming."""
+    return wyoming_port
+
+
+@asynccontextmanager
+async def connected(port):
+    async with asyncio.timeout(60):
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            yield client
+
+
+async def read_audio(client, end):
+    """Samples and rate, up to an event of type `end`."""
+    rate, pcm = 0, b""
+    while True:
+        event = await client.read_event()
+        assert event is not None
+        if AudioStart.is_type(event.type):
+            started = AudioStart.from_event(event)
+            assert (started.width, started.channels) == (2, 1)
+            rate = started.rate
+        elif AudioChunk.is_type(event.type):
+            pcm += AudioChunk.from_event(event).audio
+        elif end.is_type(event.type):
+            return np.frombuffer(pcm, "<i2"), rate
+        else:
+            assert AudioStop.is_type(event.type), event
+
+
+def share_found(heard, said):
+    words = re.findall(r"[a-z']+", said.lower())
+    return sum(word in heard.split() for word in words) / len(words)
+
+
+def test_describe_and_ping(port):
+    async def work():
+        async with connected(port) as client:
+            await client.write_event(Describe().event())
+            info = Info.from_event(await client.read_event())
+            await client.write_event(Ping(text="hello").event())
+            return info, Pong.from_event(await client.read_event()).text
+
+    info, pong = asyncio.run(work())
+    (program,) = info.tts
+    assert program.supports_synthesize_streaming
+    assert {"rms", "slt"} <= {voice.name for voice in program.voices}
+    assert all(voice.languages == ["en-US"] and voice.installed for voice in program.voices)
+    assert pong == "hello"
+
+
+@pytest.mark.parametrize(
+    "voice", [SynthesizeVoice(name="slt"), SynthesizeVoice(language="en-US"), SynthesizeVoice(name="house/rms")]
+)
+def test_synthesize(port, recognize, voice):
+    async def work():
+        async with connected(port) as client:
+            await client.write_event(Synthesize(text=SENTENCES[0], voice=voice).event())
+            return await read_audio(client, AudioStop)
+
+    pcm, rate = asyncio.run(work())
+    assert rate == 24_000
+    assert share_found(recognize(pcm, rate), SENTENCES[0]) >= 0.5
+
+
+def test_streaming_as_home_assistant_does(port, recognize):
+    async def work():
+        async with connected(port) as client:
+            await client.write_event(SynthesizeStart(voice=SynthesizeVoice(name="rms")).event())
+            for start in range(0, len(TEXT), 9):
+                await client.write_event(SynthesizeChunk(text=TEXT[start : start + 9]).event())
+            await client.write_event(Synthesize(text=TEXT, voice=SynthesizeVoice(name="rms")).event())
+            await client.write_event(SynthesizeStop().event())
+            return await read_audio(client, SynthesizeStopped)
+
+    pcm, rate = asyncio.run(work())
+    assert 3 < pcm.size / rate < 12, "spoken twice, or in part"
+    assert share_found(recognize(pcm, rate), TEXT) >= 0.6
+
+
+def test_an_error_is_an_event_and_ends_the_connection(port):
+    async def work():
+        async with connected(port) as client:
+            await client.write_event(Synthesize(text="Hi.", voice=SynthesizeVoice(name="nobody")).event())
+            return Error.from_event(await client.read_event()), await client.read_event()
+
+    error, after = asyncio.run(work())
+    assert error.code == "unknown_voice"
+    assert "rms" in error.text
+    assert after is None
