@@ -1,6 +1,6 @@
 # Everything a person or a build machine does with this project. Plain `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -77,7 +77,7 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
-test: dev ## run the tests of app/ and models/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
+test: dev ## run the quick tests: app/, models/, training/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
 	$(PY) -m pytest -m "$(USUAL) and not slow" $(SHARED) $(ARGS)
 
 test-slow: dev ## ... and what is slow there: emulated kernels, statistics, processes with real models
@@ -89,13 +89,10 @@ test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every ex
 test-web: dev ## the pages in Chromium
 	$(PYTEST) tests/web $(ARGS)
 
-test-training: dev ## the recipes of the bundled models
-	$(PYTEST) tests/training $(ARGS)
-
 test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
 	$(PYTEST) tests/faults $(ARGS)
 
-test-all: test test-slow test-end-to-end test-web test-training test-faults ## all of these
+test-all: test test-slow test-end-to-end test-web test-faults ## all of these
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
