@@ -137,7 +137,7 @@ fake-checkpoints: setup ## Chatterbox of random weights in the official layout (
 
 docs: $(DOCS)/.docs ## build the documentation into build/site (own environment; ARGS=--verbose)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
-	@echo "Open build/site/index.html"
+	@echo "Open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site 8080"
 
 wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)

@@ -35,7 +35,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_MAX_LANES = 8
+_MAX_STREAMS = 8
 _CACHE_BYTES = 1 << 30
 # Sentences of a few seconds need less: the pages that the next one uses stay.
 FREE_BYTES = 64 << 20
@@ -62,7 +62,7 @@ except FolderError as error:
     raise
 preload_blas()
 native.vectorize_jit()
-_pages_kept = native.keep_pages()
+_pages_kept = native.tune_malloc()
 # On NVIDIA, MLX gathers launches into CUDA graphs that it rebuilds for every evaluation; for networks of many small
 # kernels launching each was measured 1.5 to 2 times faster (H200: 17.4 against 11.0 ms for a short sentence).
 os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
@@ -102,7 +102,7 @@ def cpu_streams() -> list[mx.Stream]:
     found: list[mx.Stream] | None = getattr(_local, "cpu_streams", None)
     if found is None:
         first = mx.default_stream(mx.default_device())
-        more = min(cpu_count(), _MAX_LANES) - 1 if on_cpu() else 0
+        more = min(cpu_count(), _MAX_STREAMS) - 1 if on_cpu() else 0
         found = _local.cpu_streams = [first, *(mx.new_stream(mx.cpu) for _ in range(more))]
     return found
 

@@ -305,7 +305,7 @@ def vectorize_jit() -> bool:
     return True
 
 
-def keep_pages() -> bool:
+def tune_malloc() -> bool:
     """Have glibc keep the pages of freed arrays instead of returning each array to the system; return whether it does.
 
     Else every large array would be mapped, zeroed by the kernel and unmapped again (a tenth of Kokoro's time). Arenas

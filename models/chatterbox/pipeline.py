@@ -22,8 +22,7 @@ from models.chatterbox.config import (
     load_config,
 )
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
-from models.chatterbox.s3gen import vocoder_weights
-from models.chatterbox.s3gen import weights as flow_weights
+from models.chatterbox.s3gen import weights as s3gen_weights
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
@@ -32,7 +31,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
-from models.chatterbox.t3.kernels.cuda import checked
+from models.chatterbox.t3.kernels.cuda import choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
@@ -85,16 +84,16 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     arrays = read_arrays(files["s3gen"])
     raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
     flow = Flow(config)
-    flow_weights.load_weights(flow, arrays, files["s3gen"], bfloat16=half)
+    s3gen_weights.load_flow(flow, arrays, files["s3gen"], bfloat16=half)
     hift = HiFT(config.vocoder, config.mels)
-    vocoder_weights.load_weights(hift, arrays, files["s3gen"])
+    s3gen_weights.load_vocoder(hift, arrays, files["s3gen"])
     encoder = ReferenceEncoder(config, PROMPT_SECONDS)
     encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")
     voice = read_conds(files["voice"], config)
     decoder = Decoder(
         network,
         cache_bits=spec.cache_bits,
-        step=checked(network) if not spec.cache_bits and not spec.draft else None,
+        step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
         draft=_draft(spec.draft, config, half, spec.bits),
     )
     tokenizer = load_tokenizer(files, config.t3)

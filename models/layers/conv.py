@@ -28,10 +28,10 @@ def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None
 
 
 def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
-    """shift_sum with the taps' output channels in `chunks`, one a lane."""
+    """shift_sum with the taps' output channels in `chunks`, one a CPU stream."""
     parts = []
-    for taps, lane in zip(chunks, cpu_streams(), strict=False):
-        with mx.stream(lane):
+    for taps, stream in zip(chunks, cpu_streams(), strict=False):
+        with mx.stream(stream):
             parts.append(shift_sum(x, taps, dilation))
     return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
 

@@ -208,7 +208,7 @@ static void *estimate(void *argument) {
 
 /* Row of the largest product of each of at most 64 inputs into `best`; of equal ones the first. Returns how many
    products were computed in full. */
-long nightingale_screen(task *t, long threads, int32_t *best) {
+long nightingale_int8_argmax(task *t, long threads, int32_t *best) {
     pthread_t handles[MOST_THREADS];
     share shares[MOST_THREADS];
     long full = 0, started = 1;

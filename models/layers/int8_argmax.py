@@ -53,7 +53,7 @@ class Int8Argmax:
         found = library()
         if found is None:
             raise OSError("the native routine is not compiled on this machine")
-        self._run = found.nightingale_screen
+        self._run = found.nightingale_int8_argmax
         self._run.restype = ctypes.c_long
         self._weight = np.ascontiguousarray(weight, np.float32)
         rows, width = self._weight.shape

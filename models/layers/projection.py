@@ -17,13 +17,13 @@ from models.layers import int8
 from models.layers.int8 import Int8Weights
 
 GROUP = 64  # inputs that share a scale
-_LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
+_LEAST_WEIGHTS = 1 << 18  # fewer are read before a second stream would have started
 
 Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 
 def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
-    """weight [O, I] cut along O, one piece a lane (views, no copies), quantized to `bits` unless 0."""
+    """weight [O, I] cut along O, one piece a CPU stream (views, no copies), quantized to `bits` unless 0."""
     count = len(cpu_streams()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
     edges = [weight.shape[0] * k // count for k in range(count + 1)]
     pieces = [weight[a:b] for a, b in pairwise(edges)]
@@ -65,7 +65,7 @@ class Projection(nn.Module):
         return joined
 
     def lower(self, bits: int = 0) -> None:
-        """Cut the weight into one piece a lane (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
+        """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
         native = bits == 8 and int8.library() is not None
         self._bits = 0 if native else bits
         self._parts = row_parts(self.weight, self._bits)
@@ -93,7 +93,7 @@ class Projection(nn.Module):
                 return multiply(x, self._parts[0], self._bits) + self.bias
             return mx.addmm(self.bias, x, self._parts[0][0].T)
         outputs = []
-        for part, lane in zip(self._parts, cpu_streams(), strict=False):
-            with mx.stream(lane):
+        for part, stream in zip(self._parts, cpu_streams(), strict=False):
+            with mx.stream(stream):
                 outputs.append(multiply(x, part, self._bits))
         return mx.concatenate(outputs, axis=-1) + self.bias

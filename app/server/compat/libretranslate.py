@@ -15,14 +15,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from app.errors import InvalidRequestError
 from app.observability import metrics
 from app.server.forms import read_form
 from app.server.routes.translate import TranslationExchange
 from app.server.state import services
-from app.translation.plan import MAX_ALTERNATIVES, Format, Plan, TranslatedText, TranslationOptions
+from app.translation.plan import MAX_ALTERNATIVES, Format, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
 from models.contract import Translator
@@ -141,15 +140,15 @@ class LibreExchange(TranslationExchange):
         self._batch = batch
         self._detected = detected
 
-    async def answer(self, plan: Plan, stream: TranslationStream, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, stream: TranslationStream) -> None:
         """Send everything at once; lists where `q` was one."""
         texts = await stream.texts()
         body: dict[str, Any] = {"translatedText": self._shape([text.text for text in texts])}
-        if plan.options.alternatives:
+        if self.plan.options.alternatives:
             body["alternatives"] = self._shape([[other.text for other in text.alternatives] for text in texts])
         if self._detected:
             body["detectedLanguage"] = self._shape([_detected(text) for text in texts])
-        await self.send_json(body, scope, receive, send)
+        await self.send_json(body)
 
     def _shape(self, values: Sequence[Any]) -> Any:
         return list(values) if self._batch else values[0]

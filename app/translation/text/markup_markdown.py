@@ -1,7 +1,7 @@
-"""Markdown: its blocks by a scan of the lines, its inline markup by a scan of the characters.
+"""Reader of Markdown: blocks by a scan of the lines, inline markup by a scan of the characters.
 
 Follows CommonMark (https://spec.commonmark.org/0.31.2/) and GitHub's tables, task lists, footnotes and strikethrough
-as far as it takes to tell text from markup. What is taken for text by mistake is still kept in its place. Linear time.
+as far as needed to separate text from markup. Markup that is taken for text keeps its place. Time is linear.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, portions
+from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, portions
 from app.translation.text.markup_html import INLINE, WORDS, read_references
 from app.translation.text.placeholders import ADDRESS
 
@@ -26,7 +26,7 @@ _FENCE: Final = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`
 _RULE: Final = re.compile(r"[ \t>]*(?:(?:-[ \t]*)+|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
 _DELIMITER_ROW: Final = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$")
 _LONGEST_ROW: Final = 2000
-# Lines after which the reader says that it got on, also where there is no text.
+# Lines after which the reader reports progress.
 _LINES: Final = 1000
 _DEFINITION: Final = re.compile(r"[ \t>]*\[(?!\^)((?:[^\[\]\\]|\\.){1,300})\]:[ \t]*\S")
 _RAW_HTML: Final = re.compile(r"[ \t>]*<(script|style|pre|textarea|svg)(?=[\s>])|[ \t>]*<(!--|\?|!)", re.IGNORECASE)
@@ -49,7 +49,7 @@ _TARGET: Final = re.compile(
     r"\([ \t]*(?:<[^<>\n]{0,2000}>|(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.){0,300}\)){0,2000})"
     r"(?:\s+(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^'\\]|\\.){0,1000}'|\((?:[^()\\]|\\.){0,1000}\)))?\s*\)"
 )
-# Characters that a label has at most (CommonMark, section 4.7): a longer text between brackets names nothing.
+# Most characters of a label (CommonMark, section 4.7).
 _LONGEST_LABEL: Final = 999
 _LABEL: Final = re.compile(r"\[(?:[^\[\]\\]|\\.){0,300}\]")
 _TICKS: Final = re.compile("`+")
@@ -60,16 +60,16 @@ _NUMBER_START: Final = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
 def escape(text: str, source: str) -> str:
-    """Return a translation as Markdown text; `source` is the text of the sentence as it stands in the document.
+    """Return a translation as Markdown text. `source` is the sentence in the document.
 
-    A character that could begin markup is escaped, unless the source has it unescaped and therefore harmless.
+    A character that could begin markup is escaped, unless the source also has it unescaped.
     """
     plain = frozenset(re.sub(r"\\.", "", source))
     return _ACTIVE.sub(lambda match: match.group() if match.group() in plain else "\\" + match.group(), text)
 
 
 def escape_start(text: str) -> str:
-    """Return the first text of a block so that it begins no list, heading or quote."""
+    """Return the first text of a block, escaped so that it begins no list, heading or quote."""
     if _LINE_START.match(text):
         return "\\" + text
     return _NUMBER_START.sub(r"\1\\\2", text, count=1) if _NUMBER_START.match(text) else text
@@ -89,12 +89,12 @@ class _Reader:
         self._source = source
         self._lines = [match.span() for match in _LINE.finditer(source) if match.start() < match.end()]
         self._labels: set[str] = set()
-        self._pieces: list[tuple[int, int]] = []  # of the paragraph under way: its lines without prefix and break
+        self._pieces: list[tuple[int, int]] = []  # lines of the current paragraph, without prefix and line break
         self._in_list = False
         self._depth = 0
 
     def _content(self, index: int) -> tuple[int, int]:
-        """The line without its line break."""
+        """Return the span of a line without its line break."""
         start, end = self._lines[index]
         while end > start and self._source[end - 1] in "\r\n":
             end -= 1
@@ -162,15 +162,15 @@ class _Reader:
             yield from self._flush()
 
     def _literal_lines(self) -> Generator[Block, None, list[bool]]:
-        """Which lines hold no text: front matter, code, definitions, raw HTML. Collects the labels defined.
+        """Return for each line whether it holds no text: front matter, code, definitions, raw HTML.
 
-        Yields empty blocks as it gets on.
+        Collects the labels that are defined. Yields empty blocks to report progress.
         """
         literal = [False] * len(self._lines)
         contents = [self._source[slice(*self._content(index))] for index in range(len(self._lines))]
         index = self._front_matter(contents)
         literal[:index] = [True] * index
-        closing = ""  # of a fence or of raw HTML under way
+        closing = ""  # end of the current fence or raw HTML
         for number in range(index, len(contents)):
             if number % _LINES == 0:
                 yield []
@@ -199,7 +199,7 @@ class _Reader:
 
     @staticmethod
     def _front_matter(contents: list[str]) -> int:
-        """How many lines the front matter takes."""
+        """Return the number of lines of the front matter."""
         if contents and contents[0].rstrip() in {"---", "+++"}:
             for index, line in enumerate(contents[1:], 1):
                 if line.rstrip() in {contents[0].rstrip(), "..."}:
@@ -217,15 +217,15 @@ class _Reader:
 
 
 class _Inline:
-    """The inline markup of one block, given as the pieces of its lines."""
+    """Reader of the inline markup of one block. `pieces` are the spans of its lines."""
 
     def __init__(self, source: str, pieces: list[tuple[int, int]], labels: set[str]) -> None:
         self._source = source
         self._pieces = pieces
         self._labels = labels
         self._tokens: Block = []
-        self._brackets: list[Token] = []
-        self._runs: defaultdict[str, list[Token]] = defaultdict(list)
+        self._brackets: list[InlineToken] = []
+        self._runs: defaultdict[str, list[InlineToken]] = defaultdict(list)
         self._unclosed: set[str] = set()
         self._ticks: defaultdict[int, list[int]] = defaultdict(list)
         for start, end in pieces:
@@ -233,26 +233,30 @@ class _Inline:
                 self._ticks[match.end() - match.start()].append(match.start())
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the block, after empty ones where that takes long."""
+        """Yield the block, after empty blocks that report progress."""
         position = self._pieces[0][0]
         for start, end in self._pieces:
             if start > position and self._tokens:
-                self._tokens.append(Token(position, start, Kind.TEXT, " "))
+                self._tokens.append(InlineToken(position, start, InlineKind.TEXT, " "))
             position = yield from self._line(max(start, position), end)
-        # What was never closed is text.
+        # Marks without a partner are text.
         for token in self._tokens:
-            if token.kind in {Kind.OPEN, Kind.CLOSE} and token.partner is None and self._source[token.start] != "<":
-                token.kind, token.view = Kind.TEXT, self._source[token.start : token.end]
+            if (
+                token.kind in {InlineKind.OPEN, InlineKind.CLOSE}
+                and token.partner is None
+                and self._source[token.start] != "<"
+            ):
+                token.kind, token.view = InlineKind.TEXT, self._source[token.start : token.end]
         yield self._tokens
 
     def _line(self, start: int, end: int) -> Generator[Block, None, int]:
-        """Read one line; return where it was left, which is beyond its end if markup goes on in the next."""
+        """Read one line. Return the end, which is beyond the line if markup goes on in the next one."""
         source = self._source
         position = start
         told = len(self._tokens)
         match = _INLINE.search(source, start, end)
         while position < end:
-            if match is not None and match.start() < position:  # one that lies ahead still holds
+            if match is not None and match.start() < position:  # a match ahead is still valid
                 match = _INLINE.search(source, position, end)
             address = ADDRESS.search(source, position, match.start() if match else end)
             if address and match:  # a `_` in a URL is no emphasis
@@ -262,7 +266,7 @@ class _Inline:
                 yield []
             if address:
                 yield from self._text(position, address.start())
-                self._tokens.append(Token(address.start(), address.end(), Kind.VOID))
+                self._tokens.append(InlineToken(address.start(), address.end(), InlineKind.VOID))
                 position = address.end()
                 continue
             if match is None:
@@ -278,8 +282,8 @@ class _Inline:
                 yield []
             self._tokens += read_references(self._source, *portion)
 
-    def _add(self, start: int, end: int, kind: Kind, view: str = "") -> int:
-        self._tokens.append(Token(start, end, kind, view))
+    def _add(self, start: int, end: int, kind: InlineKind, view: str = "") -> int:
+        self._tokens.append(InlineToken(start, end, kind, view))
         return end
 
     def _markup(self, match: re.Match[str], line_end: int) -> int:
@@ -287,13 +291,13 @@ class _Inline:
         source = self._source
         group = match.lastgroup
         if group == "escape":
-            return self._add(start, end, Kind.TEXT, source[start + 1])
+            return self._add(start, end, InlineKind.TEXT, source[start + 1])
         if group == "code":
             closing = self._ticks[end - start]
             following = bisect_right(closing, start)
             if following < len(closing):
-                return self._add(start, closing[following] + end - start, Kind.VOID)
-            return self._add(start, end, Kind.TEXT, match.group())
+                return self._add(start, closing[following] + end - start, InlineKind.VOID)
+            return self._add(start, end, InlineKind.TEXT, match.group())
         if group == "tag":
             return self._tag(start, end, line_end)
         if group == "open":
@@ -302,51 +306,51 @@ class _Inline:
             return self._close_bracket(start, end, line_end)
         if group == "run":
             return self._run(start, end)
-        return self._add(start, end, Kind.MARK if group == "note" else Kind.VOID)  # auto, math, template
+        return self._add(start, end, InlineKind.MARK if group == "note" else InlineKind.VOID)  # auto, math, template
 
     def _tag(self, start: int, end: int, line_end: int) -> int:
         source = self._source
         found = _TAG_NAME.match(source, start)
         name = found.group(1).lower() if found else ""
         if not name or name in {"img", "wbr"}:
-            return self._add(start, end, Kind.MARK)
+            return self._add(start, end, InlineKind.MARK)
         if name in WORDS and source[start + 1] != "/" and name not in self._unclosed:
             closing = source.find(f"</{name}>", end, line_end)
             if closing >= 0:
-                return self._add(start, closing + len(name) + 3, Kind.VOID)
+                return self._add(start, closing + len(name) + 3, InlineKind.VOID)
             self._unclosed.add(name)
         if name not in INLINE and name not in WORDS:
-            return self._add(start, end, Kind.BREAK)
+            return self._add(start, end, InlineKind.BREAK)
         if source[start + 1] != "/":
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._runs["<" + name].append(self._tokens[-1])
         else:
-            self._add(start, end, Kind.CLOSE)
+            self._add(start, end, InlineKind.CLOSE)
             if self._runs["<" + name]:
                 self._tokens[-1].pair(self._runs["<" + name].pop())
         return end
 
     def _open_bracket(self, start: int, end: int) -> int:
-        self._add(start, end, Kind.OPEN)
+        self._add(start, end, InlineKind.OPEN)
         self._brackets.append(self._tokens[-1])
         return end
 
     def _close_bracket(self, start: int, end: int, line_end: int) -> int:
         source = self._source
         if not self._brackets:
-            return self._add(start, end, Kind.TEXT, "]")
+            return self._add(start, end, InlineKind.TEXT, "]")
         opening = self._brackets.pop()
         label = source[opening.end : start]
         target = _TARGET.match(source, end, line_end) or self._reference(label, end, line_end)
         if target is None and not self._is_defined(label):
-            opening.kind, opening.view = Kind.TEXT, source[opening.start : opening.end]
-            return self._add(start, end, Kind.TEXT, "]")
+            opening.kind, opening.view = InlineKind.TEXT, source[opening.start : opening.end]
+            return self._add(start, end, InlineKind.TEXT, "]")
         closing = target.end() if target else end
-        if source[opening.start] == "!":  # an image is kept whole, its description too
+        if source[opening.start] == "!":  # an image is kept whole, with its description
             while self._tokens.pop() is not opening:
                 pass
-            return self._add(opening.start, closing, Kind.MARK)
-        self._add(start, closing, Kind.CLOSE)
+            return self._add(opening.start, closing, InlineKind.MARK)
+        self._add(start, closing, InlineKind.CLOSE)
         self._tokens[-1].pair(opening)
         if target is None or target.group() == "[]":
             self._tokens[-1].out = f"][{label}]"
@@ -366,14 +370,14 @@ class _Inline:
         run = source[start:end]
         before, after = source[start - 1 : start], source[end : end + 1]
         opens, closes = bool(after.strip()), bool(before.strip())
-        if run[0] == "_":  # inside a word it is part of the name
+        if run[0] == "_":  # inside a word it is no mark
             opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
         if closes and self._runs[run]:
-            self._add(start, end, Kind.CLOSE)
+            self._add(start, end, InlineKind.CLOSE)
             self._tokens[-1].pair(self._runs[run].pop())
         elif opens:
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._runs[run].append(self._tokens[-1])
         else:
-            self._add(start, end, Kind.TEXT, run)
+            self._add(start, end, InlineKind.TEXT, run)
         return end

@@ -79,9 +79,9 @@ class ReferenceEncoder:
 
         Raises WeightsError naming what is missing, extra or misshapen.
         """
-        load_voice_encoder(self.voice_encoder, voice, self.config.voice_encoder, f"{source}: voice encoder")
-        load_speaker(self.speaker, s3gen, self.config.speaker, source)
-        load_tokenizer(self.tokenizer, s3gen, self.config.tokenizer, source)
+        load_voice_encoder(self.voice_encoder, voice, f"{source}: voice encoder")
+        load_speaker(self.speaker, s3gen, source)
+        load_tokenizer(self.tokenizer, s3gen, source)
 
     @property
     def reference_seconds(self) -> tuple[float, float]:

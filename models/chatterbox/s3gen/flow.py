@@ -24,6 +24,7 @@ from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, Chatterbox
 from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
+from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.layers.linear import Linear
 
@@ -33,14 +34,6 @@ _LEAST_NORM = 1e-12  # of a speaker vector, as torch's normalize
 
 Tokens = Sequence[int] | npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float32]
-
-
-def bucket(tokens: int) -> int:
-    """The smallest bucket that holds `tokens`."""
-    size = next((size for size in TOKEN_BUCKETS if tokens <= size), TOKEN_BUCKETS[-1])
-    while size < tokens:
-        size *= 2
-    return size
 
 
 def step_times(steps: int, *, mean_flow: bool) -> Floats:
@@ -65,7 +58,7 @@ class Flow(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config.encoder, SPEECH_TOKENS, config.mels)
-        self.speaker = Linear(config.speaker.size, config.mels)
+        self.spk_embed_affine_layer = Linear(config.speaker.size, config.mels)
         self.estimator = Estimator(config.flow, config.mels)
         self.padded = not on_cpu() if padded is None else padded
         self._encoded, self._conditioned, self._stepped = self._encode, self._condition, self._step
@@ -96,7 +89,7 @@ class Flow(nn.Module):
             raise ModelRequestError("no speech token to speak")
         if ids.min() < 0 or ids.max() >= SPEECH_TOKENS:
             raise ModelRequestError(f"speech tokens are from 0 to {SPEECH_TOKENS - 1}")
-        rows = bucket(total) if self.padded else total
+        rows = bucket(total, TOKEN_BUCKETS) if self.padded else total
         if not self.padded:
             note_shape("flow", rows)
         self.encoder.reserve(rows)
@@ -122,7 +115,7 @@ class Flow(nn.Module):
         if noise.shape != mu.shape or prompt >= frames:
             raise ValueError(f"noise {noise.shape} and {prompt} frames of prompt do not fit mu {mu.shape}")
         shifts, times = self._times(self.config.flow.steps if steps is None else steps)
-        rows = FRAMES_PER_TOKEN * bucket(-(-frames // FRAMES_PER_TOKEN)) if self.padded else frames
+        rows = FRAMES_PER_TOKEN * bucket(-(-frames // FRAMES_PER_TOKEN), TOKEN_BUCKETS) if self.padded else frames
         mu, x = _pad(mu, rows), _pad(noise, rows)
         given = self._conditioned(mu, speaker[None], _pad(prompt_mel[None], rows))
         count = mx.array([[[[frames]]]]) if self.padded else None
@@ -150,7 +143,7 @@ class Flow(nn.Module):
     def _condition(self, mu: mx.array, speaker: mx.array, prompt: mx.array) -> tuple[mx.array, mx.array]:
         """-> `Estimator.condition`, followed along the batch by what stands for no condition if there is guidance."""
         speaker = speaker / mx.maximum(mx.linalg.norm(speaker, axis=-1, keepdims=True), _LEAST_NORM)
-        given = self.estimator.condition(mu, self.speaker(speaker), prompt)
+        given = self.estimator.condition(mu, self.spk_embed_affine_layer(speaker), prompt)
         if not self._guided:
             return given
         conv, res = self.estimator.unconditioned(1, mu.shape[1])

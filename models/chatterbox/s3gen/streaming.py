@@ -28,8 +28,9 @@ from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
-from models.chatterbox.s3gen.vocoder import MOST_AMPLITUDE, Carried, Vocoder, bucket
+from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
+from models.layers.buckets import bucket
 from models.timeline import Stage, Timeline
 
 LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks
@@ -190,11 +191,11 @@ class SpeechStreamer:
                     break
                 done += size
                 end = FRAMES_PER_TOKEN * done
-                shapes.add((bucket(end - first), known))
+                shapes.add((bucket(end - first, FRAME_BUCKETS), known))
                 first = max(0, end - HELD - CONTEXT)
                 known = end - (HELD - FADE) - first
             frames = FRAMES_PER_TOKEN * count
-            shapes |= {(bucket(frames - first), known), (bucket(frames), 0)}
+            shapes |= {(bucket(frames - first, FRAME_BUCKETS), known), (bucket(frames, FRAME_BUCKETS), 0)}
         return sorted(shapes)
 
 

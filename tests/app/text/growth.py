@@ -13,7 +13,7 @@ from typing import Final
 
 from app.audio.subtitles import cues, render
 from app.llm_text.live import LiveText
-from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
@@ -96,7 +96,7 @@ def long_sentence(text: str) -> None:
 
 def long_clause(text: str) -> None:
     """The same of a model's text."""
-    live = LiveText(BoundaryPolicy("en", limit=len(text)))
+    live = LiveText(BoundaryPolicy("en", options=BoundaryOptions(limit=len(text))))
     live.feed(text, 0.0)
     live.next_deadline()
 

@@ -7,8 +7,9 @@ import importlib.util
 import pytest
 
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
-from app.text.languages import primary_language
-from app.text.phonemizer import LANGUAGES, Utterance, get_phonemizer, made_phonemizer, normalize_language
+from app.text.languages import LANGUAGES, normalize_language, primary_language
+from app.text.phonemizer import get_phonemizer, made_phonemizer
+from app.text.types import Utterance
 
 
 @pytest.mark.parametrize(

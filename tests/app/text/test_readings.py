@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.text.phonemizer import Phonemizer
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.sentence_splitter import sentences
 
 TABLE = Path(__file__).parent / "readings.tsv"
@@ -51,7 +51,7 @@ def words(text: str, language: str) -> str:
         said = ""
         for piece in sentence:
             shown = piece.text if piece.text.isupper() else piece.text.lower()
-            said += shown if piece.kind is Kind.PUNCTUATION or piece.glued or not said else f" {shown}"
+            said += shown if piece.kind is PieceKind.PUNCTUATION or piece.glued or not said else f" {shown}"
         out.append(said)
     return " | ".join(out)
 

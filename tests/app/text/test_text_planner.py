@@ -14,10 +14,10 @@ from app.text.phonemizer import get_phonemizer
 from app.text.planner import PARAGRAPH_PAUSE
 from app.text.symbols import KOKORO_SYMBOLS
 from app.text.text_planner import TextPlanner
-from app.text.types import Pause, Segment, Utterance
+from app.text.types import Pause, SpeechSegment, Utterance
 
 
-def plan(text: str, limit: int = 300, language: str = "en-us") -> list[Segment]:
+def plan(text: str, limit: int = 300, language: str = "en-us") -> list[SpeechSegment]:
     return list(TextPlanner(language).segments(text, symbols=frozenset(), max_phonemes=limit))
 
 

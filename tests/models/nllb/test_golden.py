@@ -11,8 +11,8 @@ from models.backend import mx
 from models.nllb import search, steps
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Found, Sentence
-from models.nllb.steps import Stages
+from models.nllb.search import SearchTask, TokenHypothesis
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head, logits
 from tests.golden.nllb_cases import BEAMS, LIMIT, LOUDNESS, SEED, inputs
 from tests.models.nllb.builder import network, write_config
@@ -39,15 +39,17 @@ def head(net: Nllb) -> Head:
     return net.shared.head()
 
 
-def run(net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0) -> list[list[Found]]:
+def run(
+    net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0
+) -> list[list[TokenHypothesis]]:
     """Search for these inputs in one group."""
-    stages = Stages(net, padded=padded)
-    sentences = [Sentence(*INPUTS[k], limit=LIMIT) for k in chosen]
+    stages = CompiledNetwork(net, padded=padded)
+    sentences = [SearchTask(*INPUTS[k], limit=LIMIT) for k in chosen]
     group = stages.encode([sentence.source for sentence in sentences], head, LIMIT, beams)
     if beams > 1:
         items = search.beam(stages, group, sentences, beams, lambda: False, ngram=ngram)
     elif ngram:
-        items = search.careful(stages, group, sentences, ngram, lambda: False)
+        items = search.greedy_no_repeat(stages, group, sentences, ngram, lambda: False)
     else:
         items = search.greedy(stages, group, sentences, lambda: False)
     found = dict(item for item in items if item is not None)
@@ -118,7 +120,7 @@ def test_as_on_a_gpu(
 ) -> None:
     """Every part compiled, shapes padded, and steps sent before the last one's tokens have been looked at."""
     monkeypatch.setattr(steps, "on_cpu", lambda: False)
-    assert Stages(net, padded=True).ahead
+    assert CompiledNetwork(net, padded=True).ahead
     found = run(net, head, list(range(len(INPUTS))), beams, padded=True)
     for k, mine in enumerate(found):
         wanted = golden[f"{k}/greedy"] if beams == 1 else golden[f"{k}/beams"][0]

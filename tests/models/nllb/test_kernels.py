@@ -13,7 +13,7 @@ from models.nllb.config import NllbConfig
 from models.nllb.kernels import source as cuda
 from models.nllb.kernels import step
 from models.nllb.network import Nllb
-from models.nllb.steps import Stages
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import TINY, network
@@ -179,7 +179,7 @@ def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> Non
     head = model.shared.head()
 
     def run() -> list[list[int]]:
-        stages = Stages(model, padded=True)
+        stages = CompiledNetwork(model, padded=True)
         group = stages.encode([[5, 6, 7, 8, 2]], head, 12)
         said, place = stages.step(mx.array([[2, 150]], dtype=mx.int32), mx.array([0]), group)
         found = []

@@ -14,7 +14,7 @@ import pytest
 
 from models.contract import TranslationRequest, WarmupStep
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator
-from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Stages
+from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, CompiledNetwork
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 
@@ -37,7 +37,7 @@ def batches(count: int) -> list[list[TranslationRequest]]:
 class Shapes:
     """Notes the shapes of all that the network is asked for; on a GPU each new one is compiled."""
 
-    def __init__(self, stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: set[tuple[Any, ...]] = set()
         for name in ("_encode", "_step", "_verify", "_best"):
             monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
@@ -57,7 +57,7 @@ def padded(tmp_path: Path) -> NllbTranslator:
 
 
 def test_no_new_shape_after_warming(padded: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = Shapes(padded.stages, monkeypatch)
+    shapes = Shapes(padded.compiled, monkeypatch)
     padded.warm(lambda _step: None)
     warm = set(shapes.seen)
     for batch in batches(3):

@@ -152,10 +152,10 @@ class _SpeechResponse(SpeechResponse):
         self._output = output
         self._path = path
 
-    def _refusal(self, error: ServiceError) -> Response:
+    def refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         return Reply(stream, send, replace(shape, bit_rate=self._output.bit_rate))
 
 
@@ -164,7 +164,7 @@ class _TimedResponse(_SpeechResponse):
         super().__init__(app, body, output, path)
         self._in_lines = in_lines
 
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         known = replace(shape, bit_rate=self._output.bit_rate)
         return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
@@ -176,7 +176,7 @@ class _TimedReply(Reply):
 
     def __init__(self, stream: SpeechStream, send: Send, shape: Shape, text: str, *, in_lines: bool) -> None:
         super().__init__(stream, send, shape)
-        self._aligner = Aligner(text, timed=stream.speaker.synthesizer.reads == "phonemes")
+        self._aligner = Aligner(text, timed=stream.speech.synthesizer.reads == "phonemes")
         self._in_lines = in_lines
 
     async def whole(self, only: SpokenChunk) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.text.english.normalize import normalize
-from app.text.pieces import Kind
+from app.text.pieces import PieceKind
 
 
 def read(text: str, *, british: bool = False) -> str:
     out = ""
     for piece in normalize(text, british=british):
-        out += piece.text if piece.kind is Kind.PUNCTUATION or piece.glued or not out else f" {piece.text}"
+        out += piece.text if piece.kind is PieceKind.PUNCTUATION or piece.glued or not out else f" {piece.text}"
     return out
 
 
