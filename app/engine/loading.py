@@ -25,7 +25,7 @@ _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"
 def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -> ModelState:
     """Return the state of the model with the canonical name `name`; have it loaded unless it is already.
 
-    Raises WrongModelKindError for a model that is not of `kind`, and ModelAbsentError with the command that installs it.
+    Raises WrongModelKindError for a model not of `kind`, and ModelAbsentError with the command that installs it.
     """
     own = catalog.kind(name)
     if own != kind:
