@@ -36,7 +36,7 @@ from models.chatterbox.config import (
     VoiceEncoderConfig,
 )
 from models.chatterbox.reference import weights as reference
-from models.chatterbox.s3gen import weights as flow
+from models.chatterbox.s3gen import weights as s3gen
 from models.chatterbox.t3 import weights as t3
 
 Shape = tuple[int, ...]
@@ -63,37 +63,6 @@ def small(variant: Variant) -> ChatterboxConfig:
         speaker=SpeakerConfig(growth=4, bottleneck=2, width=16, size=192),
         voice_encoder=VoiceEncoderConfig(hidden=32, size=256),
     )
-
-
-def vocoder_shapes(config: VocoderConfig, mels: int) -> Iterator[tuple[str, Shape]]:
-    """Every `mel2wav.` array of an official file; weight norm stands unfolded there."""
-
-    def conv(name: str, *shape: int, outputs: int | None = None) -> Iterator[tuple[str, Shape]]:
-        yield f"{name}.bias", (outputs or shape[0],)
-        yield f"{name}.parametrizations.weight.original0", (shape[0], 1, 1)
-        yield f"{name}.parametrizations.weight.original1", shape
-
-    def blocks(name: str, width: int, kernel: int) -> Iterator[tuple[str, Shape]]:
-        for half in (1, 2):
-            for k in range(len(config.resblock_dilations)):
-                yield from conv(f"{name}.convs{half}.{k}", width, width, kernel)
-                yield f"{name}.activations{half}.{k}.alpha", (width,)
-
-    bins = config.n_fft + 2
-    yield from (("m_source.l_linear.weight", (1, config.harmonics + 1)), ("m_source.l_linear.bias", (1,)))
-    yield from conv("conv_pre", config.width, mels, 7)
-    for k, kernel in enumerate(config.kernels):
-        width, after = config.width >> (k + 1), math.prod(config.rates[k + 1 :])
-        yield from conv(f"ups.{k}", 2 * width, width, kernel, outputs=width)
-        yield f"source_downs.{k}.weight", (width, bins, 2 * after if after > 1 else 1)
-        yield f"source_downs.{k}.bias", (width,)
-        yield from blocks(f"source_resblocks.{k}", width, config.source_kernels[k])
-        for j, size in enumerate(config.resblock_kernels):
-            yield from blocks(f"resblocks.{k * len(config.resblock_kernels) + j}", width, size)
-    yield from conv("conv_post", bins, config.width >> len(config.kernels), 7)
-    for k in range(config.f0_layers):
-        yield from conv(f"f0_predictor.condnet.{2 * k}", config.f0_width, config.f0_width if k else mels, 3)
-    yield from (("f0_predictor.classifier.weight", (1, config.f0_width)), ("f0_predictor.classifier.bias", (1,)))
 
 
 def random_array(name: str, shape: Shape, draw: np.random.Generator) -> Array:
@@ -138,8 +107,7 @@ def write_arrays(path: Path, shapes: Shapes, seed: int, change: Callable[[str, A
 
 def s3gen_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
     """Every array of S3Gen's file."""
-    vocoder = {f"mel2wav.{name}": shape for name, shape in vocoder_shapes(config.vocoder, config.mels)}
-    return {**flow.shapes(config), **vocoder, **reference.shapes(config)[1]}
+    return {**s3gen.flow_shapes(config), **s3gen.vocoder_shapes(config), **reference.shapes(config)[1]}
 
 
 def _voiced(name: str, array: Array) -> None:
@@ -205,8 +173,8 @@ def write(folder: Path, variant: Variant, config: ChatterboxConfig, seed: int = 
     folder.mkdir(parents=True, exist_ok=False)
     turbo = variant == "chatterbox-turbo"
     write_arrays(folder / ("t3_turbo_v1.safetensors" if turbo else "t3_cfg.safetensors"), t3.shapes(config.t3), seed)
-    s3gen = folder / ("s3gen_meanflow.safetensors" if turbo else "s3gen.safetensors")
-    write_arrays(s3gen, s3gen_shapes(config), seed + 1, _voiced)
+    name = "s3gen_meanflow.safetensors" if turbo else "s3gen.safetensors"
+    write_arrays(folder / name, s3gen_shapes(config), seed + 1, _voiced)
     write_arrays(folder / "ve.safetensors", reference.shapes(config)[0], seed + 2)
     (write_turbo_tokenizer if turbo else write_tokenizer)(folder, config.t3)
     write_voice(folder / "conds.pt", config, seed + 3)

@@ -21,7 +21,7 @@ import numpy as np
 from models.backend import device_name, mx
 from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, TOKEN_RATE, VARIANTS, ChatterboxConfig
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.weights import load_weights, shapes
+from models.chatterbox.s3gen.weights import flow_shapes, load_flow
 from models.checkpoint import read_arrays
 
 
@@ -29,7 +29,7 @@ def random_weights(config: ChatterboxConfig, seed: int = 0) -> dict[str, mx.arra
     """Official names and shapes: norms around 1, biases around 0, and products that keep their inputs' size."""
     rng = np.random.default_rng(seed)
     found = {}
-    for name, shape in shapes(config).items():
+    for name, shape in flow_shapes(config).items():
         drawn = rng.standard_normal(shape, dtype=np.float32)
         if len(shape) == 1:
             drawn = 0.2 * drawn + (1.0 if name.endswith("weight") else 0.0)
@@ -94,7 +94,7 @@ def main() -> None:
     config = VARIANTS[args.variant]
     flow = Flow(config)
     arrays = random_weights(config) if args.weights is None else read_arrays(args.weights)
-    load_weights(flow, arrays, str(args.weights or "random"), bfloat16=args.bfloat16)
+    load_flow(flow, arrays, str(args.weights or "random"), bfloat16=args.bfloat16)
     del arrays
     sentence = Sentence(flow, args.tokens, args.prompt_seconds, args.runs)
     print(

@@ -30,8 +30,8 @@ from models.backend import device_name, mx, on_cpu, release_thread  # before tor
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import Decoder, Step
-from models.chatterbox.t3.kernels.cuda import FusedStep
-from models.chatterbox.t3.kernels.metal import PhasedStep
+from models.chatterbox.t3.kernels.cuda import CudaStep
+from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
@@ -258,12 +258,12 @@ def main() -> None:
 
     model = network(config, arrays, mx.bfloat16, options.bits)
     steps: dict[str, Step] = {"plain": model.advance}
-    if FusedStep.available(model):
+    if CudaStep.available(model):
         start = time.perf_counter()
-        steps["fused"] = FusedStep(model)
+        steps["fused"] = CudaStep(model)
         print(f"weights joined in {time.perf_counter() - start:.1f} s")
-    elif PhasedStep.available(model):
-        steps["phased"] = PhasedStep(model)
+    elif MetalStep.available(model):
+        steps["phased"] = MetalStep(model)
     runs = {name: ours(model, step, embeddings, tokens) for name, step in steps.items()}
     if (
         importlib.util.find_spec("torch")

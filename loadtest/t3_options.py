@@ -35,7 +35,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup
-from models.chatterbox.t3.kernels.cuda import checked
+from models.chatterbox.t3.kernels.cuda import choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes
@@ -175,7 +175,7 @@ def measure(
     elif option.draft == "oracle":
         request = replace(request, rules=replace(request.rules, temperature=0.0))
         draft = Oracle(network, request)
-    step = checked(network) if not option.cache_bits and draft is None else None  # as in the pipeline
+    step = choose_step(network) if not option.cache_bits and draft is None else None  # as in the pipeline
     decoder = Decoder(network, cache_bits=option.cache_bits, step=step, draft=draft)
     mib = held(network, decoder, request)
     steps, prefills, drafted, accepted = [], [], 0, 0

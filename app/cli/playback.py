@@ -123,7 +123,7 @@ class _StandardOutput:
         self._send(self._encoder.finish())
 
     def abandon(self) -> None:
-        self._abandoned = True  # what was written is gone already
+        self._abandoned = True  # written bytes cannot be taken back
 
     def _send(self, data: bytes) -> None:
         """Write all of `data`, unless abandoned: a reader that stands still must not keep the process from ending."""
@@ -176,7 +176,7 @@ class _Device:
             raise PlaybackError(f"the sound device failed: {error}") from None
 
     def close(self) -> None:
-        # Waits for what is buffered.
+        # Waits until the buffer is empty.
         self._stream.stop()
         self._stream.close()
 

@@ -1,4 +1,4 @@
-"""Web addresses in text that arrives in fragments: their host is said, the rest is not."""
+"""Web addresses in text that arrives in fragments. Only the host is spoken."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _STOPS: Final = ".,;:!?*'"
 
 
 def scheme_length(text: str, at: int, final: bool) -> int:
-    """How many characters before a host begin an address at `at`: 0 if none does, -1 if more text has to tell."""
+    """Return the length of the scheme of an address at `at`; 0 if there is none, or WAIT."""
     if text[at] not in "hHwWfF":
         return 0
     start = text[at : at + 8].lower()
     for scheme in _SCHEMES:
         if start.startswith(scheme):
-            # "www." is not said either.
+            # "www." is not spoken either.
             bare = text[at + len(scheme) : at + len(scheme) + 4].lower()
             if len(bare) < 4 and "www.".startswith(bare) and not final:
                 return WAIT
@@ -30,14 +30,14 @@ def scheme_length(text: str, at: int, final: bool) -> int:
 
 
 class Address:
-    """An address whose scheme has been passed."""
+    """Address after its scheme."""
 
     def __init__(self) -> None:
         self._in_host = True
-        self._depth = 0  # of parentheses
+        self._depth = 0  # open parentheses
 
     def step(self, text: str, at: int, final: bool, out: Output) -> int:
-        """How many characters belong to it, given out or not: 0 if it ends, -1 if more text has to tell."""
+        """Return how many characters from `at` belong to the address; 0 at its end, or WAIT. The host is given out."""
         character = text[at]
         if self._in_host:
             part = _HOST.match(text, at)

@@ -42,5 +42,5 @@ class Cursor:
         return len(window) - len(window.lstrip(window[0]))
 
     def may_go_on(self, count: int) -> bool:
-        """Whether the first `count` characters reach the end of the text and more may follow."""
+        """Return whether the first `count` characters reach the end of the text and more may follow."""
         return not self.final and self.at + count >= len(self.text)

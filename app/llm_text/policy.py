@@ -1,4 +1,4 @@
-"""When text that is still being written may be spoken or translated: the boundary policy, without clock or I/O."""
+"""Boundary policy: decides when text that is still being written may be spoken. It has no clock and no I/O."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SPACE_ENDS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Text that may be spoken: characters [start, end) of all that was fed.
+    """Text that may be spoken: characters [start, end) of the stream. It may be blank.
 
-    `waited` is the seconds from the arrival of its first visible character to the commit (Stage.BOUNDARY).
-    `sentences` joined are the text: translation models want them one by one. The text may be blank.
+    `waited` is the time in seconds from the arrival of its first visible character to the commit (Stage.BOUNDARY).
+    `sentences` joined are the text, one by one for translation models.
     """
 
     text: str
@@ -52,7 +52,7 @@ class BoundaryOptions:
     """Limits of a `BoundaryPolicy`."""
 
     first_clause: bool = True
-    """Whether the first chunk after the start or a flush may be a clause."""
+    """True if the first chunk after the start or a flush may be a clause."""
     silence: float = 0.12
     """Seconds without a fragment after which text that looks complete is committed."""
     clause_words: int = 6
@@ -108,7 +108,7 @@ class BoundaryPolicy:
 
     @property
     def pending(self) -> str:
-        """The text that waits for its boundary: what may be translated ahead of time."""
+        """Text that waits for its boundary. It may be translated ahead of time."""
         return self._buffer.held
 
     @property
@@ -117,7 +117,7 @@ class BoundaryPolicy:
         return "".join(part.text for part in self._waiting)
 
     def feed(self, fragment: str, now: float) -> list[Commit]:
-        """A fragment arrived, of any length. Returns what may be spoken, in order."""
+        """Add a fragment of any length. Return the text that may be spoken, in order."""
         commits = self.tick(now)
         if not fragment:
             return commits
@@ -133,7 +133,7 @@ class BoundaryPolicy:
         return commits
 
     def tick(self, now: float) -> list[Commit]:
-        """Time passed; call it at `next_deadline`. A call too early changes nothing."""
+        """Return the text that may be spoken at `now`. Call at `next_deadline`; an early call changes nothing."""
         self._now = max(self._now, now)
         commits: list[Commit] = []
         silence = self._silence_deadline()
@@ -146,12 +146,12 @@ class BoundaryPolicy:
         return commits
 
     def next_deadline(self) -> float | None:
-        """When `tick` is to be called unless something is fed before; None: not at all."""
+        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         deadlines = [time for time in (self._silence_deadline(), self._release_deadline()) if time is not None]
         return min(deadlines, default=None)
 
     def flush(self, now: float) -> list[Commit]:
-        """The text ends here: commit everything. What is fed next is a new start."""
+        """End the text and commit the rest. A later fragment begins another text."""
         commits = self.tick(now)
         parts: list[str] = []
         for text in self._buffer.flush():
@@ -166,14 +166,14 @@ class BoundaryPolicy:
         return commits
 
     def queued(self, seconds: float, now: float | None = None) -> None:
-        """`seconds` of audio are queued at `now` (default: the last time heard of); they drain in real time."""
+        """Note that `seconds` of audio are queued at `now` (default: the latest time). They drain in real time."""
         self._now = self._now if now is None else max(self._now, now)
         self._played_out = self._now + seconds
 
-    # From parts to commits.
+    # From parts to commits
 
     def _complete(self, text: str) -> list[Commit]:
-        """A sentence that the buffer gave out."""
+        """Commit a sentence of the buffer, or its first clause before the rest."""
         ended = _has_ended(text) or len(text) <= self._options.limit // 3
         reason: Reason = "sentence" if ended else "forced"
         commits: list[Commit] = []
@@ -205,7 +205,7 @@ class BoundaryPolicy:
             commits += self._offer(_Part(self._buffer.take(cut), "sentence"))
 
     def _offer(self, part: _Part) -> list[Commit]:
-        """Commit a part, or let it wait for others while there is enough to play."""
+        """Commit a part, or let it wait for others while enough audio is queued."""
         if self._waiting or (part.text.strip() and self._enough_queued()):
             self._waiting.append(part)
             size = sum(len(waiting.text) for waiting in self._waiting)
@@ -231,7 +231,7 @@ class BoundaryPolicy:
         reason: Reason = "merged" if len(parts) > 1 else parts[0].reason
         return Commit(text, start, end, max(0.0, waited), reason, tuple(part.text for part in parts))
 
-    # Deadlines.
+    # Deadlines
 
     def _enough_queued(self) -> bool:
         return self._played_out - self._now >= self._options.merge_seconds
@@ -255,7 +255,7 @@ class BoundaryPolicy:
 
 
 def _has_ended(text: str) -> bool:
-    """Whether a stop, or the end of a line, is the last of it."""
+    """Return whether a text ends with a stop or the end of a line."""
     said = text.rstrip()
     return "\n" in text[len(said) :] or said.rstrip(_CLOSERS)[-1:] in _STOPS
 

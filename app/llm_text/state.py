@@ -17,14 +17,14 @@ class Paragraph:
     """Count of the backticks that opened code; 0 outside code."""
     math: Literal["", "inline", "display"] = ""
     angle: bool = False
-    """Whether an address between angle brackets is open."""
+    """True if an address between angle brackets is open."""
     brackets: list[bool] = field(default_factory=list)
     """For each open square bracket, whether it is a citation."""
     destination: int = 0
     """Depth of the parentheses of a link's destination; 0 outside."""
     destination_length: int = 0
     reference: bool = False
-    """Whether the label of a reference link is open."""
+    """True if the label of a reference link is open."""
 
 
 @dataclass(slots=True)

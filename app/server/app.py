@@ -26,6 +26,7 @@ from app.server.lifecycle import lifespan
 from app.server.middleware import auth, origins
 from app.server.middleware.body_limit import BodyLimit
 from app.server.middleware.head_as_get import HeadAsGet
+from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.request_id import RequestId
 from app.server.middleware.websocket_limits import SocketLimits
 from app.server.routes import health, pages, phonemes, stream, translate, voices
@@ -83,7 +84,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
     """
     keys = None
     if settings.keys_file is not None:
-        keys = auth.KeyFile(settings.keys_file, auth.Quotas.of(settings))
+        keys = KeyFile(settings.keys_file, Quotas.of(settings))
     guard = Middleware(
         auth.Guard,
         keys=keys,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -71,14 +72,38 @@ class SpokenChunk:
     last: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Submitted:
-    """A sentence that the model thread has: its text begins at character `offset` of the client's."""
+class _Sentence:
+    """A sentence that the model thread has, and the times of its words.
 
-    utterance: Utterance
-    offset: int
-    source: str | None
-    results: Results[AudioChunk]
+    Its text begins at character `offset` of the client's, and its audio at second `begin` of the stream.
+    """
+
+    def __init__(self, utterance: Utterance, offset: int, source: str | None, results: Results[AudioChunk]) -> None:
+        self.text = utterance.text
+        self.char_start = offset + utterance.char_start
+        self.char_end = offset + utterance.char_end
+        self.source = source
+        self.results = results
+        self.begin = 0.0
+        self._words = deque(utterance.words)
+        self._offset = offset
+        # Seconds from the start of the sentence at which its phonemes end, as far as they are known.
+        self.phoneme_ends: list[float] = []
+
+    def take_words(self, cut: float, most: float) -> tuple[Word, ...]:
+        """Return the words whose ends are known; each is returned once.
+
+        `cut` seconds were trimmed from the start of the sentence. No word ends after `most` seconds of it.
+        """
+        ends = self.phoneme_ends
+        found = []
+        while self._words and self._words[0].phoneme_end <= len(ends):
+            span = self._words.popleft()
+            start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
+            end = ends[span.phoneme_end - 1] if span.phoneme_end else start
+            start, end = (self.begin + min(max(0.0, each - cut), most) for each in (start, end))
+            found.append(Word(span.text, start, end, self._offset + span.char_start, self._offset + span.char_end))
+        return tuple(found)
 
 
 class SpeechStream:
@@ -122,7 +147,7 @@ class SpeechStream:
         # (text, offset, source) as `feed` takes them. Unbounded: callers bound the characters of one stream.
         self._fed: asyncio.Queue[tuple[str, int, str | None] | errors.ServiceError | None] = asyncio.Queue()
         # Unbounded by type, bounded by _room.
-        self._planned: asyncio.Queue[_Submitted | Pause | BaseException | None] = asyncio.Queue()
+        self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
         self._looked_ahead = asyncio.Event()
         self._unfinished: set[Results[AudioChunk]] = set()
@@ -167,7 +192,7 @@ class SpeechStream:
         return self._chunks
 
     async def is_whole(self) -> bool:
-        """After the first chunk: whether it was all. Waits until the next sentence is known, not until it is spoken."""
+        """Whether the first chunk, which was read, is all. Waits until the next sentence is known."""
         await self._looked_ahead.wait()
         return self._whole and not self._unfinished
 
@@ -283,19 +308,19 @@ class SpeechStream:
             else:
                 self._put(self._submit(segment, offset, source))
                 source = None
-                # The model's thread goes first: what is planned from here on is not waited for, and both need Python.
+                # The model's thread goes first: nobody waits for the next plans, and both threads need Python's lock.
                 await asyncio.sleep(GIVE_WAY)
 
-    def _submit(self, utterance: Utterance, offset: int, source: str | None) -> _Submitted:
+    def _submit(self, utterance: Utterance, offset: int, source: str | None) -> _Sentence:
         speech = self.speech
         priority, self._priority = self._priority, Priority.CONTINUATION
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
         job = SpeechJob(speech.model, speech.synthesizer, request, self.timeline, self.cancelled, priority)
         results = self._worker.submit(job)
         self._unfinished.add(results)
-        return _Submitted(utterance, offset, source, results)
+        return _Sentence(utterance, offset, source, results)
 
-    def _put(self, planned: _Submitted | Pause) -> None:
+    def _put(self, planned: _Sentence | Pause) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)
         self._count += 1
         if self._count > 1:
@@ -320,28 +345,23 @@ class SpeechStream:
                         yield chunk
                 self._room.release()
 
-    async def _speak(self, sentence: _Submitted) -> AsyncIterator[SpokenChunk]:
-        utterance, offset, source = sentence.utterance, sentence.offset, sentence.source
+    async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
+        source = sentence.source
         trimmer = Trimmer(self._rate, LEAD_BETWEEN if self._after_speech else LEAD)
         self._after_speech = True
-        words = _WordTimes(sentence, self._position / self._rate)
+        sentence.begin = self._position / self._rate
         sent = 0
         async for chunk in sentence.results:
-            words.add(chunk.phoneme_ends)
+            sentence.phoneme_ends.extend(chunk.phoneme_ends)
             pcm = trimmer.push(chunk.pcm, last=chunk.last)
             if not (pcm.size or chunk.last):
                 continue
             sent += pcm.size
-            ended = words.ended(trimmer.cut / self._rate, sent / self._rate if chunk.last else math.inf)
+            most = sent / self._rate if chunk.last else math.inf
+            words = sentence.take_words(trimmer.cut / self._rate, most)
             if chunk.last:
                 self._unfinished.discard(sentence.results)
-            placed = self._place(
-                await self._mark(pcm),
-                utterance.text,
-                offset + utterance.char_start,
-                offset + utterance.char_end,
-                ended,
-            )
+            placed = self._place(await self._mark(pcm), sentence.text, sentence.char_start, sentence.char_end, words)
             yield replace(placed, source=source, last=chunk.last)
             source = None
         self._unfinished.discard(sentence.results)
@@ -363,34 +383,6 @@ class SpeechStream:
         while left > 0:
             yield np.zeros(min(left, piece), np.float32)
             left -= piece
-
-
-class _WordTimes:
-    """Times of one sentence's words, from the ends of its phonemes. The sentence begins at second `begin`."""
-
-    def __init__(self, sentence: _Submitted, begin: float) -> None:
-        self._words = sentence.utterance.words
-        self._offset = sentence.offset
-        self._begin = begin
-        self._ends: list[float] = []
-        self._done = 0
-
-    def add(self, phoneme_ends: tuple[float, ...]) -> None:
-        """Note the seconds at which further phonemes end, from the start of the sentence."""
-        self._ends.extend(phoneme_ends)
-
-    def ended(self, cut: float, most: float) -> tuple[Word, ...]:
-        """Return the words that ended since the last call. `cut` seconds were trimmed; none ends after `most`."""
-        found = []
-        ends = self._ends
-        while self._done < len(self._words) and self._words[self._done].phoneme_end <= len(ends):
-            span = self._words[self._done]
-            self._done += 1
-            start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
-            end = ends[span.phoneme_end - 1] if span.phoneme_end else start
-            start, end = (self._begin + min(max(0.0, each - cut), most) for each in (start, end))
-            found.append(Word(span.text, start, end, self._offset + span.char_start, self._offset + span.char_end))
-        return tuple(found)
 
 
 def _first_audible(pcm: Pcm) -> int | None:

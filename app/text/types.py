@@ -52,7 +52,7 @@ class Token:
     phonemes: str
     source: str
     glued: bool = False
-    """Whether no space separates it from the token before: punctuation, and "'s"."""
+    """True if no space separates it from the token before: punctuation, and "'s"."""
 
 
 @dataclass(frozen=True, slots=True)

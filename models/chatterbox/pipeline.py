@@ -1,4 +1,4 @@
-"""Text to audio in any recorded voice: tokens drawn by T3, spoken by S3Gen while more of them are drawn."""
+"""Text to audio in any recorded voice: T3 draws tokens, and S3Gen speaks them while T3 draws more."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from models.chatterbox.config import (
     load_config,
 )
 from models.chatterbox.reference.conditioning import ReferenceEncoder, check_conditioning, read_conds
-from models.chatterbox.s3gen import vocoder_weights
-from models.chatterbox.s3gen import weights as flow_weights
+from models.chatterbox.s3gen import weights as s3gen_weights
 from models.chatterbox.s3gen.flow import Flow
 from models.chatterbox.s3gen.streaming import LOOKAHEAD, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import HiFT, Vocoder
@@ -32,7 +31,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
-from models.chatterbox.t3.kernels.cuda import checked
+from models.chatterbox.t3.kernels.cuda import choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize
@@ -59,12 +58,11 @@ logger = logging.getLogger(__name__)
 
 BUILT_IN = "default"  # the voice of conds.pt
 MAX_CHARACTERS = 300  # of one utterance: beyond some 350 the models begin to babble
-# New tokens of each chunk, the last number repeating: small ones until the first is heard; what follows has an audience
-# that is busy listening.
+# New tokens of each chunk, the last number repeating. A first sentence begins with a small chunk, to be heard soon.
 FIRST_SCHEDULE, LATER_SCHEDULE = (10, 25, 50, 75), (25, 50, 75)
-# Turbo was trained to end in silence: three tokens of it.
+# Turbo was trained to end in three tokens of silence.
 TURBO_END = (SILENCE_TOKEN,) * 3
-# Seconds of a recording that S3Gen continues: each adds 50 mel frames to every call of its decoder.
+# Length in seconds of the recording that S3Gen continues. Each adds 50 mel frames to every call of its decoder.
 PROMPT_SECONDS = 6.0
 _S3GEN = ("flow.", "mel2wav.", "speaker_encoder.", "tokenizer.")
 LOOKUP = "lookup"
@@ -85,16 +83,16 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     arrays = read_arrays(files["s3gen"])
     raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
     flow = Flow(config)
-    flow_weights.load_weights(flow, arrays, files["s3gen"], bfloat16=half)
+    s3gen_weights.load_flow(flow, arrays, files["s3gen"], bfloat16=half)
     hift = HiFT(config.vocoder, config.mels)
-    vocoder_weights.load_weights(hift, arrays, files["s3gen"])
+    s3gen_weights.load_vocoder(hift, arrays, files["s3gen"])
     encoder = ReferenceEncoder(config, PROMPT_SECONDS)
     encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")
     voice = read_conds(files["voice"], config)
     decoder = Decoder(
         network,
         cache_bits=spec.cache_bits,
-        step=checked(network) if not spec.cache_bits and not spec.draft else None,
+        step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
         draft=_draft(spec.draft, config, half, spec.bits),
     )
     tokenizer = load_tokenizer(files, config.t3)
@@ -177,10 +175,10 @@ class ChatterboxSynthesizer:
         return self._encoder.condition(pcm, sample_rate, cancelled)
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """Chunks of a sentence as they are spoken; None where the thread may turn to other work.
+        """Yield a sentence's chunks as they are spoken, and None where the thread may do other work.
 
-        Raises ModelRequestError for a speed other than 1, which the models do not have, and for a first sentence that
-        holds nothing they could read (a later one is left out); Cancelled between steps and stages.
+        Raises ModelRequestError for a speed other than 1, which the models do not have, and for a first sentence
+        without anything to read (a later one is left out); Cancelled between steps and stages.
         """
         if request.speed != 1.0:
             raise ModelRequestError(f"Chatterbox speaks at speed 1 only, not {request.speed:g}")
@@ -200,7 +198,7 @@ class ChatterboxSynthesizer:
             self.check_voice(request.voice)
         text = self._tokenizer.encode(normalize(request.text, turbo=self._turbo))
         if not text and not request.first:
-            # The reply is under way: a sentence of signs alone must not end it.
+            # The reply has begun: a sentence of signs alone must not end it.
             logger.warning("a sentence holds nothing that can be read aloud, and is left out")
             yield AudioChunk(np.zeros(0, np.float32))
             return
@@ -228,7 +226,7 @@ class ChatterboxSynthesizer:
             yield from TURBO_END
 
     def warm(self, progress: Progress) -> None:
-        """Run every shape that will be served; on the CPU, where shapes cost nothing, a few words."""
+        """Run every shape that requests need; on the CPU, where shapes cost nothing, a few words."""
         steps = list(self._warm_steps())
         for done, (name, run) in enumerate(steps, 1):
             start = time.perf_counter()
@@ -244,7 +242,7 @@ class ChatterboxSynthesizer:
             yield f"sentence first={first}", partial(self._warm_sentence, first)
 
     def _warm_sentence(self, first: bool) -> None:
-        """A sentence of two chunks, the second a short one."""
+        """Speak a sentence of two chunks, the second a short one."""
         request = SpeechRequest("Warm.", "", BUILT_IN, first=first)
         most = self._streamers[first].schedule[0] + LOOKAHEAD + 2
         for _ in self._stream(request, Timeline(), lambda: False, limit=most, exact=True):

@@ -11,9 +11,9 @@ from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow
 from models.chatterbox.s3gen.streaming import SCHEDULE, WINDOW, SpeechStreamer
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import PROMPT_BUCKETS, Decoder
-from models.chatterbox.t3.decoder import bucket as prompt_bucket
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.contract import Conditioning, Sampling
+from models.layers.buckets import bucket
 
 LONGEST_PROMPT = 250  # speech tokens of a recording: ten seconds
 LONGEST_TEXT = 320  # text tokens of a sentence
@@ -26,7 +26,7 @@ def decoder_steps(decoder: Decoder, voice: Conditioning) -> Steps:
     """Yield each length of prompt and each size of the cache, with guidance and without."""
     config = decoder.config
     before = config.perceiver_queries + 2 if config.perceiver else 1 + config.prompt_tokens
-    longest = prompt_bucket(before + LONGEST_TEXT, PROMPT_BUCKETS)
+    longest = bucket(before + LONGEST_TEXT, PROMPT_BUCKETS)
     spoken = VoicePrompt(mx.array(voice.arrays["t3_speaker"]), mx.array(voice.arrays["t3_prompt"]))
     for weight in (None, 0.0) if config.guided else (None,):
         rules = sampling.rules(config, Sampling(cfg_weight=weight))

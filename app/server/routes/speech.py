@@ -1,7 +1,7 @@
 """OpenAI's surface: speech and models (platform.openai.com, "Audio" and "Models").
 
-Audio leaves sentence by sentence. A reply that is one piece has its exact length, in its head and in its own; a longer
-one is chunked, and a WAV then says 0xFFFFFFFF where its sizes belong. A failure after the first byte breaks the
+Audio is sent sentence by sentence. A reply of one piece has its exact length, in the HTTP head and in its own header. A
+longer one is chunked, and a WAV then has 0xFFFFFFFF in its size fields. A failure after the first byte breaks the
 connection: it never looks like a complete reply.
 """
 
@@ -65,14 +65,14 @@ router.add_api_route(
 @router.get("/v1/models")
 @router.get("/v1/audio/models")
 async def models(request: Request) -> ModelList:
-    """Every model of the catalog."""
+    """Return every model of the catalog."""
     entries = _models(services(request))
     return ModelList(models=entries, data=entries)
 
 
 @router.get("/v1/models/{name}")
 async def model(request: Request, name: str) -> ModelEntry:
-    """One model."""
+    """Return one model. Raises UnknownModelError."""
     app = services(request)
     canonical = app.speech.model_name(name)
     for entry in _models(app):
@@ -115,7 +115,7 @@ def _models(app: Services) -> list[ModelEntry]:
 
 
 def _parameters(state: ModelState) -> list[str] | None:
-    """The sampling parameters of a loaded model that speaks."""
+    """Return the sampling parameters of a loaded model that speaks, else None."""
     if state.status is not ModelStatus.READY or state.model is None or isinstance(state.model, Translator):
         return None
     taken = state.model.parameters
@@ -123,7 +123,7 @@ def _parameters(state: ModelState) -> list[str] | None:
 
 
 def _languages(state: ModelState) -> list[str] | None:
-    """The BCP-47 tags of what a loaded model speaks, or translates from or to."""
+    """Return the BCP-47 tags of the languages that a loaded model speaks, or translates from or to, else None."""
     if state.status is not ModelStatus.READY or state.model is None:
         return None
     if isinstance(state.model, Translator):

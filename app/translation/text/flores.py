@@ -1,4 +1,4 @@
-"""The languages of FLORES-200 as NLLB-200 knows them, in the order of its language ids.
+"""Languages of FLORES-200, in the order of NLLB-200's language ids.
 
 Each line: code, preferred BCP-47 tag, English name, and other accepted names (older and ISO 639-2 codes, macrolanguages
 that mean this member by default, regions that mean it, other English names).

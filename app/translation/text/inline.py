@@ -1,7 +1,7 @@
-"""What the readers of plain text, Markdown and HTML hand to `document`: blocks of tokens, by place in the source.
+"""Blocks of tokens, which the readers of plain text, Markdown and HTML make of a source.
 
-A block is what belongs together in a sentence: a paragraph, a heading, a table cell. Between blocks everything is
-kept as it is. A block without tokens says only that the reader got on.
+A block is a paragraph, a heading or a table cell: no sentence goes beyond it. The source between blocks is kept. A
+block without tokens only reports progress.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Final
 from app.translation.text.placeholders import ADDRESS
 
 MOST_TOKENS: Final = 4000
-"""Tokens after which a block is ended, so that a bomb of tags takes bounded memory."""
+"""Most tokens of a block, so that memory is bounded for a source of only tags."""
 
 LONGEST_RUN: Final = 20_000
-"""Characters of text that are read at once: whoever reads a document has others' turns between."""
+"""Most characters of text that are read in one step, so that other work has its turn."""
 
 
 class InlineKind(Enum):
-    """What a token is to the sentence around it."""
+    """Role of a token in its sentence."""
 
-    TEXT = auto()  # to translate
-    OPEN = auto()  # begins something inline: <b>, **, [
+    TEXT = auto()  # text to translate
+    OPEN = auto()  # begins inline markup: <b>, **, [
     CLOSE = auto()  # ends it
-    VOID = auto()  # takes a word's place: a URL, inline code
-    MARK = auto()  # takes none: a comment, an image
+    VOID = auto()  # stands for a word: a URL, inline code
+    MARK = auto()  # stands for no word: a comment, an image
     BREAK = auto()  # no sentence goes across it: <br>
 
 
 @dataclass(slots=True, eq=False)
 class InlineToken:
-    """[start, end) of the source. `view` is what a reader sees of it: of text, the text with entities decoded.
+    """Characters [start, end) of the source. `view` is the visible text, with entities decoded.
 
-    `out` replaces the source where the sentence is translated (a short reference link must keep its label).
+    `out` replaces the source in a translated sentence (a short reference link must keep its label).
     """
 
     start: int
@@ -47,7 +47,7 @@ class InlineToken:
     out: str | None = None
 
     def pair(self, opening: InlineToken) -> None:
-        """Make this the end of what `opening` begins."""
+        """Make this token the partner of `opening`."""
         self.partner, opening.partner = opening, self
 
 
@@ -57,7 +57,7 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) in pieces of at most LONGEST_RUN characters, cut at a sentence or a space if one is there."""
+    """Yield [start, end) in parts of at most LONGEST_RUN characters, cut at a sentence or a space if possible."""
     while end - start > LONGEST_RUN:
         stop = start + LONGEST_RUN
         cut = source.rfind(". ", start, stop) + 2
@@ -70,7 +70,7 @@ def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
-    """Yield [start, end) as text, with the addresses in it set apart."""
+    """Yield [start, end) as text tokens, and a VOID token for each address."""
     position = start
     for match in ADDRESS.finditer(source, start, end):
         if match.start() > position:
@@ -82,7 +82,7 @@ def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
 
 
 def flowing_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
-    """As `text_tokens`, where a line break and repeated white space are read as one space."""
+    """Yield the tokens of `text_tokens`, with line breaks and repeated white space as one space."""
     for token in text_tokens(source, start, end):
         if token.kind is not InlineKind.TEXT:
             yield token

@@ -1,8 +1,8 @@
 """CAM++: Kaldi filterbanks to a speaker vector for S3Gen.
 
 Wang et al. 2023, "CAM++: A Fast and Efficient Network for Speaker Verification Using Context-Aware Masking",
-arXiv:2303.00332; numbers from chatterbox 0.1.7 models/s3gen/xvector.py. Batch normalization after a product is folded
-into it by `weights`; where it comes before, or roundings would show, its scale and shift are arrays of this network.
+arXiv:2303.00332; numbers from chatterbox 0.1.7 models/s3gen/xvector.py. `weights` folds batch normalization into the
+product before it. Where it stands before a product, or where roundings would show, it is a `Nonlinear` here.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Residual(nn.Module):
 
     def __init__(self, width: int, stride: int) -> None:
         super().__init__()
-        self.first = Plane(width, width, stride=stride)
-        self.second = Plane(width, width)
+        self.conv1 = Plane(width, width, stride=stride)
+        self.conv2 = Plane(width, width)
         if stride > 1:
             self.shortcut = Plane(width, width, 1, stride)
 
     def __call__(self, x: mx.array) -> mx.array:
-        y = self.second(_relu(self.first(x)))
+        y = self.conv2(_relu(self.conv1(x)))
         return _relu(y + (self.shortcut(x) if "shortcut" in self else x))
 
 
@@ -60,18 +60,18 @@ class Head(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = Plane(1, HEAD)
-        self.blocks = [Residual(HEAD, stride) for stride in (2, 1, 2, 1)]
-        self.last = Plane(HEAD, HEAD, stride=2)
+        self.conv1 = Plane(1, HEAD)
+        self.layer1, self.layer2 = ([Residual(HEAD, stride) for stride in (2, 1)] for _ in range(2))
+        self.conv2 = Plane(HEAD, HEAD, stride=2)
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = _relu(self.first(x[..., None]))
-        for block in self.blocks:
+        x = _relu(self.conv1(x[..., None]))
+        for block in (*self.layer1, *self.layer2):
             x = block(x)
-        return _relu(self.last(x)).transpose(0, 1, 3, 2).reshape(*x.shape[:2], -1)
+        return _relu(self.conv2(x)).transpose(0, 1, 3, 2).reshape(*x.shape[:2], -1)
 
 
-class Affine(nn.Module):
+class Nonlinear(nn.Module):
     """relu(scale * x + shift), each [C]: batch normalization that is not folded into a product."""
 
     def __init__(self, width: int) -> None:
@@ -83,33 +83,41 @@ class Affine(nn.Module):
         return _relu(x * self.scale + self.shift)
 
 
-class Dense(nn.Module):
-    """One layer of a densely connected block: x [B, T, C] -> the `growth` channels that it adds.
+class CamLayer(nn.Module):
+    """Convolution, each output weighted by a mask made of its segment's mean and of the whole recording's."""
 
-    Each output is weighted by a mask made of its segment's mean and of the whole recording's.
-    """
+    def __init__(self, inputs: int, outputs: int, dilation: int) -> None:
+        super().__init__()
+        self.linear_local = Conv1d(inputs, outputs, 3, padding=dilation, dilation=dilation, bias=False)
+        self.linear1 = Linear(inputs, inputs // 2)
+        self.linear2 = Linear(inputs // 2, outputs)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        """x [B, T, I] -> [B, T, O]."""
+        context = mx.mean(x, axis=1, keepdims=True) + segment_means(x)
+        mask = mx.sigmoid(self.linear2(_relu(self.linear1(context))))
+        return self.linear_local(x) * mx.repeat(mask, _SEGMENT, axis=1)[:, : x.shape[1]]
+
+
+class Dense(nn.Module):
+    """One layer of a densely connected block: x [B, T, C] -> the `growth` channels that it adds."""
 
     def __init__(self, inputs: int, config: SpeakerConfig, dilation: int) -> None:
         super().__init__()
         width = config.bottleneck * config.growth
-        self.before = Affine(inputs)
-        self.reduce = mx.zeros((width, inputs))
-        # Not folded into `reduce`: what rounds its weights is the same in every frame, so that means over time keep it,
-        # and gates amplify it.
-        self.after = Affine(width)
-        self.local = Conv1d(width, config.growth, 3, padding=dilation, dilation=dilation, bias=False)
-        self.context = Linear(width, width // 2)
-        self.gate = Linear(width // 2, config.growth)
+        self.nonlinear1 = Nonlinear(inputs)
+        self.linear1 = nn.Linear(inputs, width, bias=False)
+        # Not folded into `linear1`: the rounding of weights is the same in every frame, so that means over time keep
+        # it, and gates amplify it.
+        self.nonlinear2 = Nonlinear(width)
+        self.cam_layer = CamLayer(width, config.growth, dilation)
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = self.after(self.before(x) @ self.reduce.T)
-        context = mx.mean(x, axis=1, keepdims=True) + segment_means(x)
-        mask = mx.sigmoid(self.gate(_relu(self.context(context))))
-        return self.local(x) * mx.repeat(mask, _SEGMENT, axis=1)[:, : x.shape[1]]
+        return self.cam_layer(self.nonlinear2(self.nonlinear1(x) @ self.linear1.weight.T))
 
 
 def segment_means(x: mx.array) -> mx.array:
-    """x [B, T, C] -> [B, ceil(T / 100), C], the last of the frames that are left."""
+    """Average segments of 100 frames: x [B, T, C] -> [B, ceil(T / 100), C], the last of the frames that are left."""
     batch, length, width = x.shape
     count = -(-length // _SEGMENT)
     sums = (
@@ -124,11 +132,11 @@ class Transit(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.before = Affine(width)
-        self.weight = mx.zeros((width // 2, width))
+        self.nonlinear = Nonlinear(width)
+        self.linear = nn.Linear(width, width // 2, bias=False)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return self.before(x) @ self.weight.T
+        return self.nonlinear(x) @ self.linear.weight.T
 
 
 class SpeakerEncoder(nn.Module):
@@ -145,7 +153,7 @@ class SpeakerEncoder(nn.Module):
             width += count * config.growth
             self.transits.append(Transit(width))
             width //= 2
-        self.after = Affine(width)
+        self.out_nonlinear = Nonlinear(width)
         self.dense = Linear(2 * width, config.size)
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -154,6 +162,6 @@ class SpeakerEncoder(nn.Module):
             for layer in block:
                 x = mx.concatenate([x, layer(x)], axis=-1)
             x = transit(x)
-        x = self.after(x)
+        x = self.out_nonlinear(x)
         spread = mx.sqrt(mx.var(x, axis=1, ddof=1))
         return self.dense(mx.concatenate([mx.mean(x, axis=1), spread], axis=-1))

@@ -29,7 +29,7 @@ FRAMES_PER_TOKEN = 4  # mel frames of 10 ms
 _MEMORY = 31  # frames of 40 ms
 _ROPE_BASE = 10_000.0
 _BOUND = 0.9990000128746033  # keeps tanh off the levels' edges
-# What is longer is cut into windows, which overlap; in the middle of an overlap one takes over from the other.
+# Longer sequences are cut into windows, which overlap; the middle of an overlap ends one and begins the other.
 _WINDOW, _OVERLAP = 3000, 400  # mel frames
 
 
@@ -52,7 +52,7 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.qkv = Linear(width, 3 * width)
-        self.memory = Conv1d(width, width, _MEMORY, padding=_MEMORY // 2, groups=width, bias=False)
+        self.fsmn_block = Conv1d(width, width, _MEMORY, padding=_MEMORY // 2, groups=width, bias=False)
         self.out = Linear(width, width)
 
     def __call__(self, x: mx.array) -> mx.array:
@@ -63,7 +63,7 @@ class Attention(nn.Module):
         q, k, v = joined.reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
         q, k = (mx.fast.rope(y, size, traditional=False, base=_ROPE_BASE, scale=1.0, offset=0) for y in (q, k))
         y = attend(q, k, v, size**-0.5)
-        return self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width)) + self.memory(values) + values
+        return self.out(y.transpose(0, 2, 1, 3).reshape(batch, length, width)) + self.fsmn_block(values) + values
 
 
 class Block(nn.Module):
@@ -71,14 +71,14 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.attention_norm, self.ffn_norm = Norm(width), Norm(width)
-        self.attention = Attention(width, heads)
-        # Its bias is added by the activation.
+        self.attn_ln, self.mlp_ln = Norm(width), Norm(width)
+        self.attn = Attention(width, heads)
+        # The activation adds fc1's bias.
         self.fc1, self.fc2 = nn.Linear(width, 4 * width), Linear(4 * width, width)
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = x + self.attention(self.attention_norm(x))
-        return x + self.fc2(gelu(self.ffn_norm(x) @ self.fc1.weight.T, self.fc1.bias))
+        x = x + self.attn(self.attn_ln(x))
+        return x + self.fc2(gelu(self.mlp_ln(x) @ self.fc1.weight.T, self.fc1.bias))
 
 
 class SpeechTokenizer(nn.Module):
@@ -86,13 +86,14 @@ class SpeechTokenizer(nn.Module):
 
     def __init__(self, config: TokenizerConfig) -> None:
         super().__init__()
+        self.mels = config.mels
         self.conv1 = Conv1d(config.mels, config.width, 3, stride=2, padding=1)
         self.conv2 = Conv1d(config.width, config.width, 3, stride=2, padding=1)
         self.blocks = [Block(config.width, config.heads) for _ in range(config.layers)]
-        self.project = Linear(config.width, DIMENSIONS)
+        self.project_down = Linear(config.width, DIMENSIONS)
 
     def encode(self, mel: Floats) -> Generator[None, None, Ints]:
-        """mel [T, mels] -> tokens [ceil(T / 4)], int32 below 3^8; yields after each layer, where others may turn."""
+        """mel [T, mels] -> tokens [ceil(T / 4)], int32 below 3^8; yields after each layer."""
         pieces = []
         for start in range(0, len(mel), _WINDOW - _OVERLAP) if len(mel) > _WINDOW else (0,):
             x = mx.array(mel[start : start + _WINDOW])[None]
@@ -102,12 +103,12 @@ class SpeechTokenizer(nn.Module):
                 x = block(x)
                 mx.eval(x)
                 yield
-            pieces.append(np.array(quantize(self.project(x))[0]))
+            pieces.append(np.array(quantize(self.project_down(x))[0]))
         half, last = _OVERLAP // 2 // FRAMES_PER_TOKEN, len(pieces) - 1
         return np.concatenate([piece[half if i else 0 : -half if i < last else None] for i, piece in enumerate(pieces)])
 
 
 def quantize(x: mx.array) -> mx.array:
-    """[..., 8] -> token ids [...], int32: the first dimension is the least significant digit, to base 3."""
+    """Quantize [..., 8] to token ids [...], int32: the first dimension is the least significant digit, to base 3."""
     digits = mx.round(mx.tanh(x) * _BOUND).astype(mx.int32) + 1
     return (digits * mx.array([LEVELS**k for k in range(DIMENSIONS)])).sum(axis=-1)

@@ -12,12 +12,12 @@ from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d
 from models.layers.mask import PaddingMask
 
-REACH = 5  # frames on either side that a frame's pitch depends on: one a convolution
+REACH = 5  # frames on either side that change a frame's pitch: one a convolution
 
 
 @compiled_cache
 def _elu():  # type: ignore[no-untyped-def]
-    """Bias, then ELU; exp(x) - 1 stands for expm1, which MLX's CPU computes one by one (absolute error 6e-8)."""
+    """Return bias and ELU, compiled. exp(x) - 1 replaces the CPU's slow expm1 (absolute error 6e-8)."""
 
     def elu(x: mx.array, bias: mx.array) -> mx.array:
         y = x + bias
@@ -31,11 +31,11 @@ class F0Predictor(nn.Module):
 
     def __init__(self, mels: int, width: int, layers: int) -> None:
         super().__init__()
-        self.convs = [Conv1d(width if i else mels, width, 3, padding=1, spread=True) for i in range(layers)]
-        self.out = nn.Linear(width, 1)
+        self.condnet = [Conv1d(width if i else mels, width, 3, padding=1, spread=True) for i in range(layers)]
+        self.classifier = nn.Linear(width, 1)
 
     def __call__(self, mel: mx.array, valid: PaddingMask) -> mx.array:
         x = valid.zero(mel)
-        for conv in self.convs:
+        for conv in self.condnet:
             x = valid.zero(_elu()(conv.valid(x, 1, 1), conv.bias))
-        return mx.abs(self.out(x))[:, :, 0]
+        return mx.abs(self.classifier(x))[:, :, 0]

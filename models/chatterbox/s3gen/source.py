@@ -12,51 +12,41 @@ from __future__ import annotations
 
 import math
 
-from mlx import nn
-
 from models.backend import mx
 from models.chatterbox.config import SAMPLE_RATE
 from models.layers.activation import sine
 from models.layers.compiled import compiled_cache
+from models.layers.harmonic_source import HarmonicSource, excitation
 
-SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
 _TURN = 2.0**32
 
 
 @compiled_cache
-def _mix():  # type: ignore[no-untyped-def]
-    def mix(waves: mx.array, noise: mx.array, gain: mx.array, bias: mx.array, f0: mx.array) -> mx.array:
-        voiced = f0 > VOICED_ABOVE_HZ
-        level = mx.where(voiced, VOICED_NOISE, UNVOICED_NOISE)
-        return mx.tanh(waves * mx.where(voiced, SINE_AMPLITUDE, 0.0) + noise * gain * level + bias)
-
-    return mx.compile(mix)
+def _excitation():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda waves, noise, gain, bias, f0: excitation(waves, noise * gain, bias, f0))
 
 
-class HarmonicSource(nn.Module):
-    """F0 and its multiples as sines, with noise, merged into one signal.
-
-    The reference adds independent noise to each harmonic before a linear merge; a sum of weighted normals is one
-    normal, so one is drawn per sample and scaled by the norm of the merge's weights.
-    """
+class FixedPointSource(HarmonicSource):
+    """F0 and its multiples as sines of fixed-point phases, and noise, merged into one signal."""
 
     def __init__(self, harmonics: int, samples_per_frame: int) -> None:
-        super().__init__()
-        self.merge = nn.Linear(harmonics + 1, 1)
+        super().__init__(harmonics + 1)
         self.harmonics, self.samples_per_frame = harmonics, samples_per_frame
-
-    def noise_gain(self) -> mx.array:
-        """Standard deviation of the merged noise for unit noise on every harmonic."""
-        return mx.linalg.norm(self.merge.weight)
 
     def __call__(
         self, f0: mx.array, phases: mx.array, noise: mx.array, start: mx.array | None = None
     ) -> tuple[mx.array, mx.array]:
-        """Excitation [B, F * samples_per_frame], and the fundamental's phase before each frame and after the last.
+        """Make the excitation of F frames. All phases are in 2^-32 of a turn, uint32.
 
-        f0 [B, F] Hz, held over a frame; starting `phases` uint32 [harmonics + 1] and unit `noise`
-        [B, F, samples_per_frame]; `start` uint32 [B, 1] is the fundamental's phase so far. The phases that come back,
-        uint32 [B, F + 1], are such starts. All phases are in 2^-32 of a turn.
+        Args:
+            f0: [B, F] in Hz, held over a frame.
+            phases: [harmonics + 1], of each oscillator at the start.
+            noise: [B, F, samples_per_frame], unit normal.
+            start: [B, 1], the fundamental's phase so far; 0 by default.
+
+        Returns:
+            The excitation [B, F * samples_per_frame], and the fundamental's phase before each frame and after the last,
+            [B, F + 1], each of which may be a later `start`.
         """
         batch, frames = f0.shape
         size = self.samples_per_frame
@@ -66,13 +56,13 @@ class HarmonicSource(nn.Module):
             start = mx.zeros((batch, 1), dtype=mx.uint32)
         turns = mx.concatenate([start, start + mx.cumsum(step * size, axis=1)], axis=1)
         at = turns[:, :-1, None] + step[:, :, None] * mx.arange(1, size + 1).astype(mx.uint32)
-        words = at[..., None] * mx.arange(1, self.harmonics + 2).astype(mx.uint32) + phases
-        waves = sine(words.view(mx.int32) * (2 * math.pi / _TURN)) @ self.merge.weight[0]
-        y = _mix()(waves, noise, self.noise_gain(), self.merge.bias, f0[:, :, None])
+        places = at[..., None] * mx.arange(1, self.harmonics + 2).astype(mx.uint32) + phases
+        waves = sine(places.view(mx.int32) * (2 * math.pi / _TURN)) @ self.l_linear.weight[0]
+        y = _excitation()(waves, noise, self.noise_gain(), self.l_linear.bias, f0[:, :, None])
         return y.reshape(batch, frames * size), turns
 
 
-def phase_words(radians: mx.array) -> mx.array:
-    """Angles in radians as phases in 2^-32 of a turn, uint32; exact to 1e-7 of a turn within [-pi, pi]."""
+def fixed_point(radians: mx.array) -> mx.array:
+    """Return angles in radians as phases in 2^-32 of a turn, uint32; exact to 1e-7 of a turn within [-pi, pi]."""
     turns = radians * (0.5 / math.pi)
     return (mx.minimum(turns - mx.floor(turns), 1 - 2.0**-24) * _TURN).astype(mx.uint32)

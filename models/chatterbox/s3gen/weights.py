@@ -1,197 +1,143 @@
-"""From the official checkpoints' `flow.*` arrays to the flow's: renaming, joining and turning, strict.
+"""Loading of the official checkpoints' `flow.*` and `mel2wav.*` arrays into the flow and the vocoder, strict.
 
-Both variants are read from s3gen.safetensors (s3gen_meanflow.safetensors for Turbo), in any float type.
+Both variants are read from s3gen.safetensors (s3gen_meanflow.safetensors for Turbo), in any float type. Arrays of other
+names belong to other parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-
-from mlx.utils import tree_flatten, tree_unflatten
+import re
+from collections.abc import Mapping
 
 from models.backend import mx
-from models.chatterbox.config import SPEECH_TOKENS, ChatterboxConfig
+from models.chatterbox.config import ChatterboxConfig
 from models.chatterbox.s3gen.encoder import Upsample
 from models.chatterbox.s3gen.flow import Flow
-from models.checkpoint import check_shapes
+from models.chatterbox.s3gen.vocoder import HiFT
+from models.chatterbox.weights import (
+    Rule,
+    Shape,
+    Source,
+    channels_last,
+    joined,
+    load_arrays,
+    official_shapes,
+    pointwise,
+    sources,
+    turn_taps,
+)
+from models.layers import weight_norm
 
-PREFIX = "flow."
+FLOW, VOCODER = "flow.", "mel2wav."  # prefixes
+
+_ESTIMATOR = r"decoder\.estimator"
+_FLOW_RENAMES = (
+    (r"^encoder\.input_embedding$", "input_embedding.weight"),
+    (r"^encoder\.encoder_proj", "encoder_proj"),
+    (r"embed\.linear", "embed.out.0"),
+    (r"embed\.norm", "embed.out.1"),
+    (r"^estimator", "decoder.estimator"),
+    # The reference numbers the parts of a block and of a sequence of layers.
+    (r"(down|up)_block\.", r"\1_blocks.0."),
+    (r"(down|up)_conv\.", r"\1_blocks.0.2."),
+    (r"\.resnet\.", ".0."),
+    (r"\.transformers\.", ".1."),
+    (r"(block1|block2|final_block)\.conv\.", r"\1.block.0."),
+    (r"(block1|block2|final_block)\.norm\.", r"\1.block.2."),
+    (r"\.to_qkv", ".attn1.to_qkv"),
+    (r"\.to_out", ".attn1.to_out.0"),
+    (r"\.fc1", ".ff.net.0.proj"),
+    (r"\.fc2", ".ff.net.2"),
+)
+
+# In the reference's list convolutions and activations take turns.
+_VOCODER_RENAMES = ((r"condnet\.(\d+)", lambda match: f"condnet.{2 * int(match[1])}"),)
+_VOCODER_RULES = (channels_last(r".*\.weight"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The official arrays that one of ours is made of, the shape each has, and how."""
-
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    made: Callable[[list[mx.array]], mx.array]
-
-
-Entry = tuple[str, Source]
-
-
-def load_weights(flow: Flow, arrays: Mapping[str, mx.array], source: str, *, bfloat16: bool = False) -> None:
+def load_flow(flow: Flow, arrays: Mapping[str, mx.array], source: str, *, bfloat16: bool = False) -> None:
     """Put the arrays named `flow.*` into `flow`, as float32, and lower it for this device.
 
-    `bfloat16` is the estimator's type to compute in. Raises WeightsError naming what is missing, extra or misshapen;
-    arrays of other names are other parts' affair.
+    With `bfloat16` the estimator computes in it. Raises WeightsError naming what is missing, extra or misshapen.
     """
-    layout = dict(_layout(flow.config))
-    own = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
-    check_shapes(own, shapes(flow.config), source)
-    ready = []
-    for ours, each in layout.items():
-        made = each.made([own[name].astype(mx.float32) for name in each.names])
-        mx.eval(made)
-        ready.append((ours, made))
-    wanted = {name: array.shape for name, array in dict(tree_flatten(flow.parameters())).items()}
-    check_shapes(dict(ready), wanted, source)
-    flow.update(tree_unflatten(ready))
-    flow.freeze()
+    own = {name: array for name, array in arrays.items() if name.startswith(FLOW)}
+    load_arrays(flow, own, _flow_sources(flow), source)
     flow.lower(bfloat16=bfloat16)
     mx.eval(flow.parameters())
 
 
-def shapes(config: ChatterboxConfig) -> dict[str, tuple[int, ...]]:
-    """Every `flow.*` array of an official checkpoint, and its shape."""
-    return {name: each.shape for _, each in _layout(config) for name in each.names}
+def load_vocoder(network: HiFT, arrays: Mapping[str, mx.array], source: str) -> None:
+    """Put the arrays named `mel2wav.*` into `network`, as float32, and lower it for this device.
+
+    Raises WeightsError naming what is missing, extra or misshapen.
+    """
+    own = {name.removeprefix(VOCODER): array for name, array in arrays.items() if name.startswith(VOCODER)}
+    folded = weight_norm.fold({weight_norm.short_name(name): array for name, array in own.items()}, source)
+    load_arrays(network, folded, _vocoder_sources(network), source)
+    network.lower()
+    mx.eval(network.parameters())
 
 
-def _joined(parts: list[mx.array]) -> mx.array:
-    return parts[0] if len(parts) == 1 else mx.concatenate(parts)
+def flow_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
+    """Return every `flow.*` array of an official checkpoint, and its shape."""
+    return official_shapes(_flow_sources(Flow(config)))
 
 
-def _taps(parts: list[mx.array]) -> mx.array:
-    """torch's [O, I, K] to [O, K, I]."""
-    return parts[0].transpose(0, 2, 1)
+def vocoder_shapes(config: ChatterboxConfig) -> dict[str, Shape]:
+    """Return every `mel2wav.*` array of an official checkpoint, and its shape; weight normalization is not folded."""
+    found: dict[str, Shape] = {}
+    for name, shape in official_shapes(_vocoder_sources(HiFT(config.vocoder, config.mels))).items():
+        if len(shape) == 3 and not name.startswith("source_downs"):
+            norm = f"{VOCODER}{name.removesuffix('weight')}parametrizations.weight.original"
+            found |= {f"{norm}0": (shape[0], 1, 1), f"{norm}1": shape}
+        else:
+            found[VOCODER + name] = shape
+    return found
 
 
-def _layout(config: ChatterboxConfig) -> Iterator[Entry]:
-    mels, width = config.mels, config.encoder.width
-    yield _one("encoder.embedding", "flow.input_embedding.weight", (SPEECH_TOKENS, width))
-    yield from _linear("speaker", ["flow.spk_embed_affine_layer"], config.speaker.size, mels)
-    yield from _linear("encoder.projection", ["flow.encoder_proj"], width, mels)
-    yield from _encoder(config)
-    yield from _estimator(config)
+def _vocoder_sources(network: HiFT) -> dict[str, Source]:
+    return sources(network, _VOCODER_RULES, _VOCODER_RENAMES)
 
 
-def _one(ours: str, name: str, shape: tuple[int, ...]) -> Entry:
-    return ours, Source((name,), shape, _joined)
+def _flow_sources(flow: Flow) -> dict[str, Source]:
+    return sources(flow, _flow_rules(flow.config), _FLOW_RENAMES, FLOW)
 
 
-def _linear(ours: str, names: list[str], inputs: int, outputs: int) -> Iterator[Entry]:
-    yield f"{ours}.weight", Source(tuple(f"{name}.weight" for name in names), (outputs, inputs), _joined)
-    yield f"{ours}.bias", Source(tuple(f"{name}.bias" for name in names), (outputs,), _joined)
-
-
-def _norm(ours: str, name: str, width: int) -> Iterator[Entry]:
-    for leaf in ("weight", "bias"):
-        yield _one(f"{ours}.{leaf}", f"{name}.{leaf}", (width,))
-
-
-def _conv(ours: str, name: str, inputs: int, outputs: int, kernel: int) -> Iterator[Entry]:
-    yield f"{ours}.weight", Source((f"{name}.weight",), (outputs, inputs, kernel), _taps)
-    yield _one(f"{ours}.bias", f"{name}.bias", (outputs,))
-
-
-def _encoder(config: ChatterboxConfig) -> Iterator[Entry]:
-    own, ours, name = config.encoder, "encoder", "flow.encoder"
-    width = own.width
-    for part, norm, official in (("embed", "embed_norm", "embed"), ("up_embed", "up_norm", "up_embed")):
-        yield from _linear(f"{ours}.{part}", [f"{name}.{official}.out.0"], width, width)
-        yield from _norm(f"{ours}.{norm}", f"{name}.{official}.out.1", width)
-    yield from _conv(f"{ours}.ahead1", f"{name}.pre_lookahead_layer.conv1", width, width, own.lookahead + 1)
-    yield from _conv(f"{ours}.ahead2", f"{name}.pre_lookahead_layer.conv2", width, width, 3)
-    yield (
-        f"{ours}.up.conv.weight",
-        Source((f"{name}.up_layer.conv.weight",), (width, width, 5), lambda parts: Upsample.fold(_taps(parts))),
+def _flow_rules(config: ChatterboxConfig) -> tuple[Rule, ...]:
+    blocks = ["down_blocks.0", *(f"mid_blocks.{i}" for i in range(config.flow.middle)), "up_blocks.0"]
+    first, mels = rf"{_ESTIMATOR}\.down_blocks\.0\.0", config.mels
+    # The first block's inputs are noise | mu | speaker | prompt: `given_conv` and `given_res` see all but the noise.
+    return (
+        _some_inputs(rf"{first}\.block1\.block\.0\.weight", "block1.block.0", slice(mels), config),
+        _some_inputs(rf"{_ESTIMATOR}\.given_conv\.weight", "block1.block.0", slice(mels, None), config),
+        _some_inputs(rf"{first}\.res_conv\.weight", "res_conv", slice(mels), config),
+        _some_inputs(rf"{_ESTIMATOR}\.given_res\.weight", "res_conv", slice(mels, None), config),
+        joined(rf"({_ESTIMATOR})\.shifts\.(.*)", *(rf"\1.{block}.0.mlp.1.\2" for block in blocks)),
+        joined(r"(.*self_attn\.linear)_qkv\.(.*)", r"\1_q.\2", r"\1_k.\2", r"\1_v.\2"),
+        joined(r"(.*attn1\.to)_qkv\.(.*)", r"\1_q.\2", r"\1_k.\2", r"\1_v.\2"),
+        pointwise(r".*(res_conv|final_proj)\.weight"),
+        Rule(r"encoder\.up_layer\.conv\.weight", _folded_upsampling),
+        Rule(r"encoder\.up_layer\.conv\.bias", _doubled_bias),
+        channels_last(r".*(block\.0|_blocks\.0\.2|pre_lookahead_layer\.conv\d)\.weight"),
     )
-    twice = Source((f"{name}.up_layer.conv.bias",), (width,), lambda parts: mx.concatenate([parts[0], parts[0]]))
-    yield f"{ours}.up.conv.bias", twice
-    yield from _norm(f"{ours}.norm", f"{name}.after_norm", width)
-    for stack, official, count in (("layers", "encoders", own.layers), ("up_layers", "up_encoders", own.up_layers)):
-        for i in range(count):
-            yield from _conformer_layer(f"{ours}.{stack}.{i}", f"{name}.{official}.{i}", config)
 
 
-def _conformer_layer(ours: str, name: str, config: ChatterboxConfig) -> Iterator[Entry]:
-    own = config.encoder
-    width, heads = own.width, own.heads
-    yield from _norm(f"{ours}.attention_norm", f"{name}.norm_mha", width)
-    yield from _linear(f"{ours}.attention.qkv", [f"{name}.self_attn.linear_{kind}" for kind in "qkv"], width, width)
-    yield from _linear(f"{ours}.attention.out", [f"{name}.self_attn.linear_out"], width, width)
-    yield _one(f"{ours}.attention.pos", f"{name}.self_attn.linear_pos.weight", (width, width))
-    for leaf in ("bias_u", "bias_v"):
-        yield _one(f"{ours}.attention.{leaf}", f"{name}.self_attn.pos_{leaf}", (heads, width // heads))
-    yield from _norm(f"{ours}.ffn_norm", f"{name}.norm_ff", width)
-    yield from _linear(f"{ours}.fc1", [f"{name}.feed_forward.w_1"], width, own.inner)
-    yield from _linear(f"{ours}.fc2", [f"{name}.feed_forward.w_2"], own.inner, width)
+def _some_inputs(pattern: str, layer: str, inputs: slice, config: ChatterboxConfig) -> Rule:
+    """Return the rule of the part of the first block's `layer` that sees `inputs`."""
+    name = f"decoder.estimator.down_blocks.0.0.{layer}.weight"
+
+    def source(match: re.Match[str], shape: Shape) -> Source:
+        taps = shape[1] if len(shape) == 3 else 1
+        whole = (shape[0], 4 * config.mels, taps)
+        return Source({name: whole}, lambda array: turn_taps(array[:, inputs]).reshape(shape))
+
+    return Rule(pattern, source)
 
 
-def _estimator(config: ChatterboxConfig) -> Iterator[Entry]:
-    own, mels, ours, name = config.flow, config.mels, "estimator", "flow.decoder.estimator"
-    width, time = own.width, 4 * own.width
-    yield from _linear(f"{ours}.time1", [f"{name}.time_mlp.linear_1"], 4 * mels, time)
-    yield from _linear(f"{ours}.time2", [f"{name}.time_mlp.linear_2"], time, time)
-    if own.mean_flow:
-        yield _one(f"{ours}.time_mixer", f"{name}.time_embed_mixer.weight", (time, 2 * time))
-    middle = [(f"middle.{i}", f"mid_blocks.{i}") for i in range(own.middle)]
-    stages = [("down", "down_blocks.0"), *middle, ("up", "up_blocks.0")]
-    yield from _linear(f"{ours}.shifts", [f"{name}.{official}.0.mlp.1" for _, official in stages], time, width)
-    # The first block's inputs are noise | mu | speaker | prompt: only the noise is new at each step.
-    conv, res = f"{name}.down_blocks.0.0.block1.block.0", f"{name}.down_blocks.0.0.res_conv"
-    whole, single = (width, 4 * mels, 3), (width, 4 * mels, 1)
-    resnet = f"{ours}.down.resnet"
-    new, given = slice(mels), slice(mels, None)
-    yield f"{resnet}.conv1.conv.weight", Source((f"{conv}.weight",), whole, lambda p: _taps(p)[:, :, new])
-    yield f"{ours}.given.weight", Source((f"{conv}.weight",), whole, lambda p: _taps(p)[:, :, given])
-    yield _one(f"{resnet}.conv1.bias", f"{conv}.bias", (width,))
-    yield f"{resnet}.res", Source((f"{res}.weight",), single, lambda p: p[0][:, new, 0])
-    yield f"{ours}.given_res", Source((f"{res}.weight",), single, lambda p: p[0][:, given, 0])
-    yield _one(f"{resnet}.res_bias", f"{res}.bias", (width,))
-    for part, official in stages:
-        yield from _resnet(f"{ours}.{part}.resnet", f"{name}.{official}.0", width, part)
-        for i in range(own.blocks):
-            yield from _block(f"{ours}.{part}.blocks.{i}", f"{name}.{official}.1.{i}", config)
-    for part, official in (("down_conv", "down_blocks.0.2"), ("up_conv", "up_blocks.0.2")):
-        yield from _causal(f"{ours}.{part}", f"{name}.{official}", width, width)
-    yield from _causal(f"{ours}.final_conv", f"{name}.final_block.block.0", width, width)
-    yield from _norm(f"{ours}.final_norm", f"{name}.final_block.block.2", width)
-    yield _pointwise(f"{ours}.projection.weight", f"{name}.final_proj.weight", width, mels)
-    yield _one(f"{ours}.projection.bias", f"{name}.final_proj.bias", (mels,))
+def _folded_upsampling(match: re.Match[str], shape: Shape) -> Source:
+    outputs, _, inputs = shape
+    return Source({match[0]: (outputs // 2, inputs, 5)}, lambda array: Upsample.fold(turn_taps(array)))
 
 
-def _pointwise(ours: str, name: str, inputs: int, outputs: int) -> Entry:
-    return ours, Source((name,), (outputs, inputs, 1), lambda parts: parts[0][:, :, 0])
-
-
-def _causal(ours: str, name: str, inputs: int, outputs: int) -> Iterator[Entry]:
-    yield f"{ours}.conv.weight", Source((f"{name}.weight",), (outputs, inputs, 3), _taps)
-    yield _one(f"{ours}.bias", f"{name}.bias", (outputs,))
-
-
-def _resnet(ours: str, name: str, width: int, part: str) -> Iterator[Entry]:
-    inputs = 2 * width if part == "up" else width
-    if part != "down":
-        yield from _causal(f"{ours}.conv1", f"{name}.block1.block.0", inputs, width)
-        yield _pointwise(f"{ours}.res", f"{name}.res_conv.weight", inputs, width)
-        yield _one(f"{ours}.res_bias", f"{name}.res_conv.bias", (width,))
-    yield from _causal(f"{ours}.conv2", f"{name}.block2.block.0", width, width)
-    yield from _norm(f"{ours}.norm1", f"{name}.block1.block.2", width)
-    yield from _norm(f"{ours}.norm2", f"{name}.block2.block.2", width)
-
-
-def _block(ours: str, name: str, config: ChatterboxConfig) -> Iterator[Entry]:
-    own = config.flow
-    width, inner = own.width, own.heads * own.head_size
-    names = tuple(f"{name}.attn1.to_{kind}.weight" for kind in "qkv")
-    yield from _norm(f"{ours}.norm1", f"{name}.norm1", width)
-    yield f"{ours}.qkv", Source(names, (inner, width), _joined)
-    yield _one(f"{ours}.out", f"{name}.attn1.to_out.0.weight", (width, inner))
-    yield _one(f"{ours}.out_bias", f"{name}.attn1.to_out.0.bias", (width,))
-    yield from _norm(f"{ours}.norm2", f"{name}.norm3", width)
-    yield _one(f"{ours}.fc1", f"{name}.ff.net.0.proj.weight", (4 * width, width))
-    yield _one(f"{ours}.fc1_bias", f"{name}.ff.net.0.proj.bias", (4 * width,))
-    yield _one(f"{ours}.fc2", f"{name}.ff.net.2.weight", (width, 4 * width))
-    yield _one(f"{ours}.fc2_bias", f"{name}.ff.net.2.bias", (width,))
+def _doubled_bias(match: re.Match[str], shape: Shape) -> Source:
+    return Source({match[0]: (shape[0] // 2,)}, lambda array: mx.concatenate([array, array]))

@@ -22,6 +22,7 @@ from models.chatterbox.t3.sampling import DRAW, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState
 from models.contract import Cancelled, InputTooLongError, IsCancelled
+from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.timeline import Stage, Timeline
 
@@ -33,11 +34,6 @@ _STEPS_A_TURN = 4  # steps, after which the thread may do other work
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 _Compiled = Callable[..., Any]
-
-
-def bucket(size: int, buckets: Sequence[int]) -> int:
-    """Return the smallest bucket that holds `size`; the last of them if none does."""
-    return next((candidate for candidate in buckets if size <= candidate), buckets[-1])
 
 
 class Decoder:

@@ -24,6 +24,7 @@ from app.errors import NothingToSpeakError
 from app.speech.options import SpeechOptions
 from models.timeline import Timeline
 
+pytestmark = pytest.mark.slow
 STREAMS = Path(__file__).parents[2] / "golden" / "streams"
 RATE = 24_000
 COMMAND = [sys.executable, "-m", "app.cli", "say", "--from", "stream-json"]

@@ -1,11 +1,12 @@
-"""A stage of the flow's estimator in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
+"""A U-Net block of the flow's estimator in few CUDA kernels: launches, not the chip, bound it on an NVIDIA GPU.
 
-A transformer block of MLX's operations is ten launches, a resnet block fourteen. Here a transformer block is one:
-attention to keys and values that the kernel before has written, everything to the block's end, and the next block's
-queries, keys and values; a resnet block is two, since its second convolution hears its neighbors' first. The plain
-definition is `estimator.Stage`, which this agrees with but for rounding: sums between layers stay float32.
+In MLX's operations a transformer block is ten launches and a resnet block fourteen. Here a transformer block is one:
+attention to keys and values that the kernel before has written, the rest of the block, and the next block's queries,
+keys and values. A resnet block is two, since its second convolution reads its neighbors' first.
 
-Matrices are kept as `pieces`, in the order in which the kernels read them.
+`unet_block_ops` is the plain definition, `unet_block_cuda` the kernels, and `unet_block` takes the kernels where they
+run. They differ by rounding only: sums between layers stay float32. Matrices are kept as `pieces`, in the order in
+which the kernels read them.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx
-from models.chatterbox.s3gen.blocks import ResnetBlock, TransformerBlock
+from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
 from models.layers.kernels import cuda as shared
 
 HEAD = 64
 THREADS = 256
 KEYS = 64  # that attention takes at a time: sequences are multiples of it
 TAPS = 3
-_FEW_ROWS = 132 * 16  # beyond which tiles of 32 rows keep an H100's multiprocessors busy, and halve what they read
-_STAGE_BYTES = 8 * 8 * 32 * 16  # of weights underway: three in a product, of keys and values four in attention
+_FEW_ROWS = 132 * 16  # with more, tiles of 32 rows keep an H100's multiprocessors busy, and halve their reads
+_READ_BYTES = 8 * 8 * 32 * 16  # of a read ahead: three of weights in a product, four of keys and values in attention
 _MOST_SHARED = 227 << 10  # of a block, on Hopper; a GPU that has less refuses the launch
 _PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
 _CHECKED = (128, 1088)  # frames, of two rows: tiles of 16 and of 32
 
 Blocks = Sequence[TransformerBlock]
+Starts = Sequence[tuple[mx.array, mx.array]]
 Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
-"""x [B, F, I], the time's vector [C] and a mask [1, 1, 1, F] through the same stage."""
+"""x [B, F, I], the time's vector [C] and a mask [1, 1, 1, F] through the same block, plainly."""
 Sizes = tuple[int, int, int]
 """Channels, heads, and channels within the feed-forward."""
 
@@ -60,51 +62,51 @@ _GIVEN = {"block": "Given", "resnet": "Half"}
 
 
 def header(name: str, sizes: Sizes) -> str:
-    """The source of the kernel `name` before its body, but for the device's words (cuda.h)."""
+    """Return the source of the kernel `name` before its body, without the device's definitions (cuda.h)."""
     numbers = "".join(f"#define {n} {v}\n" for n, v in zip(("CHANNELS", "HEADS", "WIDE"), sizes, strict=True))
     return numbers + _read("tiles.h") + _read(f"{name}.h")
 
 
 @cache
 def _read(name: str) -> str:
-    """A file without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
+    """Read a file without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
     lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
     return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
 
 
 def body(name: str) -> str:
-    """The kernel's body."""
+    """Return the kernel's body."""
     given = ", ".join(f"(const ushort*){each}" for each in _INPUTS[name])
     call = f"{name}<TILES>(threadIdx.x, blockIdx.x, {_ARGUMENTS[name]}, of, to, room);"
     return f"{ROOM}\nconst {_GIVEN[name]} of = {{{given}}};\nconst Made to = {_MADE};\n{call}\n"
 
 
 def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
-    """Of shared memory: weights underway, the stream, what is normalized of it, and the widest rows that are read."""
+    """Return the bytes of shared memory: reads ahead, the stream, the normalized stream, and the widest rows."""
     channels, heads, wide = sizes
     rows = 16 * tiles
     fixed = rows * 4 * (channels + 4)
     normal = rows * 2 * (channels + 8)
     if name == "resnet":
-        return fixed + 3 * _STAGE_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
+        return fixed + 3 * _READ_BYTES + normal + 2 * (rows + TAPS - 1) * (2 * channels + 8)
     inner = heads * HEAD
     widest = rows * 2 * (max(inner, wide) + 8)
-    return fixed + max(3 * _STAGE_BYTES + normal + widest, 4 * _STAGE_BYTES + rows * 2 * (inner + 8))
+    return fixed + max(3 * _READ_BYTES + normal + widest, 4 * _READ_BYTES + rows * 2 * (inner + 8))
 
 
 def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
-    """Whether such stages can run here: MLX on an NVIDIA GPU. One too old (before Ampere) does not build them."""
+    """True if such blocks can run here: MLX on an NVIDIA GPU. One too old (before Ampere) does not build them."""
     return shared.available() and fits(sizes, size, dtype)
 
 
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
-    """Whether the kernels are written for stages so wide; `size` of a head."""
+    """True if the kernels are written for blocks of these `sizes`; `size` is that of a head."""
     whole = size == HEAD and sizes[0] % 64 == 0 and sizes[2] % 64 == 0 and dtype == mx.bfloat16
     return whole and max(shared_bytes(name, 2, sizes) for name in _INPUTS) <= _MOST_SHARED
 
 
 def fits_rows(frames: int) -> bool:
-    """Whether sequences so long can be computed."""
+    """True if the kernels can compute sequences of so many `frames`."""
     return frames % KEYS == 0
 
 
@@ -148,18 +150,18 @@ def _mode(first: bool, second: bool = False) -> mx.array:
 
 
 def tiles(rows: int) -> int:
-    """Of 16 rows each, that a block of threads takes."""
+    """Return the number of tiles, of 16 rows each, that a block of threads takes."""
     return 1 if rows <= _FEW_ROWS else 2
 
 
 def sizes_of(block: TransformerBlock) -> Sizes:
-    """Of a stage with such blocks."""
-    wide, channels = block.fc1.shape
+    """Return the sizes of a U-Net block with such transformer blocks."""
+    wide, channels = block.fc1.weight.shape
     return channels, block.heads, wide
 
 
 def pieces(matrix: mx.array) -> mx.array:
-    """A matrix [O, ...] of O rows, both sizes multiples of 8 and 64, as tiles.h calls `place`. Shape [O, I]."""
+    """Bring a matrix [O, ...], both sizes multiples of 8 and 64, into the order that tiles.h calls `place`: [O, I]."""
     rows = matrix.shape[0]
     flat = matrix.reshape(rows, -1)
     split = flat.reshape(rows // 8, 8, -1, 4, 2, 8).transpose(0, 2, 4, 1, 3, 5)
@@ -168,8 +170,8 @@ def pieces(matrix: mx.array) -> mx.array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What a stage's launches take beside its input: two for the resnet block (none where that is computed otherwise),
-    and for the transformer blocks one more than there are blocks."""
+    """Inputs of a U-Net block's launches beside x: two for the resnet block (none if it is computed otherwise), and one
+    more than there are transformer blocks."""
 
     sizes: Sizes
     resnet: Sequence[dict[str, mx.array]]
@@ -177,27 +179,31 @@ class Prepared:
 
 
 def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
-    """Put a stage's arrays into the kernels' order: copies, evaluated."""
+    """Bring a U-Net block's arrays into the kernels' order: copies, evaluated."""
     sizes = sizes_of(blocks[0])
-    ahead = [{"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.qkv)} for block in blocks]
+    ahead = [
+        {"gain1": block.norm1.weight, "shift1": block.norm1.bias, "qkv": pieces(block.to_qkv.weight)}
+        for block in blocks
+    ]
     launches = []
     own: dict[str, mx.array] = {}
     for number in range(len(blocks) + 1):
         if number:
             block = blocks[number - 1]
-            own = {"out": pieces(block.out), "out_bias": block.out_bias}
-            own |= {"gain2": block.norm2.weight, "shift2": block.norm2.bias}
-            own |= {"fc1": pieces(block.fc1), "fc1_bias": block.fc1_bias}
-            own |= {"fc2": pieces(block.fc2), "fc2_bias": block.fc2_bias}
+            own = {"out": pieces(block.to_out.weight), "out_bias": block.to_out.bias}
+            own |= {"gain2": block.norm3.weight, "shift2": block.norm3.bias}
+            own |= {"fc1": pieces(block.fc1.weight), "fc1_bias": block.fc1.bias}
+            own |= {"fc2": pieces(block.fc2.weight), "fc2_bias": block.fc2.bias}
         following = number < len(blocks)
         launches.append({**own, **ahead[number if following else 0], "mode": _mode(number > 0, following)})
     for name in launches[1]:
         launches[0].setdefault(name, launches[1][name])
     halves = []
     if resnet is not None:
-        res = {"res": pieces(resnet.res), "res_bias": resnet.res_bias}
-        for second, conv, norm in ((False, resnet.conv1, resnet.norm1), (True, resnet.conv2, resnet.norm2)):
-            half = {"conv": pieces(conv.conv.weight), "conv_bias": conv.bias, "gain": norm.weight, "shift": norm.bias}
+        res = {"res": pieces(resnet.res_conv.weight), "res_bias": resnet.res_conv.bias}
+        for second, causal in ((False, resnet.block1), (True, resnet.block2)):
+            half = {"conv": pieces(causal.conv.weight), "conv_bias": causal.conv.bias}
+            half |= {"gain": causal.norm.weight, "shift": causal.norm.bias}
             halves.append({**half, **res, **ahead[0], "mode": _mode(second)})
     mx.eval(halves, launches)
     return Prepared(sizes, halves, launches)
@@ -206,16 +212,16 @@ def prepare(resnet: ResnetBlock | None, blocks: Blocks) -> Prepared:
 class _Run:
     """The launches for x [B, F, ...]."""
 
-    def __init__(self, stage: Prepared, x: mx.array) -> None:
+    def __init__(self, prepared: Prepared, x: mx.array) -> None:
         batch, frames, _ = x.shape
-        self.sizes = channels, heads, _ = stage.sizes
+        self.sizes = channels, heads, _ = prepared.sizes
         self.tiles = tiles(batch * frames)
         self._count = batch * frames // (16 * self.tiles)
         whole = (batch, heads, frames, HEAD)
         self._shapes = ((batch, frames, channels), (batch, frames, heads * HEAD), whole, whole)
 
     def __call__(self, name: str, inputs: dict[str, mx.array], *, stream: bool, ahead: bool) -> list[mx.array]:
-        """-> the stream, queries, keys and values, each of which is rubbish unless it is asked for."""
+        """Return the stream, queries, keys and values. Those not asked for are undefined."""
         wanted = (stream, ahead, ahead, ahead)
         shapes = [shape if asked else (_PLACES,) for shape, asked in zip(self._shapes, wanted, strict=True)]
         outputs = dict(zip(("y", "queries", "keys", "values"), shapes, strict=True))
@@ -223,15 +229,15 @@ class _Run:
         return _launch(name, ordered, outputs, self._count, self.sizes, self.tiles)
 
 
-def attend(stage: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
-    """x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
+def attend(prepared: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
+    """Pass x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
 
-    `made` are the first block's queries, keys and values, where these are there already.
+    `made` are the first block's queries, keys and values, if `convolve` has made them.
     """
-    run = _Run(stage, x)
+    run = _Run(prepared, x)
     q, k, v = made or (x, x, x)
-    last = len(stage.blocks) - 1
-    for number, given in enumerate(stage.blocks):
+    last = len(prepared.blocks) - 1
+    for number, given in enumerate(prepared.blocks):
         if number == 0 and made:
             continue
         inputs = {"x": x, "q": q, "k": k, "v": v, "mask": mask, **given}
@@ -240,35 +246,84 @@ def attend(stage: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array
     return x
 
 
-def convolve(stage: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
-    """x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
+def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
+    """Pass x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
 
-    -> [B, F, C], and the first transformer block's queries, keys and values.
+    Returns [B, F, C], and the first transformer block's queries, keys and values.
     """
-    run = _Run(stage, x)
-    first, second = ({"time": shift, "before": x, **half} for half in stage.resnet)
+    run = _Run(prepared, x)
+    first, second = ({"time": shift, "before": x, **half} for half in prepared.resnet)
     between = run("resnet", {"x": x, **first}, stream=True, ahead=False)[0]
     return run("resnet", {"x": between, **second}, stream=True, ahead=True)
 
 
-def run(stage: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
-    """The whole stage: x [B, F, I] -> [B, F, C]."""
-    x, *made = convolve(stage, x, shift)
-    return attend(stage, x, mask, made)
+def unet_block_cuda(prepared: Prepared, x: mx.array, shift: mx.array, mask: mx.array) -> mx.array:
+    """Compute a whole U-Net block by kernels: x [B, F, I] -> [B, F, C]."""
+    x, *made = convolve(prepared, x, shift)
+    return attend(prepared, x, mask, made)
 
 
-def difference(stage: Prepared, plain: Plain, inputs: int, frames: int) -> float:
-    """Norm of what `run` and `plain` make of random rows [2, frames, inputs], apart, over that of `plain`."""
-    channels = stage.sizes[0]
+def unet_block_ops(
+    resnet: ResnetBlock,
+    transformers: Blocks,
+    xs: Pieces,
+    shift: mx.array,
+    bias: mx.array | None,
+    streams: Sequence[mx.Stream],
+    starts: Starts | None = None,
+) -> Pieces:
+    """Compute a U-Net block in MLX's operations: the definition that the kernels must agree with.
+
+    Args:
+        resnet: the block's first part.
+        transformers: its second.
+        xs: pieces of [B, F, I], one a stream.
+        shift: [C], of the step's time.
+        bias: [B, 1, 1, F], added to attention's logits, or None.
+        streams: where the pieces are computed.
+        starts: replace the resnet block's biases, as `Estimator.condition` makes them.
+
+    Returns:
+        Pieces of [B, F, C].
+    """
+    xs = resnet(xs, shift, streams, starts)
+    for block in transformers:
+        xs = block(xs, bias, streams)
+    return xs
+
+
+def unet_block(
+    prepared: Prepared | None,
+    resnet: ResnetBlock,
+    transformers: Blocks,
+    xs: Pieces,
+    shift: mx.array,
+    bias: mx.array | None,
+    streams: Sequence[mx.Stream],
+    starts: Starts | None = None,
+) -> Pieces:
+    """Compute a U-Net block by kernels if they are `prepared` and fit the sequence, else as `unet_block_ops`."""
+    if prepared is None or bias is None or len(xs) > 1 or not fits_rows(xs[0].shape[1]):
+        return unet_block_ops(resnet, transformers, xs, shift, bias, streams, starts)
+    if prepared.resnet:
+        return [unet_block_cuda(prepared, xs[0], shift, bias)]
+    return [attend(prepared, resnet(xs, shift, streams, starts)[0], bias)]
+
+
+def difference(prepared: Prepared, plain: Plain, inputs: int, frames: int) -> float:
+    """Return the norm of the kernels' difference from `plain` on random rows [2, frames, inputs], over `plain`'s."""
+    channels = prepared.sizes[0]
     x = mx.random.normal((2, frames, inputs), key=mx.random.key(0)).astype(mx.bfloat16)
     shift = mx.random.normal((channels,), key=mx.random.key(1)).astype(mx.bfloat16)
     mask = mx.where(mx.arange(frames) < frames - 5, 0.0, float("-inf")).astype(mx.bfloat16)[None, None, None]
     real = slice(0, frames - 5)
     wanted = plain(x, shift, mask)[:, real].astype(mx.float32)
-    found = run(stage, x, shift, mask)[:, real].astype(mx.float32)
+    found = unet_block_cuda(prepared, x, shift, mask)[:, real].astype(mx.float32)
     return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
 
 
-def checked(stage: Prepared, plain: Plain, inputs: int) -> bool:
-    """Whether the kernels build here and agree with `plain` on rows [.., inputs]; where not, a warning says so."""
-    return shared.agree("the flow's kernels", lambda: [difference(stage, plain, inputs, frames) for frames in _CHECKED])
+def agree(prepared: Prepared, plain: Plain, inputs: int) -> bool:
+    """True if the kernels build here and agree with `plain` on rows [.., inputs]. A warning tells if not."""
+    return shared.agree(
+        "the flow's kernels", lambda: [difference(prepared, plain, inputs, frames) for frames in _CHECKED]
+    )

@@ -1,16 +1,16 @@
 """A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
-Launches are what bounds a step written in MLX's operations (about twenty a layer). Here one launch reads all weights
-once. Its plain definition is `T3.advance`, which it agrees with but for rounding: between weights of bf16 or 8 bits and
-a bf16 cache the residual stream, queries and sums stay fp32; attention's output and the feed-forward's inner row are
-bf16.
+Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. `step_ops` is
+the plain step, `CudaStep` the kernel, and `choose_step` takes the kernel where it agrees. They differ by rounding only:
+between weights of bf16 or 8 bits and a bf16 cache the residual stream, queries and sums stay fp32; attention's output
+and the feed-forward's inner row are bf16.
 
-The cache is written in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update` copies a
-whole array while an earlier reader of it is still queued, as it always is when steps are sent ahead. So the kernel
-casts away the constness of the caches. What makes that sound: the arrays come from a prefill and belong to one
-utterance, whose state refers to them until it ends, so that MLX gives their memory to nobody else; each step writes one
-row that no step before it has read; and MLX launches on one stream, so that they run in the order they were sent. A
-slice of a cache that was taken earlier sees rows appear behind the place up to which it was valid.
+The kernel writes the cache in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update`
+copies a whole array while an earlier reader of it is queued, as one always is when steps are sent ahead. So the kernel
+casts away the constness of the caches. Three facts make that sound. The arrays come from a prefill and belong to one
+request, whose state refers to them until it ends, so that MLX gives their memory to nobody else. Each step writes one
+row that no step before it has read. MLX launches on one stream, so that steps run in the order they were sent. A slice
+of a cache that was taken earlier sees rows appear behind the place up to which it was valid.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
-# MLX writes the kernel's signature after this. A block's threads need their registers: the word before it says so.
+# MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
 _BOUNDS = """
 #undef __global__
 #define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
@@ -59,8 +59,8 @@ def processors() -> int:
     return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
 
 
-class FusedStep:
-    """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Only where `available`."""
+class CudaStep:
+    """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Make it only if `available`."""
 
     def __init__(self, network: T3, positions: int = 8192) -> None:
         """For caches of at most `positions` rows, and no more than GPT-2's table has. The network has been lowered."""
@@ -74,7 +74,7 @@ class FusedStep:
 
     @staticmethod
     def available(network: T3) -> bool:
-        """Whether this step can stand in for `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
+        """True if this step can replace `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
 
         MLX must launch directly (`models.backend` has it so): within a graph two utterances' steps might run side by
         side, each holding processors that the other waits for.
@@ -104,10 +104,10 @@ class FusedStep:
         return self._kernels[batch]
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
-        """Say tokens [1] int32 at place [2] int32, as `T3.advance` -> logits [B, 1, V] fp32, and `cache`, now longer.
+        """Read tokens [1] int32 at place [2] int32, as `T3.advance` -> logits [B, 1, V] fp32, and `cache`, now longer.
 
-        The caches are whole bfloat16 arrays [B, 2 * heads, T, 64]. Beyond their last row logits are NaN.
-        Raises ValueError where they are not such, or have more rows than `positions`.
+        The caches are whole bfloat16 arrays [B, 2 * heads, T, 64]. Beyond their last row logits are NaN. Raises
+        ValueError for other caches, and for more rows than `positions`.
         """
         batch, length = caches.rows(cache), caches.capacity(cache)
         rows = [layer[0] for layer in cache]
@@ -126,21 +126,29 @@ class FusedStep:
         return logits, cache
 
 
-def checked(network: T3, positions: int = 8192) -> FusedStep | None:
-    """A fused step that has been compared with `network.advance` on this device; None where there is none.
+def step_ops(network: T3) -> Step:
+    """Return the plain step, in MLX's operations: the definition that every kernel must agree with."""
+    return network.advance
 
-    Compiles its kernels (seconds each). Where they do not build or do not agree, a warning says so.
+
+def choose_step(network: T3, positions: int = 8192) -> CudaStep | None:
+    """Return a kernel step that agrees with `step_ops` on this device; None if there is none.
+
+    Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    if not FusedStep.available(network):
+    if not CudaStep.available(network):
         return None
-    step = FusedStep(network, positions)
+    step = CudaStep(network, positions)
     rows = (1, 2) if network.config.guided else (1,)
     agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
     return step if agreed else None
 
 
 def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
-    """Norm of what `step`'s logits and `network.advance`'s differ by, over the latter's; random keys and values."""
+    """Return the norm of the difference of `step`'s logits from `step_ops`'s, over the norm of the latter.
+
+    Keys and values are random. `place` is that of the token in caches of `length` rows.
+    """
     key = mx.random.key(0)
     shape = network.allocate(rows, length)[0][0].shape
     cache: Cache = [
@@ -148,7 +156,7 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
         for each in mx.random.split(key, network.config.layers)
     ]
     token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
-    wanted, _ = network.advance(token, at, cache)
+    wanted, _ = step_ops(network)(token, at, cache)
     wanted = wanted.astype(mx.float32)
     mx.eval(wanted, cache)  # before `step` writes into the cache
     found, _ = step(token, at, cache)
@@ -156,7 +164,7 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
 
 
 def body(layers: int) -> str:
-    """The kernel's body: the arguments of `step`, from the inputs' names."""
+    """Return the kernel's body, which names the arguments of `step` in step.h."""
     weights = ", ".join(
         field.name if field.name in FLOATS else f"(const {'ushort' if field.name in TABLES else 'Chunk'}*){field.name}"
         for field in fields(Weights)

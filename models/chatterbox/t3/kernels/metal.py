@@ -1,11 +1,12 @@
 """A step of T3's Llama as five or six Metal kernels a layer, the same phases as the CUDA kernel's. Not of GPT-2.
 
-Metal gives no promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
-each phase is a launch. What is tested is the arithmetic and the order of the launches, on a CPU (the tests run these
-bodies as fibers); no machine with Metal has compiled or run them. So `PhasedStep` is not what Metal gets by default:
-whoever has one compares it with `T3.advance` (`loadtest/t3_kernels.py`) first.
+Metal does not promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
+each phase is a launch. Tests check the arithmetic and the order of the launches on a CPU, where fibers run these
+bodies. No machine with Metal has compiled or run them. So `choose_step` never takes a `MetalStep`: compare it with
+`step_ops` on such a machine first (`loadtest/t3_kernels.py`).
 
-The caches are written in place, as fused.py says. MLX launches in order, and each phase reads what one before returned.
+The kernels write the caches in place, for the reasons in cuda.py. MLX launches in order, and each phase reads results
+of one before.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ LOGITS = Phase(
 )
 PHASES = (PROJECT, ATTEND, OUT, GATE, DOWN, LOGITS)
 
-# What a phase holds; Llama has no terms.
+# Variables of a phase; Llama has no terms.
 LOCALS = """
   uint4 w[MOST_AHEAD];
   Terms pairs[PAIRS_AHEAD];
@@ -121,25 +122,25 @@ _BEGIN = """
 
 
 def header(config: T3Config, rows: int) -> str:
-    """The definitions of rows.h for Metal, and the phases."""
+    """Return the definitions of rows.h for Metal, and the phases."""
     return phase_constants(config, rows) + joined("metal.h", *SOURCES)
 
 
 def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
-    """What rows.h expects where each phase is a kernel: nothing is loaded ahead."""
+    """Return the definitions of rows.h for one kernel a phase: nothing is loaded ahead."""
     return constants(config, rows, _BLOCKS, warps=warps, pieces=pieces(config, rows), ahead=(0, 0, 0))
 
 
 def pieces(config: T3Config, rows: int) -> int:
-    """Parts of the inner row, so that a block's shared memory holds one of each row, and its sums."""
+    """Return the number of parts of the inner row, so that shared memory holds one of each row, and its sums."""
     count = 1
     while 4 * rows * (config.inner // count) + 4 * 5 * _WARPS * rows > _SHARED_BYTES:
         count *= 2
     return count
 
 
-class PhasedStep:
-    """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Only where `available`."""
+class MetalStep:
+    """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Make it only if `available`."""
 
     def __init__(self, network: T3, positions: int = 8192, launch: Launch | None = None) -> None:
         """For caches of at most `positions` rows. `launch` replaces Metal's. Raises ValueError for a GPT-2."""
@@ -154,7 +155,7 @@ class PhasedStep:
 
     @staticmethod
     def available(network: T3) -> bool:
-        """Whether this step can stand in for `network.advance`."""
+        """True if this step can replace `network.advance`."""
         return (
             not on_cpu()
             and bool(mx.metal.is_available())
@@ -189,7 +190,7 @@ class PhasedStep:
         return outputs
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
-        """As FusedStep's; a place beyond the last row is the caller's error, and is not looked at."""
+        """As CudaStep's. A place beyond the last row is the caller's error, and is not checked."""
         config, of, launch = self.config, self._weights, self._launch
         rows, hidden = caches.rows(cache), config.hidden
         if tokens.shape != (1,) or caches.capacity(cache) > self.positions:

@@ -1,4 +1,4 @@
-"""The kernels' source: the headers behind the constants of one network and the words of one device."""
+"""Source of the kernels: the headers, after the constants of one network and the definitions of one device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
 
 
 def fits(config: T3Config, batch: int) -> bool:
-    """Whether the kernels can run this network: their products read rows in runs of 256 weights, or four of them.
+    """True if the kernels can run this network: their products read rows in runs of 256 weights, or four of them.
 
-    GPT-2's have biases, the head's too, and its positions are the cache's; Llama's have none, and count what was said.
+    GPT-2's products and head have biases, and its positions are the cache's. Llama's have none, and count the speech.
     """
     return (
         (config.backbone, config.learned_positions, config.head_bias) in (("llama", True, False), ("gpt2", False, True))
@@ -30,7 +30,7 @@ def fits(config: T3Config, batch: int) -> bool:
 
 
 def splits(config: T3Config, batch: int, blocks: int) -> int:
-    """Parts of the cache that are attended apart, so that heads and rows keep `blocks` blocks busy."""
+    """Return the number of parts in which the cache is attended, so that heads and rows keep `blocks` blocks busy."""
     return max(1, min(_MOST_SPLITS, blocks // (batch * config.heads)))
 
 
@@ -44,9 +44,16 @@ def constants(
     pieces: int = 1,
     ahead: tuple[int, int, int] = (1, 1, 1),
 ) -> str:
-    """The definitions that rows.h expects. `bits` of weights, 8 or 0 for bfloat16.
+    """Return the definitions that rows.h expects.
 
-    `ahead`: for queries, keys and values; for the gate; for the logits.
+    Args:
+        config: the network.
+        batch: rows, 1 or 2.
+        blocks: blocks of the grid.
+        bits: of the weights, 8, or 0 for bfloat16.
+        warps: of a block.
+        pieces: parts of the inner row.
+        ahead: reads that are sent ahead for queries, keys and values; for the gate; and for the logits.
     """
     llama, gpt2 = int(config.backbone == "llama"), int(config.backbone == "gpt2")
     values = {
@@ -74,11 +81,11 @@ def constants(
 
 
 def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
-    """What rows.h calls EXCHANGE_FLOATS: stream, queries, attention's parts and their weights, the wide row."""
+    """Return EXCHANGE_FLOATS of rows.h: stream, queries, attention's parts and their weights, the wide row."""
     parts = batch * config.heads * splits(config, batch, blocks)
     return batch * (2 * config.hidden + config.inner // 2) + parts * (HEAD // 2 + 2)
 
 
 def joined(*names: str) -> str:
-    """The files of these names, one after the other."""
+    """Return the files of these names, one after the other."""
     return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)

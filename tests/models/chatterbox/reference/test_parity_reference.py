@@ -184,15 +184,15 @@ def test_official_files(reference: Conditioner, arrays: tuple[Arrays, Arrays], t
     save_file(voice, tmp_path / "ve.safetensors")
     for name in ("ve.pt", "ve.safetensors"):
         made = ReferenceEncoder(ENGLISH)
-        load_voice_encoder(made.voice_encoder, read_arrays(tmp_path / name), ENGLISH.voice_encoder, name)
+        load_voice_encoder(made.voice_encoder, read_arrays(tmp_path / name), name)
     spoken = {f"speaker_encoder.{key}": value for key, value in reference.s3gen.speaker_encoder.state_dict().items()}
     torch.save(spoken, tmp_path / "s3gen.pt")
-    load_speaker(made.speaker, read_arrays(tmp_path / "s3gen.pt"), ENGLISH.speaker, "s3gen.pt")
+    load_speaker(made.speaker, read_arrays(tmp_path / "s3gen.pt"), "s3gen.pt")
     # Half a gigabyte: handed over, not written.
     state = reference.s3gen.tokenizer.state_dict()
     assert {"_mel_filters", "window"} < set(state)
     held = {f"tokenizer.{key}": mx.array(value.numpy()) for key, value in state.items()}
-    load_tokenizer(made.tokenizer, held, ENGLISH.tokenizer, "s3gen.safetensors")
+    load_tokenizer(made.tokenizer, held, "s3gen.safetensors")
     assert len(state) + len(spoken) + len(voice) > sum(map(len, arrays))
 
 

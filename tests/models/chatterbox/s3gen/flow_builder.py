@@ -18,7 +18,7 @@ from models.chatterbox.config import (
     SpeakerConfig,
 )
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.weights import load_weights
+from models.chatterbox.s3gen.weights import load_flow
 
 SMALL = replace(
     ENGLISH,
@@ -47,7 +47,7 @@ def flow(variant: str = "english", *, padded: bool | None = None) -> Flow:
 def loaded(config: ChatterboxConfig, *, padded: bool | None = None, bfloat16: bool = False) -> Flow:
     """A flow of its own."""
     made = Flow(config, padded=padded)
-    load_weights(made, arrays(config), "random", bfloat16=bfloat16)
+    load_flow(made, arrays(config), "random", bfloat16=bfloat16)
     return made
 
 

@@ -32,9 +32,9 @@ def small(seed: int = 0) -> HiFT:
             value = (0.4 if "blocks" in name else 0.6) * rng.standard_normal(array.shape) / fan**0.5
         arrays.append((name, mx.array(value.astype(np.float32))))
     network.update(tree_unflatten(arrays))
-    network.f0.out.weight = network.f0.out.weight * 900
-    network.post.bias = network.post.bias - 1.5
-    network.f0.out.bias = mx.array([90.0])
+    network.f0_predictor.classifier.weight = network.f0_predictor.classifier.weight * 900
+    network.conv_post.bias = network.conv_post.bias - 1.5
+    network.f0_predictor.classifier.bias = mx.array([90.0])
     mx.eval(network.parameters())
     return network
 
@@ -51,10 +51,11 @@ def conv(layer: Conv1d, x: mx.array) -> mx.array:
 
 
 def res(block: ResBlock, x: mx.array) -> mx.array:
-    for pair in zip(block.first, block.second, strict=True):
+    pairs = zip(block.convs1, block.activations1, block.convs2, block.activations2, strict=True)
+    for conv1, snake1, conv2, snake2 in pairs:
         y = x
-        for unit in pair:
-            y = conv(unit.conv, y + mx.square(mx.sin(unit.alpha * y)) / (unit.alpha + 1e-9))
+        for layer, alpha in ((conv1, snake1.alpha), (conv2, snake2.alpha)):
+            y = conv(layer, y + mx.square(mx.sin(alpha * y)) / (alpha + 1e-9))
         x = x + y
     return x
 
@@ -69,15 +70,16 @@ def decode(network: HiFT, mel: mx.array, source: mx.array, last_slope: float = 0
     frames = np.stack([signal[at : at + 16] for at in range(0, len(signal) - 15, 4)])
     spectrum = np.fft.rfft(frames * window)
     both = mx.array(np.concatenate([spectrum.real, spectrum.imag], axis=1).astype(np.float32)[None])
-    x = conv(network.pre, mel)
-    for i, (up, blocks) in enumerate(zip(network.ups, network.blocks, strict=True)):
+    x = conv(network.conv_pre, mel)
+    for i, up in enumerate(network.ups):
+        blocks = network.resblocks[3 * i : 3 * i + 3]
         weight = up.weight.transpose(2, 1, 0)
         x = mx.conv_transpose1d(leaky(x, 0.1), weight, up.stride, up.padding) + up.bias
         if i == 2:
             x = mx.concatenate([x[:, 1:2], x], axis=1)
-        x = x + res(network.source_blocks[i], conv(network.source_downs[i], both))
+        x = x + res(network.source_resblocks[i], conv(network.source_downs[i], both))
         x = sum((res(b, x) for b in blocks), mx.zeros_like(x)) / len(blocks)
-    y = np.array(conv(network.post, leaky(x, last_slope))[0], dtype=np.float64)
+    y = np.array(conv(network.conv_post, leaky(x, last_slope))[0], dtype=np.float64)
     magnitude, phase = np.minimum(np.exp(y[:, :9]), most), np.sin(y[:, 9:])
     frames = np.fft.irfft(magnitude * np.exp(1j * phase)) * window
     out, norm = np.zeros(4 * len(frames) + 12), np.zeros(4 * len(frames) + 12)
@@ -89,10 +91,10 @@ def decode(network: HiFT, mel: mx.array, source: mx.array, last_slope: float = 0
 
 def pitch(network: HiFT, mel: mx.array) -> mx.array:
     x = mel
-    for layer in network.f0.convs:
+    for layer in network.f0_predictor.condnet:
         y = conv(layer, x)
         x = mx.where(y > 0, y, mx.expm1(y))
-    return mx.abs(x @ network.f0.out.weight.T + network.f0.out.bias)[:, :, 0]
+    return mx.abs(x @ network.f0_predictor.classifier.weight.T + network.f0_predictor.classifier.bias)[:, :, 0]
 
 
 def mel(frames: int, seed: int = 0) -> mx.array:

@@ -25,9 +25,10 @@ def test_positions_are_of_distances_that_fall() -> None:
 
 def _attention(width: int, heads: int) -> RelativeAttention:
     made = RelativeAttention(width, heads)
-    for seed, name in enumerate(("pos", "bias_u", "bias_v")):
+    for seed, name in enumerate(("pos_bias_u", "pos_bias_v")):
         made[name] = normal(seed, *made[name].shape) * 0.5
-    for seed, linear in enumerate((made.qkv, made.out)):
+    made.linear_pos.weight = normal(2, *made.linear_pos.weight.shape) * 0.5
+    for seed, linear in enumerate((made.linear_qkv, made.linear_out)):
         linear.weight = normal(10 + seed, *linear.weight.shape) * 0.3
         linear.bias = normal(20 + seed, *linear.bias.shape) * 0.3
     return made
@@ -39,20 +40,25 @@ def test_attention_hears_the_distance_between_query_and_key() -> None:
     size = width // heads
     attention, x = _attention(width, heads), normal(5, 1, length, width)
     attention.reserve(16)
-    given = {name: np.array(attention[name], np.float64) for name in ("pos", "bias_u", "bias_v")}
-    q, k, v = np.split(np.array(attention.qkv(x), np.float64)[0].reshape(length, 3 * heads, size), 3, axis=1)
-    projected = relative_positions(length, width).astype(np.float64) @ given["pos"].T
+    given = {name: np.array(attention[name], np.float64) for name in ("pos_bias_u", "pos_bias_v")}
+    q, k, v = np.split(np.array(attention.linear_qkv(x), np.float64)[0].reshape(length, 3 * heads, size), 3, axis=1)
+    projected = (
+        relative_positions(length, width).astype(np.float64) @ np.array(attention.linear_pos.weight, np.float64).T
+    )
     made = np.zeros((length, heads, size))
     for h in range(heads):
         p = projected.reshape(-1, heads, size)[:, h]
         for i in range(length):
             logits = [
-                (q[i, h] + given["bias_u"][h]) @ k[j, h] + (q[i, h] + given["bias_v"][h]) @ p[length - 1 - (i - j)]
+                (q[i, h] + given["pos_bias_u"][h]) @ k[j, h]
+                + (q[i, h] + given["pos_bias_v"][h]) @ p[length - 1 - (i - j)]
                 for j in range(length)
             ]
             weights = np.exp(np.array(logits) / size**0.5)
             made[i, h] = weights @ v[:, h] / weights.sum()
-    wanted = made.reshape(1, length, width) @ np.array(attention.out.weight).T + np.array(attention.out.bias)
+    wanted = made.reshape(1, length, width) @ np.array(attention.linear_out.weight).T + np.array(
+        attention.linear_out.bias
+    )
     assert distance(attention(x, None), wanted) < CLOSE
 
 
@@ -77,9 +83,9 @@ def test_upsampling_is_a_convolution_of_rows_that_stand_twice() -> None:
 def test_a_row_hears_the_next_three_and_no_further() -> None:
     encoder = flow().encoder
     x = normal(0, 1, 12, 32)
-    before = np.array(encoder.look_ahead(x))
+    before = np.array(encoder.pre_lookahead_layer(x))
     x[:, 8] = 5.0
-    changed = np.abs(np.array(encoder.look_ahead(x)) - before).max(axis=(0, 2)) > 0
+    changed = np.abs(np.array(encoder.pre_lookahead_layer(x)) - before).max(axis=(0, 2)) > 0
     assert changed.tolist() == [n in range(5, 11) for n in range(12)]
 
 
@@ -89,7 +95,7 @@ def test_the_table_holds_what_the_layers_make_of_each_token() -> None:
     x = given["flow.input_embedding.weight"][:50] @ given[f"{name}.0.weight"].T + given[f"{name}.0.bias"]
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
     wanted = (x * given[f"{name}.1.weight"] + given[f"{name}.1.bias"]) * 32**0.5
-    assert distance(flow().encoder.embedding[:50], wanted) < CLOSE
+    assert distance(flow().encoder.input_embedding[:50], wanted) < CLOSE
 
 
 @pytest.mark.parametrize("spoken", [1, SPOKEN, 80])

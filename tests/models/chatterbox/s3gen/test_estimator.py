@@ -29,7 +29,7 @@ def test_convolutions_hear_no_later_frame() -> None:
     changed = mx.array(x)
     changed[:, 11] = 7.0
     convolution = lambda a: own.down_conv([a], HERE)[0]  # noqa: E731
-    resnet = lambda a: own.middle[0].resnet([a], shift, HERE)[0]  # noqa: E731
+    resnet = lambda a: own.mid_blocks[0].resnet([a], shift, HERE)[0]  # noqa: E731
     for run, reach in ((convolution, 2), (resnet, 4)):
         heard = np.abs(np.array(run(changed) - run(x))).max(axis=(0, 2)) > 0
         assert heard.tolist() == [11 <= n <= 11 + reach for n in range(frames)]
@@ -49,8 +49,8 @@ def test_the_first_block_is_given_everything_side_by_side() -> None:
     own, official, frames = flow().estimator, arrays(flow().config), 6
     x, mu, speaker, prompt = normal(0, 1, frames, 8), normal(1, 1, frames, 8), normal(2, 1, 8), normal(3, 1, frames, 8)
     start, end = own.condition(mu, speaker, prompt)
-    resnet = own.down.resnet
-    found = resnet.conv1([x], HERE, [start])[0], x @ resnet.res.T + end
+    resnet = own.down_block.resnet
+    found = resnet.block1.conv.pieces([x], HERE, [start])[0], x @ resnet.res_conv.weight.T + end
     parts = (x[0], mu[0], mx.broadcast_to(speaker, (frames, 8)), prompt[0])
     wide = np.concatenate([np.array(a, np.float64) for a in parts], axis=1)
     padded = np.pad(wide, ((2, 0), (0, 0)))

@@ -15,7 +15,7 @@ from tests.models.chatterbox.s3gen import naive
 def test_definition(frames: int) -> None:
     """Convolutions, ELU and the magnitude of a dense layer."""
     mel = naive.mel(frames)
-    found = np.array(naive.lowered().f0(mel, PaddingMask()))
+    found = np.array(naive.lowered().f0_predictor(mel, PaddingMask()))
     expected = np.array(naive.pitch(naive.small(), mel))
     assert found.shape == (1, frames)
     assert np.allclose(found, expected, rtol=1e-4, atol=1e-3)
@@ -28,12 +28,14 @@ def test_reach() -> None:
     network, mel = naive.lowered(), np.array(naive.mel(41))
     changed = mel.copy()
     changed[0, 20] += 1
-    differs = np.array(network.f0(mx.array(mel), PaddingMask()) != network.f0(mx.array(changed), PaddingMask()))[0]
+    differs = np.array(
+        network.f0_predictor(mx.array(mel), PaddingMask()) != network.f0_predictor(mx.array(changed), PaddingMask())
+    )[0]
     assert np.flatnonzero(differs).tolist() == list(range(20 - f0.REACH, 21 + f0.REACH))
 
 
 def test_padding_changes_nothing() -> None:
     network, mel = naive.lowered(), naive.mel(30)
     padded = mx.concatenate([mel, mx.full((1, 9, naive.MELS), 7.0)], axis=1)
-    found = np.array(network.f0(padded, PaddingMask.of(mx.array([[[30]]]), 39)))[:, :30]
-    assert np.allclose(found, np.array(network.f0(mel, PaddingMask())), rtol=1e-5, atol=1e-4)
+    found = np.array(network.f0_predictor(padded, PaddingMask.of(mx.array([[[30]]]), 39)))[:, :30]
+    assert np.allclose(found, np.array(network.f0_predictor(mel, PaddingMask())), rtol=1e-5, atol=1e-4)

@@ -11,8 +11,9 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
-from models.chatterbox.s3gen.flow import Flow, bucket, step_times
+from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
+from models.layers.buckets import bucket
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,
@@ -72,7 +73,7 @@ def test_guidance_is_two_single_evaluations() -> None:
     mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
     found = next(own.steps(mu, prompt_mel, speaker, noise, 1))
     prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    projected = own.speaker((speaker / mx.linalg.norm(speaker))[None])
+    projected = own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None])
     shifts = own.estimator.times(np.array([0.0], np.float32))[0]
     zeros = mx.zeros_like(mu)
     with_it = own.estimator(noise, own.estimator.condition(mu, projected, prompt), shifts)
@@ -85,7 +86,7 @@ def test_a_mean_flow_is_not_guided() -> None:
     mu, noise, (prompt_mel, speaker) = normal(1, 1, FRAMES, 8), normal(2, 1, FRAMES, 8), voice()
     first, second = own.steps(mu, prompt_mel, speaker, noise)
     prompt = mx.pad(prompt_mel[None], [(0, 0), (0, FRAMES - 2 * PROMPT), (0, 0)])
-    given = own.estimator.condition(mu, own.speaker((speaker / mx.linalg.norm(speaker))[None]), prompt)
+    given = own.estimator.condition(mu, own.spk_embed_affine_layer((speaker / mx.linalg.norm(speaker))[None]), prompt)
     x = noise
     for state, times in ((first, (0.0, 0.5)), (second, (0.5, 1.0))):
         start, end = (np.array([t], np.float32) for t in times)
@@ -151,7 +152,7 @@ def test_bfloat16_is_near(variant: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_buckets() -> None:
-    assert [bucket(n) for n in (1, 64, 65, 1280, 1281, 5000)] == [64, 64, 128, 1280, 2560, 5120]
+    assert [bucket(n, TOKEN_BUCKETS) for n in (1, 64, 65, 1280, 1281, 5000)] == [64, 64, 128, 1280, 2560, 5120]
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -13,9 +13,11 @@ from mlx.utils import tree_map_with_path
 
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, FlowConfig
-from models.chatterbox.s3gen.estimator import Estimator, Stage
+from models.chatterbox.s3gen.estimator import Estimator, UNetBlock
 from models.chatterbox.s3gen.kernels import cuda
 from tests.models.emulator import emulate
+
+pytestmark = pytest.mark.slow
 
 CONFIG = replace(ENGLISH.flow, width=64, heads=2)
 # Products of bfloat16s are summed in float32 here and there; intermediate results are rounded to bfloat16 in different
@@ -70,16 +72,16 @@ def randomized(module: nn.Module) -> nn.Module:
     return module
 
 
-def stage(inputs: int = 128, count: int = 2, config: FlowConfig = CONFIG) -> Stage:
+def stage(inputs: int = 128, count: int = 2, config: FlowConfig = CONFIG) -> UNetBlock:
     """A stage whose input is as wide as its stream, or twice so, with `count` blocks."""
-    made = randomized(Stage(inputs, replace(config, blocks=count)))
-    assert isinstance(made, Stage)
+    made = randomized(UNetBlock(inputs, replace(config, blocks=count)))
+    assert isinstance(made, UNetBlock)
     return made
 
 
-def plain(given: Stage, config: FlowConfig = CONFIG) -> cuda.Plain:
+def plain(given: UNetBlock, config: FlowConfig = CONFIG) -> cuda.Plain:
     """The same in float32, in MLX's operations."""
-    copy = Stage(given.resnet.res.shape[1], replace(config, blocks=len(given.blocks)))
+    copy = UNetBlock(given.resnet.res_conv.weight.shape[1], replace(config, blocks=len(given.transformers)))
     copy.update(given.parameters())
     copy.set_dtype(mx.float32)
     streams = [mx.default_stream(mx.default_device())]
@@ -91,9 +93,9 @@ def plain(given: Stage, config: FlowConfig = CONFIG) -> cuda.Plain:
     return run
 
 
-def difference(given: Stage, frames: int, config: FlowConfig = CONFIG) -> float:
-    prepared = cuda.prepare(given.resnet, given.blocks)
-    return cuda.difference(prepared, plain(given, config), given.resnet.res.shape[1], frames)
+def difference(given: UNetBlock, frames: int, config: FlowConfig = CONFIG) -> float:
+    prepared = cuda.prepare(given.resnet, given.transformers)
+    return cuda.difference(prepared, plain(given, config), given.resnet.res_conv.weight.shape[1], frames)
 
 
 # Tiles of 16 rows, of 32, keys in more than one run of 64, and an input as wide as the stream.
@@ -113,9 +115,9 @@ def test_blocks_without_their_resnet(gpu: Callable[..., list[int]]) -> None:
     given = stage()
     x = mx.random.normal((1, 64, 64), key=mx.random.key(0)).astype(mx.bfloat16)
     mask = mx.zeros((1, 1, 1, 64), dtype=mx.bfloat16)
-    found = cuda.attend(cuda.prepare(None, given.blocks), x, mask)
+    found = cuda.attend(cuda.prepare(None, given.transformers), x, mask)
     xs = [x.astype(mx.float32)]
-    for block in given.blocks:
+    for block in given.transformers:
         block.set_dtype(mx.float32)
         xs = block(xs, None, [mx.default_stream(mx.default_device())])
     apart = np.linalg.norm(np.array(found.astype(mx.float32) - xs[0]))
@@ -160,10 +162,10 @@ def test_a_kernel_that_differs_is_not_used(
     given = stage(count=1)
     monkeypatch.setattr(cuda, "_CHECKED", (64,))
     gpu()
-    prepared = cuda.prepare(given.resnet, given.blocks)
-    assert cuda.checked(prepared, plain(given), 128)
+    prepared = cuda.prepare(given.resnet, given.transformers)
+    assert cuda.agree(prepared, plain(given), 128)
     gpu("here[1] += b + high(both);", "")
-    assert not cuda.checked(prepared, plain(given), 128)
+    assert not cuda.agree(prepared, plain(given), 128)
     assert "differ from plain operations" in caplog.text
 
 

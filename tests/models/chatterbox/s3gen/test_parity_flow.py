@@ -15,7 +15,7 @@ import pytest
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.s3gen.flow import Flow
-from models.chatterbox.s3gen.weights import load_weights
+from models.chatterbox.s3gen.weights import load_flow
 from models.checkpoint import read_arrays
 
 torch = pytest.importorskip("torch")
@@ -54,7 +54,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("flow") / "s3gen.safetensors"
     reference.save(theirs, path)
     ours = Flow(TURBO if mean_flow else ENGLISH)
-    load_weights(ours, read_arrays(path), str(path))
+    load_flow(ours, read_arrays(path), str(path))
     path.unlink()
     rng = np.random.default_rng(4)
 

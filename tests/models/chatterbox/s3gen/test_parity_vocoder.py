@@ -17,9 +17,9 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.config import VocoderConfig
-from models.chatterbox.s3gen.source import phase_words
+from models.chatterbox.s3gen.source import fixed_point
 from models.chatterbox.s3gen.vocoder import Carried, HiFT, Vocoder
-from models.chatterbox.s3gen.vocoder_weights import load_weights
+from models.chatterbox.s3gen.weights import load_vocoder
 from models.checkpoint import read_arrays
 from models.contract import WeightsError
 
@@ -51,7 +51,7 @@ def checkpoint(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def ours(checkpoint: Path) -> HiFT:
     network = HiFT(VocoderConfig(), 80)
-    load_weights(network, read_arrays(checkpoint), str(checkpoint))
+    load_vocoder(network, read_arrays(checkpoint), str(checkpoint))
     return network
 
 
@@ -64,7 +64,7 @@ def distance(ours: Any, reference: np.ndarray) -> float:
 
 def merged(network: HiFT, noise: np.ndarray) -> mx.array:
     """The unit normal that the noise on nine harmonics is after the merge, a frame a row."""
-    weight = np.array(network.source.merge.weight)[0]
+    weight = np.array(network.m_source.l_linear.weight)[0]
     return mx.array((noise @ weight / np.linalg.norm(weight)).astype(np.float32).reshape(1, -1, 480))
 
 
@@ -81,14 +81,14 @@ def test_full_size(reference: Any, ours: HiFT, frames: int) -> None:
         wave, source = reference.inference(turned)
     source = source[:, 0].numpy()
     exact = excite(reference, f0, phases, noise)
-    words, unit = phase_words(mx.array(phases)), merged(ours, noise)
+    words, unit = fixed_point(mx.array(phases)), merged(ours, noise)
     with torch.no_grad():
         exactly = reference.decode(turned, torch.from_numpy(exact)[:, None]).numpy()
 
     pcm, _, turns = ours(mx.array(mel), words, unit)
     assert turns.shape == (1, frames + 1)
-    made, _ = ours.source(mx.array(f0), words, unit)
-    own, valid = distance(ours.f0(mx.array(mel), _everything()), f0), f0 > 10
+    made, _ = ours.m_source(mx.array(f0), words, unit)
+    own, valid = distance(ours.f0_predictor(mx.array(mel), _everything()), f0), f0 > 10
     errors = {
         "F0": own,
         "source": distance(made, exact),
@@ -125,7 +125,7 @@ def test_carried_source_as_the_reference_does(reference: Any, ours: HiFT) -> Non
     turned = torch.from_numpy(mel).transpose(1, 2).contiguous()
     with torch.no_grad(), given(phases, noise):
         wave, source = reference.inference(turned, torch.from_numpy(cached)[:, None])
-    words, unit = phase_words(mx.array(phases)), merged(ours, noise)
+    words, unit = fixed_point(mx.array(phases)), merged(ours, noise)
     whole = Vocoder(ours)(mx.array(mel), words, unit)
     carried = Carried(mx.array(cached), whole.turns[:, known : known + 1])
     spoken = Vocoder(ours)(mx.array(mel), words, unit[:, known:], carried)
@@ -140,7 +140,7 @@ def test_padded_to_a_bucket(ours: HiFT, frames: int) -> None:
     from tests.models.chatterbox.s3gen.reference_hift import inputs
 
     mel, phases, noise = inputs(frames, seed=frames)
-    words, unit = phase_words(mx.array(phases)), merged(ours, noise)
+    words, unit = fixed_point(mx.array(phases)), merged(ours, noise)
     plain = Vocoder(ours, padded=False)(mx.array(mel), words, unit)
     padded = Vocoder(ours, padded=True)(mx.array(mel), words, unit)
     assert distance(padded.pcm, np.array(plain.pcm)) < 1e-4
@@ -153,9 +153,9 @@ def test_strict(reference: Any, checkpoint: Path) -> None:
     arrays = read_arrays(checkpoint)
     name = "mel2wav.conv_pre.bias"
     for changed, message in (
-        ({k: v for k, v in arrays.items() if k != name}, "missing pre.bias"),
+        ({k: v for k, v in arrays.items() if k != name}, "missing conv_pre.bias"),
         ({**arrays, "mel2wav.more": mx.zeros((2,))}, "unexpected more"),
-        ({**arrays, name: mx.zeros((3,))}, r"pre.bias has shape \(3,\), not \(512,\)"),
+        ({**arrays, name: mx.zeros((3,))}, r"conv_pre.bias has shape \(3,\), not \(512,\)"),
     ):
         with pytest.raises(WeightsError, match=message):
-            load_weights(HiFT(VocoderConfig(), 80), changed, "file")
+            load_vocoder(HiFT(VocoderConfig(), 80), changed, "file")

@@ -9,34 +9,34 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
-from models.chatterbox.s3gen.source import HarmonicSource, phase_words
+from models.chatterbox.s3gen.source import FixedPointSource, fixed_point
 
 SIZE, RATE = 480, 24_000
 
 
 @pytest.fixture
-def source() -> HarmonicSource:
-    layer = HarmonicSource(8, SIZE)
-    layer.merge.weight = mx.array(np.random.RandomState(0).uniform(-0.5, 0.5, (1, 9)).astype(np.float32))
-    layer.merge.bias = mx.array([0.03])
+def source() -> FixedPointSource:
+    layer = FixedPointSource(8, SIZE)
+    layer.l_linear.weight = mx.array(np.random.RandomState(0).uniform(-0.5, 0.5, (1, 9)).astype(np.float32))
+    layer.l_linear.bias = mx.array([0.03])
     return layer
 
 
-def exact(layer: HarmonicSource, f0: np.ndarray, phases: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def exact(layer: FixedPointSource, f0: np.ndarray, phases: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """The definition in float64: each harmonic's frequency summed over samples, from a starting phase."""
     turns = np.cumsum(np.repeat(f0.astype(np.float64), SIZE)) / RATE
     waves = np.sin(2 * math.pi * turns[:, None] * np.arange(1, 10) + phases)
-    weight, voiced = np.array(layer.merge.weight, dtype=np.float64)[0], np.repeat(f0 > 10, SIZE)
+    weight, voiced = np.array(layer.l_linear.weight, dtype=np.float64)[0], np.repeat(f0 > 10, SIZE)
     level = np.where(voiced, 0.003, 0.1 / 3) * np.linalg.norm(weight)
-    return np.tanh(0.1 * voiced * (waves @ weight) + noise * level + float(layer.merge.bias[0]))
+    return np.tanh(0.1 * voiced * (waves @ weight) + noise * level + float(layer.l_linear.bias[0]))
 
 
-def run(layer: HarmonicSource, f0: np.ndarray, phases: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    words = phase_words(mx.array(phases.astype(np.float32)))
+def run(layer: FixedPointSource, f0: np.ndarray, phases: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    words = fixed_point(mx.array(phases.astype(np.float32)))
     return np.array(layer(mx.array(f0[None]), words, mx.array(noise.astype(np.float32).reshape(1, -1, SIZE)))[0])[0]
 
 
-def test_a_melody_with_pauses(source: HarmonicSource) -> None:
+def test_a_melody_with_pauses(source: FixedPointSource) -> None:
     rng = np.random.RandomState(1)
     f0 = rng.uniform(80, 400, 60).astype(np.float32)
     f0[20:30] = 3
@@ -44,7 +44,7 @@ def test_a_melody_with_pauses(source: HarmonicSource) -> None:
     assert np.abs(run(source, f0, phases, noise) - exact(source, f0, phases, noise)).max() < 1e-4
 
 
-def test_no_drift(source: HarmonicSource) -> None:
+def test_no_drift(source: FixedPointSource) -> None:
     """Trap: phase summed in float32 is off by 1e-3 of a turn after ten seconds; here by 2e-4 after forty."""
     f0, silence = np.full(2000, 233.1, dtype=np.float32), np.zeros(2000 * SIZE)
     found, expected = run(source, f0, np.zeros(9), silence), exact(source, f0, np.zeros(9), silence)
@@ -52,7 +52,7 @@ def test_no_drift(source: HarmonicSource) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 13, 39])
-def test_pieces_equal_the_whole(source: HarmonicSource, cut: int) -> None:
+def test_pieces_equal_the_whole(source: FixedPointSource, cut: int) -> None:
     """Bit for bit: the phase that comes back is where the next piece goes on."""
     f0 = mx.array(np.random.RandomState(2).uniform(5, 400, (1, 40)).astype(np.float32))
     phases, noise = random_phases(3, 8), frame_noise(3, Draw.EXCITATION, 0, 40, SIZE)
@@ -64,19 +64,19 @@ def test_pieces_equal_the_whole(source: HarmonicSource, cut: int) -> None:
 
 
 @pytest.mark.parametrize(("f0", "level"), [(0.0, 0.1 / 3), (9.9, 0.1 / 3), (10.1, 0.003), (200.0, 0.003)])
-def test_noise_by_voicing(source: HarmonicSource, f0: float, level: float) -> None:
+def test_noise_by_voicing(source: FixedPointSource, f0: float, level: float) -> None:
     """Nine independent normals through the merge's weights are one, of their norm's deviation."""
     noise = np.random.RandomState(2).standard_normal(4 * SIZE)
     curve = np.full(4, f0, dtype=np.float32)
     quiet = run(source, curve, np.zeros(9), np.zeros(4 * SIZE))
     loud = run(source, curve, np.zeros(9), noise)
-    gain = np.linalg.norm(np.array(source.merge.weight))
+    gain = np.linalg.norm(np.array(source.l_linear.weight))
     assert np.allclose(np.arctanh(loud) - np.arctanh(quiet), noise * level * gain, atol=1e-5)
 
 
 def test_phases_as_words() -> None:
     angles = np.array([0, math.pi / 2, -math.pi / 2, math.pi - 1e-4, -math.pi, -1e-9], dtype=np.float32)
-    turns = np.array(phase_words(mx.array(angles))) / 2.0**32
+    turns = np.array(fixed_point(mx.array(angles))) / 2.0**32
     assert np.abs(np.exp(2j * np.pi * turns) - np.exp(1j * angles.astype(np.float64))).max() < 1e-6
 
 

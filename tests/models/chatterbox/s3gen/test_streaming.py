@@ -14,8 +14,9 @@ from models.chatterbox.s3gen import streaming
 from models.chatterbox.s3gen.level import fade_in
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
-from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder, bucket
+from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
 from models.contract import AudioChunk, Cancelled
+from models.layers.buckets import bucket
 from models.timeline import Stage, Timeline
 from tests.models.chatterbox.s3gen import flow_builder, naive
 
@@ -139,7 +140,7 @@ def test_every_shape_is_known_beforehand(schedule: tuple[int, ...]) -> None:
 
     class Noting(Counting):
         def __call__(self, mel: mx.array, phases: mx.array, noise: mx.array, carried: Carried | None = None) -> Spoken:
-            used.add((bucket(mel.shape[1]), mel.shape[1] - noise.shape[1]))
+            used.add((bucket(mel.shape[1], FRAME_BUCKETS), mel.shape[1] - noise.shape[1]))
             return super().__call__(mel, phases, noise, carried)
 
     for count in range(1, 91):

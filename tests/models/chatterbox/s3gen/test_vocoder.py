@@ -8,7 +8,9 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import vocoder as module
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
-from models.chatterbox.s3gen.vocoder import Carried, Spoken, Vocoder, bucket
+from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
+from models.layers import snake
+from models.layers.buckets import bucket
 from tests.models.chatterbox.s3gen import naive
 
 TOLERANCE = 2e-5  # of the samples' norm: float32 through sixty layers
@@ -49,7 +51,7 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     mel, network = naive.mel(40), naive.lowered()
     monkeypatch.setattr(module, "_PART_BYTES", 1 << 14)
     cut = speak(Vocoder(network, padded=False), mel)
-    monkeypatch.setattr(module, "_LEAST_ROWS", 1 << 30)
+    monkeypatch.setattr(snake, "LEAST_ROWS", 1 << 30)
     assert distance(cut.pcm, np.array(speak(Vocoder(network, padded=False), mel).pcm)) < TOLERANCE
 
 
@@ -94,7 +96,7 @@ def test_limits() -> None:
     mel, source = naive.mel(10), mx.zeros((1, 10 * 480))
     ours, plain = naive.small(), naive.small()
     for network in (ours, plain):
-        network.post.bias = network.post.bias + mx.where(mx.arange(18) < 9, mx.arange(18) % 4 * 2.2, 0.0)
+        network.conv_post.bias = network.conv_post.bias + mx.where(mx.arange(18) < 9, mx.arange(18) % 4 * 2.2, 0.0)
     ours.lower()
     found, unbounded = ours.decode(mel, source), naive.decode(plain, mel, source, most=1e9)
     assert np.isfinite(unbounded).all()
@@ -104,7 +106,7 @@ def test_limits() -> None:
 
 
 def test_buckets() -> None:
-    assert [bucket(n) for n in (1, 32, 33, 2048, 2049, 9000)] == [32, 32, 48, 2048, 4096, 16384]
+    assert [bucket(n, FRAME_BUCKETS) for n in (1, 32, 33, 2048, 2049, 9000)] == [32, 32, 48, 2048, 4096, 16384]
 
 
 @pytest.mark.parametrize("known", [0, 13])

@@ -11,8 +11,8 @@ from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import cuda, metal, source
-from models.chatterbox.t3.kernels.cuda import FusedStep
-from models.chatterbox.t3.kernels.metal import PhasedStep
+from models.chatterbox.t3.kernels.cuda import CudaStep
+from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from tests.models.chatterbox.t3 import emulator
@@ -28,6 +28,8 @@ from tests.models.chatterbox.t3.emulator import (
     error,
     whole_bfloats,
 )
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +157,7 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
     model = whole_bfloats(replace(SMALL, inner=2048))
     assert metal.pieces(model.config, rows) == 2
     caches: dict[int, np.ndarray] = {}
-    phased = PhasedStep(model, 96, emulator.phase_launch(model.config, caches))
+    phased = MetalStep(model, 96, emulator.phase_launch(model.config, caches))
 
     def step(token: int, place: int, position: int, arrays: list[np.ndarray]) -> Logits:
         cache = [(mx.zeros(array.shape, dtype=mx.bfloat16),) for array in arrays]
@@ -186,7 +188,7 @@ def test_what_fits() -> None:
 
 def test_only_a_gpu_has_these() -> None:
     model = whole_bfloats(SMALL)
-    assert on_cpu() == (not FusedStep.available(model) and not PhasedStep.available(model))
+    assert on_cpu() == (not CudaStep.available(model) and not MetalStep.available(model))
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -195,15 +197,15 @@ def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.M
     monkeypatch.setattr(cuda, "processors", lambda: 132)
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
     model = T3(config)
-    assert not FusedStep.available(model)
+    assert not CudaStep.available(model)
     model.speech_emb.weight = model.speech_emb.weight.astype(mx.bfloat16)
     found = []
     for model.bits in (0, 8, 4):
-        found.append(FusedStep.available(model))
+        found.append(CudaStep.available(model))
     assert found == [True, True, False]
     monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
     model.bits = 0
-    assert not FusedStep.available(model)
+    assert not CudaStep.available(model)
 
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
@@ -226,18 +228,18 @@ def test_weights_are_held_once(config: T3Config) -> None:
 
 def test_positions_end_with_gpt2s_table() -> None:
     model = whole_bfloats(SMALL_GPT2)
-    assert FusedStep(model, 8192).positions == SMALL_GPT2.positions == 320
-    assert FusedStep(model, 96).positions == 96
+    assert CudaStep(model, 8192).positions == SMALL_GPT2.positions == 320
+    assert CudaStep(model, 96).positions == 96
 
 
 def test_phases_are_llamas() -> None:
     with pytest.raises(ValueError, match="Llama"):
-        PhasedStep(whole_bfloats(SMALL_GPT2), 96)
+        MetalStep(whole_bfloats(SMALL_GPT2), 96)
 
 
 def test_step_refuses_other_caches() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    step = FusedStep(model, 16)
+    step = CudaStep(model, 16)
     place = mx.array([3, 1])
     for tokens, cache in (
         (mx.array([1, 2]), mx.zeros((1, 32, 16, 64), dtype=mx.bfloat16)),
@@ -255,7 +257,7 @@ def test_difference_tells_a_wrong_step() -> None:
     assert cuda.difference(later, model, 2) > 0.1
     nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
     assert not cuda.difference(nothing, model, 2) <= 0.1
-    assert cuda.checked(model) is None or not on_cpu()
+    assert cuda.choose_step(model) is None or not on_cpu()
 
 
 def test_body_names_every_cache() -> None:
