@@ -253,7 +253,14 @@ def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> boo
 
 
 def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
-    """Feed one finished translation request into the histograms. Call once per request."""
+    """Feed one finished translation request into the histograms. Call once per request.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        volume: what was translated.
+    """
     if _record_request(timeline, labels, outcome):
         record_volume(timeline, labels, volume)
 
@@ -270,7 +277,14 @@ def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
 
 
 def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
-    """Feed one finished speech request into the histograms. Call once per request."""
+    """Feed one finished speech request into the histograms. Call once per request.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        playback: gaps and underruns of a player that starts at the first byte.
+    """
     values = labels.values()
     if not _record_request(timeline, labels, outcome):
         return

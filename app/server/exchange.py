@@ -1,4 +1,4 @@
-"""One request from its admission to its last byte: the base of the responses that use a model."""
+"""Base of the responses that use a model: one request from its admission to its last byte."""
 
 from __future__ import annotations
 
