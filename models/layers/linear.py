@@ -1,4 +1,4 @@
-"""Dense layer, its columns computed side by side on the CPU streams."""
+"""Dense layer whose columns the CPU streams compute in parallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST_COLUMNS = 128  # narrower products finish before a second stream would ha
 
 
 def column_chunks(weight: mx.array) -> list[mx.array]:
-    """weight [..., I, O] cut along O, one contiguous piece a CPU stream; a single piece where it is narrow."""
+    """Cut weight [..., I, O] along O into one contiguous piece a CPU stream; a narrow weight stays one piece."""
     count = max(1, min(len(cpu_streams()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
     edges = [weight.shape[-1] * k // count for k in range(count + 1)]
     return [mx.contiguous(weight[..., a:b]) for a, b in pairwise(edges)]

@@ -1,7 +1,7 @@
 """LSTM in one direction and in both (Hochreiter and Schmidhuber 1997; gate order i, f, g, o as torch.nn.LSTM).
 
-Both directions advance together: step t reads row t for the forward and row T-1-t for the backward one. Under
-padding the backward state is held at zero until the true end, so that it starts there.
+Both directions advance in one step: step t reads row t for the forward and row T-1-t for the backward one. On padding
+the state is set to zero, so that the backward direction starts at the true end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LSTM(nn.Module):
 
 
 def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.array:
-    """Both directions from projected inputs xp [B, T, 8H] and recurrent weights wh [2, H, 4H] -> [B, T, 2H].
+    """Compute both directions from projected inputs xp [B, T, 8H] and recurrent weights wh [2, H, 4H]: [B, T, 2H].
 
     `mask` [B, T, 1] is 1 on valid rows; the others of the result are zero.
     """
@@ -128,7 +128,7 @@ _SOURCE = r"""
 
 
 def bilstm_cuda(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
-    """The same in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
+    """Compute the same in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
     batch, length, width = xp.shape
     hidden = width // 8
     kernel = cuda.kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE)

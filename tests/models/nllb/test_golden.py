@@ -72,7 +72,7 @@ def test_encoder(net: Nllb, golden: dict[str, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_logits(net: Nllb, head: Head, golden: dict[str, np.ndarray], cut: int) -> None:
-    """Of four decoded tokens in one pass, and in two: the first `cut`, then the others."""
+    """Four decoded tokens in one pass, and in two: the first `cut`, then the others."""
     for k, (source, target) in enumerate(INPUTS):
         hidden, bias = net.encode(mx.array([source]), mx.array([len(source)]))
         memory, past = net.decoder.memories(hidden), net.allocate(1, 8)
@@ -118,7 +118,7 @@ def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: b
 def test_as_on_a_gpu(
     net: Nllb, head: Head, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every part compiled, shapes padded, and steps sent before the last one's tokens have been looked at."""
+    """Every part compiled, shapes padded, and each step sent before the host reads the last one's tokens."""
     monkeypatch.setattr(steps, "on_cpu", lambda: False)
     assert CompiledNetwork(net, padded=True).ahead
     found = run(net, head, list(range(len(INPUTS))), beams, padded=True)

@@ -96,7 +96,7 @@ Expected = Callable[[int], list[tuple[list[list[int]], list[float]]]]
 
 @pytest.fixture(scope="module")
 def expected(reference: Reference) -> Expected:
-    """What `generate` says to each input alone, with so many beams; each computed once."""
+    """Results of `generate` for each input alone, with so many beams; each computed once."""
     return cache(lambda beams: [reference.generate(source, target, beams, LIMIT) for source, target in INPUTS])
 
 

@@ -36,7 +36,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
 
 @pytest.fixture(scope="module")
 def padded(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
-    """As on a GPU: shapes padded, every part compiled, a step sent before the last one has been looked at."""
+    """As on a GPU: shapes padded, every part compiled, each step sent before the host reads the last one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "on_cpu", lambda: False)
         return translator(tmp_path_factory.mktemp("model"), padded=True)

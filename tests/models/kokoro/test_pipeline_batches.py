@@ -208,7 +208,7 @@ def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
 
 
 def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of batches up to the bucket that holds the largest one."""
+    """Batches of every bucket up to the one that holds the largest batch."""
     monkeypatch.setattr(KokoroSynthesizer, "_warm_tokens", lambda *_: None)
     monkeypatch.setattr(KokoroSynthesizer, "_warm_frames", lambda *_: None)
 

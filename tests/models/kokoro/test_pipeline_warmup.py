@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from models.contract import SpeechRequest
 from models.timeline import Timeline
-from tests.models.kokoro.test_warm import tiny
+from tests.models.kokoro.test_pipeline_warmup import tiny
 
 def compiled():
     return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}

@@ -35,7 +35,7 @@ def batches(count: int) -> list[list[TranslationRequest]]:
 
 
 class Shapes:
-    """Notes the shapes of all that the network is asked for; on a GPU each new one is compiled."""
+    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
 
     def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: set[tuple[Any, ...]] = set()
@@ -87,7 +87,7 @@ import json, os, sys
 from pathlib import Path
 from models.timeline import Timeline
 from tests.models.nllb.builder import translator
-from tests.models.nllb.test_warm import batches
+from tests.models.nllb.test_pipeline_warmup import batches
 
 def compiled():
     return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}

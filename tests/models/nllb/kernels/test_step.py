@@ -174,7 +174,7 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
 
 
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
-    """The whole step as the search calls it, over the real stages."""
+    """The whole step as the search calls it, over the real `CompiledNetwork`."""
     model = network(config("tiny"))
     head = model.shared.head()
 
