@@ -207,7 +207,7 @@ def answer(data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, byte
     return REFUSED, reason.encode("utf-8", "replace")[:MAX_REASON]
 
 
-class Guard(threading.Thread):
+class MemoryWatch(threading.Thread):
     """Thread that ends the process in the middle of a recording, once its parent is gone or its memory is too large.
 
     It watches the memory for macOS, whose kernel does not hold a process to RLIMIT_AS.
@@ -268,8 +268,8 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    guard = Guard(parent)
-    guard.start()
+    watch = MemoryWatch(parent)
+    watch.start()
     # Threads reserve address space: the limit counts from here.
     used = address_space()
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
@@ -285,10 +285,10 @@ def main() -> None:
         if used:
             limit(resource.RLIMIT_AS, used + memory)
         limit(resource.RLIMIT_CPU, math.ceil(time.process_time() + CPU_SECONDS + CPU_SHARE * max_seconds))
-        guard.most = memory
-        guard.decoding.set()
+        watch.most = memory
+        watch.decoding.set()
         kind, rest = answer(requests.read(size), sample_rate, max_seconds)
-        guard.decoding.clear()
+        watch.decoding.clear()
         more = count < RECORDINGS and has_memory(memory // 2)
         replies.write(REPLY.pack(kind, more, len(rest)) + rest)
         replies.flush()
