@@ -50,7 +50,7 @@ class RequestId:
             return
         headers = Headers(scope=scope)
         messages = _TrackedMessages(request_id_of(headers), receive, send)
-        # Never reset: each request has a task of its own, and what the server logs of it later belongs to it, too.
+        # Never reset: each request has a task of its own, and later lines of the server's log belong to it, too.
         request_context.request_id.set(messages.request_id)
         request_context.traceparent.set(headers.get("traceparent"))
         start = time.perf_counter()
