@@ -23,7 +23,7 @@ from app.audio.encoders import FORMATS
 from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
-from app.server.middleware.auth import KeyFile
+from app.server.middleware.key_file import KeyFile
 from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES

@@ -14,7 +14,7 @@ from __future__ import annotations
 from app.llm_text.cursor import LOOK_AHEAD, WAIT, Cursor
 from app.llm_text.inline import read_inline
 from app.llm_text.lines import begin_line
-from app.llm_text.output import Clean, Output
+from app.llm_text.output import CleanText, Output
 from app.llm_text.silent_parts import skip_destination, skip_element, skip_fenced
 from app.llm_text.state import State
 
@@ -34,13 +34,14 @@ class Cleaner:
         self._text = ""
         self._out = Output()
         self._state = State(code)
+        self._cursor = Cursor("", 0, False)
 
-    def feed(self, fragment: str) -> list[Clean]:
+    def feed(self, fragment: str) -> list[CleanText]:
         """Add a fragment. Return the text that can be spoken by now."""
         self._text += fragment
         return self._run(final=False)
 
-    def flush(self) -> list[Clean]:
+    def flush(self) -> list[CleanText]:
         """End the text and return the rest of it. A later fragment begins another text."""
         done = self._run(final=True)
         self._out.reset()
@@ -52,7 +53,7 @@ class Cleaner:
         """The characters that are held back."""
         return self._text
 
-    def _run(self, *, final: bool) -> list[Clean]:
+    def _run(self, *, final: bool) -> list[CleanText]:
         text, position = self._text, 0
         while position < len(text):
             count = self._step(text, position, final)
@@ -68,7 +69,8 @@ class Cleaner:
 
     def _step(self, text: str, at: int, final: bool) -> int:
         """Return how many characters from `at` were dealt with (0 if only the state moved on), or WAIT."""
-        state, cursor = self._state, Cursor(text, at, final)
+        state, cursor = self._state, self._cursor  # one cursor for all steps: there are many
+        cursor.text, cursor.at, cursor.final = text, at, final
         if state.fence:
             return skip_fenced(state, cursor)
         if state.skip_until:

@@ -22,21 +22,22 @@ _CITATION_START: Final = re.compile(r"\[(?:\d{0,3}|\^[^\]\n]{0,40})$")
 
 def read_inline(state: State, cursor: Cursor, out: Output) -> int:
     """Read what stands at the cursor within a line."""
-    character = cursor.character
+    text, at = cursor.text, cursor.at
+    character = text[at]
     if character == "\n":
-        return state.end_line(out, cursor.at)
+        return state.end_line(out, at)
     if character == "`":
         return _read_backticks(state, cursor, out)
     if state.paragraph.code:
-        code = _CODE.match(cursor.text, cursor.at)
-        return out.verbatim(cursor.text, cursor.at, code.end() - cursor.at if code else 1)
+        code = _CODE.match(text, at)
+        return out.verbatim(text, at, code.end() - at if code else 1)
     if character.isalnum():
         return _read_words(state, cursor, out)
     if character.isspace():
-        out.space(cursor.at, cursor.at + 1)
+        out.space(at, at + 1)
         return 1
     rule = _RULES.get(character)
-    return rule(state, cursor, out) if rule is not None else out.verbatim(cursor.text, cursor.at, 1)
+    return rule(state, cursor, out) if rule is not None else out.verbatim(text, at, 1)
 
 
 def _read_words(state: State, cursor: Cursor, out: Output) -> int:

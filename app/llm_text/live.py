@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.llm_text.clean import Cleaner
-from app.llm_text.output import Clean, Origins
+from app.llm_text.output import CleanText, Origins
 from app.llm_text.policy import BoundaryPolicy, Commit, Reason
 
 
@@ -70,7 +70,7 @@ class LiveText:
             self._original, self._start = "", end
         return out
 
-    def _clean(self, pieces: list[Clean], now: float) -> list[Speakable]:
+    def _clean(self, pieces: list[CleanText], now: float) -> list[Speakable]:
         self._origins.add(pieces)
         return self._speakable(self._policy.feed("".join(piece.text for piece in pieces), now))
 

@@ -11,7 +11,7 @@ from app.llm_text.signs import has_silent, is_pictograph, is_silent
 
 
 @dataclass(frozen=True, slots=True)
-class Clean:
+class CleanText:
     """Speakable text for characters [start, end) of the original. If the lengths are equal, it is the original."""
 
     text: str
@@ -19,7 +19,7 @@ class Clean:
     end: int
 
 
-_NOTHING: Final = Clean("", 0, 0)
+_NOTHING: Final = CleanText("", 0, 0)
 
 
 class Output:
@@ -27,7 +27,7 @@ class Output:
 
     def __init__(self) -> None:
         self.base = 0
-        self._done: list[Clean] = []
+        self._done: list[CleanText] = []
         self.reset()
 
     def reset(self) -> None:
@@ -37,7 +37,7 @@ class Output:
         self._gap = _NOTHING  # white space or comma that is due before the next text of the line
         self._pictograph = False
 
-    def collect(self) -> list[Clean]:
+    def collect(self) -> list[CleanText]:
         """Return the text that was given out since the last call."""
         done, self._done = self._done, []
         return _merged(done)
@@ -50,12 +50,12 @@ class Output:
     def space(self, start: int, end: int) -> None:
         """Have a space before the next text, unless one is due already."""
         if not self._gap.text and self._last not in (" ", "\n"):
-            self._gap = Clean(" ", self.base + start, self.base + end)
+            self._gap = CleanText(" ", self.base + start, self.base + end)
 
     def comma(self, start: int, end: int) -> None:
         """Have a comma before the next text of the line, unless that begins the line."""
         if self._last != "\n":
-            self._gap = Clean(", ", self.base + start, self.base + end)
+            self._gap = CleanText(", ", self.base + start, self.base + end)
 
     def newline(self, at: int) -> None:
         """End the line. Of several blank lines, keep one."""
@@ -93,7 +93,7 @@ class Output:
         needless = said[0] == "\n" or (gap.text == " " and gap.end < start and said[0] in ".,;:!?…)")
         if gap.text and not needless:
             self._done.append(gap)
-        self._done.append(Clean(said, start, end))
+        self._done.append(CleanText(said, start, end))
         self._last = said[-1]
         breaks = len(said) - len(said.rstrip("\n"))
         self._newlines = breaks if breaks < len(said) else min(self._newlines + breaks, 2)
@@ -103,11 +103,11 @@ class Origins:
     """Map from cleaned text to the original, without gaps."""
 
     def __init__(self) -> None:
-        self._pieces: deque[Clean] = deque()
+        self._pieces: deque[CleanText] = deque()
         self._used = 0
         self._end = 0
 
-    def add(self, pieces: Iterable[Clean]) -> None:
+    def add(self, pieces: Iterable[CleanText]) -> None:
         """Add output of a `Cleaner`, in order."""
         self._pieces.extend(pieces)
 
@@ -128,14 +128,14 @@ class Origins:
         return start, self._end
 
 
-def _merged(pieces: list[Clean]) -> list[Clean]:
+def _merged(pieces: list[CleanText]) -> list[CleanText]:
     """Join neighbors whose text is the original."""
-    merged: list[Clean] = []
-    run: list[Clean] = []
+    merged: list[CleanText] = []
+    run: list[CleanText] = []
 
     def close() -> None:
         if run:
-            merged.append(Clean("".join(piece.text for piece in run), run[0].start, run[-1].end))
+            merged.append(CleanText("".join(piece.text for piece in run), run[0].start, run[-1].end))
             run.clear()
 
     for piece in pieces:

@@ -1,7 +1,7 @@
 """Architecture of Chatterbox: English (Llama, ten guided flow steps) and Turbo (GPT-2, two mean-flow steps).
 
-The official checkpoints carry no configuration: what they are is fixed by their variant. A `config.json` beside the
-weights may name the variant and change numbers; small models for tests do.
+The official checkpoints carry no configuration: the variant fixes the architecture. A `config.json` beside the weights
+may name the variant and change numbers, as small models for tests do.
 
 Sources: resemble-ai/chatterbox 0.1.7, models/t3/llama_configs.py, models/t3/modules/t3_config.py,
 models/s3gen/s3gen.py, models/voice_encoder/config.py, s3tokenizer 0.3.0 model_v2.py.
@@ -19,8 +19,8 @@ from models.contract import WeightsError
 
 Variant = Literal["chatterbox", "chatterbox-turbo"]
 
-SAMPLE_RATE = 24_000  # of what S3Gen speaks, and of its mel frames
-REFERENCE_RATE = 16_000  # of what the speech tokenizer and both speaker encoders hear
+SAMPLE_RATE = 24_000  # of S3Gen's speech and mel frames
+REFERENCE_RATE = 16_000  # input of the speech tokenizer and both speaker encoders
 TOKEN_RATE = 25  # speech tokens a second
 SAMPLES_PER_TOKEN = SAMPLE_RATE // TOKEN_RATE  # 960
 FRAMES_PER_TOKEN = 2  # mel frames, 480 samples each
@@ -30,7 +30,7 @@ SILENCE_TOKEN = 4299
 
 @dataclass(frozen=True, slots=True)
 class T3Config:
-    """The token model. `prompt_tokens` of the reference condition it; `guided`: it was trained for guidance."""
+    """T3, the token model. `prompt_tokens` of a recording condition it; `guided` models were trained for guidance."""
 
     backbone: Literal["llama", "gpt2"] = "llama"
     hidden: int = 1024
@@ -77,7 +77,7 @@ class EncoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
-    """The flow-matching decoder's U-Net. `mean_flow`: it is told both ends of a step, and needs two."""
+    """U-Net of the flow-matching decoder. With `mean_flow` it knows both ends of a step, and needs two steps only."""
 
     width: int = 256
     head_size: int = 64
@@ -91,7 +91,7 @@ class FlowConfig:
 
 @dataclass(frozen=True, slots=True)
 class VocoderConfig:
-    """HiFT: convolutions upsample mel frames; an excitation from the predicted pitch; a short inverse STFT."""
+    """HiFT: convolutions that upsample mel frames, an excitation from the predicted pitch, a short inverse STFT."""
 
     width: int = 512
     rates: tuple[int, ...] = (8, 5, 3)
@@ -130,7 +130,7 @@ class SpeakerConfig:
 
 @dataclass(frozen=True, slots=True)
 class VoiceEncoderConfig:
-    """The LSTM whose speaker vector conditions T3."""
+    """LSTM that makes T3's speaker vector."""
 
     mels: int = 40
     hidden: int = 256
@@ -174,7 +174,7 @@ VARIANTS: dict[Variant, ChatterboxConfig] = {"chatterbox": ENGLISH, "chatterbox-
 
 
 def load_config(path: str | Path | None, variant: Variant) -> ChatterboxConfig:
-    """The architecture of `variant`, with the numbers that the JSON file at `path` changes, if there is one.
+    """Return the architecture of `variant`, with the numbers that the JSON file at `path` changes, if there is one.
 
     Raises WeightsError naming an unknown field, a value of the wrong type, or another variant than `variant`.
     """

@@ -1,4 +1,4 @@
-"""Text to audio in any recorded voice: tokens drawn by T3, spoken by S3Gen while more of them are drawn."""
+"""Text to audio in any recorded voice: T3 draws tokens, and S3Gen speaks them while T3 draws more."""
 
 from __future__ import annotations
 
@@ -58,12 +58,11 @@ logger = logging.getLogger(__name__)
 
 BUILT_IN = "default"  # the voice of conds.pt
 MAX_CHARACTERS = 300  # of one utterance: beyond some 350 the models begin to babble
-# New tokens of each chunk, the last number repeating: small ones until the first is heard; what follows has an audience
-# that is busy listening.
+# New tokens of each chunk, the last number repeating. A first sentence begins with a small chunk, to be heard soon.
 FIRST_SCHEDULE, LATER_SCHEDULE = (10, 25, 50, 75), (25, 50, 75)
-# Turbo was trained to end in silence: three tokens of it.
+# Turbo was trained to end in three tokens of silence.
 TURBO_END = (SILENCE_TOKEN,) * 3
-# Seconds of a recording that S3Gen continues: each adds 50 mel frames to every call of its decoder.
+# Length in seconds of the recording that S3Gen continues. Each adds 50 mel frames to every call of its decoder.
 PROMPT_SECONDS = 6.0
 _S3GEN = ("flow.", "mel2wav.", "speaker_encoder.", "tokenizer.")
 LOOKUP = "lookup"
@@ -176,10 +175,10 @@ class ChatterboxSynthesizer:
         return self._encoder.condition(pcm, sample_rate, cancelled)
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """Chunks of a sentence as they are spoken; None where the thread may turn to other work.
+        """Yield a sentence's chunks as they are spoken, and None where the thread may do other work.
 
-        Raises ModelRequestError for a speed other than 1, which the models do not have, and for a first sentence that
-        holds nothing they could read (a later one is left out); Cancelled between steps and stages.
+        Raises ModelRequestError for a speed other than 1, which the models do not have, and for a first sentence
+        without anything to read (a later one is left out); Cancelled between steps and stages.
         """
         if request.speed != 1.0:
             raise ModelRequestError(f"Chatterbox speaks at speed 1 only, not {request.speed:g}")
@@ -199,7 +198,7 @@ class ChatterboxSynthesizer:
             self.check_voice(request.voice)
         text = self._tokenizer.encode(normalize(request.text, turbo=self._turbo))
         if not text and not request.first:
-            # The reply is under way: a sentence of signs alone must not end it.
+            # The reply has begun: a sentence of signs alone must not end it.
             logger.warning("a sentence holds nothing that can be read aloud, and is left out")
             yield AudioChunk(np.zeros(0, np.float32))
             return
@@ -227,7 +226,7 @@ class ChatterboxSynthesizer:
             yield from TURBO_END
 
     def warm(self, progress: Progress) -> None:
-        """Run every shape that will be served; on the CPU, where shapes cost nothing, a few words."""
+        """Run every shape that requests need; on the CPU, where shapes cost nothing, a few words."""
         steps = list(self._warm_steps())
         for done, (name, run) in enumerate(steps, 1):
             start = time.perf_counter()
@@ -243,7 +242,7 @@ class ChatterboxSynthesizer:
             yield f"sentence first={first}", partial(self._warm_sentence, first)
 
     def _warm_sentence(self, first: bool) -> None:
-        """A sentence of two chunks, the second a short one."""
+        """Speak a sentence of two chunks, the second a short one."""
         request = SpeechRequest("Warm.", "", BUILT_IN, first=first)
         most = self._streamers[first].schedule[0] + LOOKAHEAD + 2
         for _ in self._stream(request, Timeline(), lambda: False, limit=most, exact=True):

@@ -1,8 +1,8 @@
-"""Text to T3's text ids: punctuation as it was trained on, then the checkpoint's own tokenizer.
+"""Text to T3's text ids: punctuation as in its training text, then the checkpoint's own tokenizer.
 
 English: a byte-pair tokenizer.json of a few hundred pieces, in which a space is the token [SPACE]. Turbo: GPT-2's
-byte-level BPE (vocab.json, merges.txt) and a handful of added tokens for sounds such as [laugh], which may be written
-in the text. Ids come without start and stop: `t3.network` puts them around.
+byte-level BPE (vocab.json, merges.txt) and a few added tokens for sounds such as [laugh], which the text may contain.
+Ids come without start and stop: `t3.network` puts them around.
 
 Replacements of punctuation: resemble-ai/chatterbox 0.1.7, tts.py and tts_turbo.py.
 """
@@ -23,7 +23,7 @@ from models.contract import InputTooLongError, WeightsError, WeightsMissingError
 _SPACE = "[SPACE]"
 _ENDS = (".", "!", "?", "-", ",")
 
-# In this order: what one replacement makes, a later one may change.
+# The order matters: a later replacement may change the result of an earlier one.
 _TURBO = (
     ("…", ", "),
     (":", ","),
@@ -39,7 +39,7 @@ _ENGLISH = (("...", ", "), *_TURBO[:2], (" - ", ", "), (";", ", "), *_TURBO[2:])
 
 
 def normalize(text: str, *, turbo: bool = False) -> str:
-    """`text` with a capital at its beginning, single spaces, plain quotes and dashes, and an end. "" stays "".
+    """Return `text` with a capital first, single spaces, plain quotes and dashes, and a final sign. "" stays "".
 
     Turbo was trained on text in which three dots, semicolons and dashes between spaces stay as they are.
     """
@@ -55,17 +55,17 @@ def normalize(text: str, *, turbo: bool = False) -> str:
 
 
 class TextTokenizer(Protocol):
-    """Safe on any thread."""
+    """Tokenizer of one checkpoint, safe on any thread."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalized `text`; empty if there is nothing in it that could be spoken. Raises InputTooLongError."""
+        """Return the ids of normalized `text`; none if nothing in it can be spoken. Raises InputTooLongError."""
         ...
 
 
 def load_tokenizer(files: Mapping[str, str], config: T3Config) -> TextTokenizer:
-    """The tokenizer among a checkpoint's files: role "tokenizer", or "vocabulary", "merges" and "added_tokens".
+    """Load the tokenizer of a checkpoint: role "tokenizer", or "vocabulary", "merges" and "added_tokens".
 
-    Raises WeightsError where the files are not those of `config`.
+    Raises WeightsError if the files do not fit `config`.
     """
     if config.guided:
         return EnglishTokenizer(files["tokenizer"], config)
@@ -93,8 +93,8 @@ def _check_length(ids: list[int], config: T3Config) -> list[int]:
 class EnglishTokenizer:
     """The 704 pieces of English Chatterbox.
 
-    A character that has no piece would be read as [UNK], which sounds like anything: it is replaced by what it is
-    without its accents, or left out. Text that spells a special token ("[STOP]") is text like any other.
+    A character without a piece would be read as [UNK], which has no sound of its own. Its form without accents replaces
+    it, or it is left out. Text that spells a special token ("[STOP]") is read as text.
     """
 
     def __init__(self, path: str, config: T3Config) -> None:
@@ -113,7 +113,7 @@ class EnglishTokenizer:
         self._tokenizer.encode_special_tokens = True
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalized `text`. Raises InputTooLongError."""
+        """Return the ids of normalized `text`. Raises InputTooLongError."""
         known = "".join(self._known(character) for character in text)
         ids: list[int] = []
         for k, word in enumerate(known.split(" ")):
@@ -125,7 +125,7 @@ class EnglishTokenizer:
         return _check_length(ids if any(id_ != self._space for id_ in ids) else [], self._config)
 
     def _known(self, character: str) -> str:
-        """The characters with pieces that `character` comes down to."""
+        """Return `character`, or the parts of it that have pieces."""
         if character == " " or self._tokenizer.token_to_id(character) is not None:
             return character
         plain = unicodedata.normalize("NFKD", character)
@@ -135,7 +135,7 @@ class EnglishTokenizer:
 class TurboTokenizer:
     """GPT-2's tokenizer, which knows every byte, and the added tokens. Reads its files, or one tokenizer.json.
 
-    "<|endoftext|>" in the text is text like any other.
+    "<|endoftext|>" in the text is read as text.
     """
 
     def __init__(self, files: Mapping[str, str], config: T3Config) -> None:
@@ -171,5 +171,5 @@ class TurboTokenizer:
         return found
 
     def encode(self, text: str) -> list[int]:
-        """Ids of normalized `text`. Raises InputTooLongError."""
+        """Return the ids of normalized `text`. Raises InputTooLongError."""
         return _check_length(self._tokenizer.encode(text, add_special_tokens=False).ids, self._config)

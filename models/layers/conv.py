@@ -62,7 +62,7 @@ class Conv1d(nn.Module):
     not run on a stream of their own. Call `lower()` once after loading.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the options of torch.nn.Conv1d)
         self,
         inputs: int,
         outputs: int,

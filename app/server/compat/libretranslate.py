@@ -1,7 +1,7 @@
-"""LibreTranslate's surface in its own shapes, so that its clients work unchanged (docs.libretranslate.com).
+"""LibreTranslate's surface (docs.libretranslate.com), so that its clients work unchanged.
 
 `/translate`, `/detect`, `/languages` and `/frontend/settings`; bodies are JSON or forms, errors `{"error": "..."}`,
-confidences percentages. An `api_key` is accepted and not looked at.
+confidences percentages. An `api_key` is accepted and not used.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from models.timeline import Timeline
 
 router = APIRouter()
 
-# Where LibreTranslate's code is not the usual tag; the second are its names of old.
+# LibreTranslate's codes that are not the usual tags, and its old codes.
 _CODES = {"zho_Hans": "zh-Hans", "zho_Hant": "zh-Hant"}
 _OLD_CODES = {"zt": "zho_Hant", "pb": "por_Latn"}
 _FORMATS: tuple[Format, ...] = ("text", "html")
 DETECTIONS = 5
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Fields of a form; more are not a client of this surface.
+# Most fields of a form: the clients of this surface send fewer.
 MAX_FIELDS = 10_100
 
 
@@ -77,7 +77,7 @@ async def translate(request: Request) -> Response:
         model=_text(fields, "model") or None,
         alternatives=_alternatives(fields),
         format=text_format,
-        # Its clients expect an answer, sure or not.
+        # Its clients expect an answer, however uncertain.
         best_guess=True,
     )
     return LibreExchange(services(request), texts, options, batch=batch, detected=source == "auto")
@@ -85,7 +85,7 @@ async def translate(request: Request) -> Response:
 
 @router.post("/detect", openapi_extra=_body({"q": "Où est la gare ?"}, {"q": "the text"}, "q"))
 async def detect(request: Request) -> Response:
-    """The languages that `q` may be in."""
+    """Detect the languages that `q` may be in."""
     app = services(request)
     texts, _ = _texts(await _fields(request))
     app.admission.admit(sum(map(len, texts)))
@@ -98,7 +98,7 @@ async def detect(request: Request) -> Response:
 
 @router.get("/languages")
 async def languages(request: Request) -> Response:
-    """The languages of the default translation model, each with itself and those it can be translated to."""
+    """List the languages of the default translation model, each with itself and the languages it translates to."""
     _, translator = services(request).translation.model(None)
     known = {each: code(each) for each in sorted(_known(translator), key=codes.name)}
     listed = []
@@ -111,7 +111,7 @@ async def languages(request: Request) -> Response:
 
 @router.get("/frontend/settings")
 async def settings(request: Request) -> Response:
-    """What LibreTranslate's clients ask before anything else."""
+    """Return the settings that LibreTranslate's clients ask for first."""
     app = services(request)
     return JSONResponse(
         {
@@ -141,7 +141,7 @@ class LibreExchange(TranslationExchange):
         self._detected = detected
 
     async def answer(self, stream: TranslationStream) -> None:
-        """Send everything at once; lists where `q` was one."""
+        """Send everything at once: lists where `q` was one."""
         texts = await stream.texts()
         body: dict[str, Any] = {"translatedText": self._shape([text.text for text in texts])}
         if self.plan.options.alternatives:
@@ -155,7 +155,7 @@ class LibreExchange(TranslationExchange):
 
 
 def code(flores: str) -> str:
-    """LibreTranslate's code of a language: ISO 639, with a script for Chinese."""
+    """Return LibreTranslate's code of a language: ISO 639, with a script for Chinese."""
     return _CODES.get(flores, codes.tag(flores))
 
 
@@ -168,12 +168,12 @@ def _confidence(language: str, confidence: float) -> dict[str, Any]:
 
 
 def _detected(text: TranslatedText) -> dict[str, Any]:
-    # A text without words has no language; LibreTranslate calls it English, without any confidence.
+    # A text without words has no language. LibreTranslate calls it English, with confidence 0.
     return _confidence(text.source or "eng_Latn", text.confidence or 0.0)
 
 
 async def _fields(request: Request) -> Mapping[str, Any]:
-    """The parameters, from a JSON object, a form, or (as LibreTranslate has it) the query."""
+    """Return the parameters, from a JSON object, a form, or (as LibreTranslate has it) the query."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         fields: dict[str, Any] = dict(request.query_params)
@@ -196,7 +196,7 @@ async def _fields(request: Request) -> Mapping[str, Any]:
 
 
 def _texts(fields: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The texts, and whether they came as a list."""
+    """Return the texts, and whether they came as a list."""
     q = fields.get("q")
     texts: list[Any] = q if isinstance(q, list) else [q]
     if q is None or not texts or not any(texts):

@@ -1,9 +1,9 @@
-"""A recording, or an official `conds.pt`, to the arrays that T3 and S3Gen are conditioned on.
+"""A recording, or an official `conds.pt`, to the arrays that condition T3 and S3Gen.
 
-What each part hears is the reference's: T3's prompt and the voice encoder the 16 kHz that soxr makes, S3Gen's tokenizer
-and speaker encoder the 16 kHz that torchaudio's Hann sinc makes of the first ten seconds. Turbo's recordings are first
-set to -27 LUFS. S3Gen's prompt may be shorter than the ten seconds that its speaker vector is made of: each second of
-it adds 50 mel frames to every call of the decoder.
+The inputs of each part are the reference's. T3's prompt and the voice encoder get the 16 kHz that soxr makes; S3Gen's
+tokenizer and speaker encoder the 16 kHz that torchaudio's Hann sinc makes of the first ten seconds. Turbo's recordings
+are first set to -27 LUFS. The speaker vector is made of ten seconds; S3Gen's prompt may be shorter, since each second
+of it adds 50 mel frames to every call of the decoder.
 
 Sources: chatterbox 0.1.7 tts.py and tts_turbo.py `prepare_conditionals`, models/s3gen/s3gen.py `embed_ref`.
 """
@@ -40,7 +40,7 @@ from models.contract import Cancelled, Conditioning, IsCancelled, Pcm, UnusableR
 Ints = npt.NDArray[np.int32]
 
 LONGEST = 30.0  # seconds of a recording that are read
-LONGEST_PROMPT = 10.0  # seconds that S3Gen's speaker vector, and at most its prompt, are made of
+LONGEST_PROMPT = 10.0  # seconds for S3Gen's speaker vector, and at most for its prompt
 SHORTEST_PROMPT = 1.0
 TURBO_LOUDNESS = -27.0  # LUFS
 RATES = (8_000, 192_000)
@@ -54,14 +54,14 @@ _OFFICIAL = {
     "s3gen_speaker": "gen.embedding",
 }
 _TOKENS = ("t3_prompt", "s3gen_tokens")
-# What else it may hold: lengths that the arrays have, an emotion that each request says, and what nothing reads.
+# Other arrays it may hold: the arrays' lengths, an emotion that requests replace, and arrays that nothing reads.
 _UNREAD = ("t3.emotion_adv", "t3.clap_emb", "t3.cond_prompt_speech_emb", "gen.prompt_token_len", "gen.prompt_feat_len")
 
 
 class ReferenceEncoder:
-    """The voice encoder, speech tokenizer and speaker encoder of one checkpoint, with what surrounds them.
+    """Voice encoder, speech tokenizer and speaker encoder of one checkpoint, and their front ends.
 
-    `prompt_seconds`, in [1, 10], bounds S3Gen's prompt; 10 is what the reference uses.
+    `prompt_seconds`, in [1, 10], bounds S3Gen's prompt; the reference uses 10.
     """
 
     def __init__(self, config: ChatterboxConfig, prompt_seconds: float = LONGEST_PROMPT) -> None:
@@ -75,7 +75,7 @@ class ReferenceEncoder:
         self._turbo = config.variant == "chatterbox-turbo"
 
     def load(self, voice: Mapping[str, mx.array], s3gen: Mapping[str, mx.array], source: str) -> None:
-        """Read the official arrays of the voice encoder's file and of S3Gen's (whose other arrays are left alone).
+        """Read the official arrays of the voice encoder's file and of S3Gen's, whose other arrays are ignored.
 
         Raises WeightsError naming what is missing, extra or misshapen.
         """
@@ -85,11 +85,11 @@ class ReferenceEncoder:
 
     @property
     def reference_seconds(self) -> tuple[float, float]:
-        """Least and greatest length of a recording; what is longer is cut."""
+        """Shortest length of a recording that is accepted, and the longest that is read."""
         return (5.0 if self._turbo else 1.0), LONGEST
 
     def condition(self, pcm: Pcm, sample_rate: int, cancelled: IsCancelled) -> Iterator[Conditioning | None]:
-        """float32 mono pcm [N] at `sample_rate` Hz -> one Conditioning, after a None for every part of the work.
+        """Make a Conditioning of float32 mono pcm [N] at `sample_rate` Hz; yield None after every part of the work.
 
         Raises UnusableReferenceError, and Cancelled between parts.
         """
@@ -147,7 +147,7 @@ class ReferenceEncoder:
 
 
 def check_conditioning(conditioning: Conditioning, config: ChatterboxConfig) -> None:
-    """Raise WeightsError naming an array that is missing, extra, misshapen, or of values that a network cannot read."""
+    """Raise WeightsError naming an array that is missing, extra or misshapen, or has values out of range."""
     arrays = conditioning.arrays
     problems = [f"missing {name}" for name in _OFFICIAL if name not in arrays]
     problems += [f"unexpected {name}" for name in sorted(set(arrays) - set(_OFFICIAL))]
@@ -172,7 +172,7 @@ def check_conditioning(conditioning: Conditioning, config: ChatterboxConfig) -> 
 
 
 def read_conds(path: str | Path, config: ChatterboxConfig) -> Conditioning:
-    """The voice in an official `conds.pt`. Raises WeightsError naming what is missing, unknown or misshapen."""
+    """Read the voice in an official `conds.pt`. Raises WeightsError naming what is missing, unknown or misshapen."""
     arrays = read_arrays(path, optional=True)
     problems = [f"missing {name}" for name in _OFFICIAL.values() if name not in arrays]
     problems += [f"unexpected {name}" for name in sorted(set(arrays) - set(_OFFICIAL.values()) - set(_UNREAD))]
@@ -197,6 +197,6 @@ def read_conds(path: str | Path, config: ChatterboxConfig) -> Conditioning:
 
 
 def _paired(tokens: Ints, mel: Floats) -> tuple[Ints, Floats]:
-    """Tokens [P] and mel frames [2P, mels] of the same speech: what one has more of than the other is cut off."""
+    """Cut tokens [P] and mel frames [2P, mels] of the same speech to the same length."""
     count = min(len(tokens), len(mel) // FRAMES_PER_TOKEN)
     return tokens[:count], mel[: FRAMES_PER_TOKEN * count]

@@ -1,4 +1,4 @@
-"""Kaldi's log filterbanks, as CAM++ was trained on: frames of 25 ms every 10, whole ones only, without dither.
+"""Kaldi's log filterbanks, CAM++'s input: frames of 25 ms every 10, whole ones only, without dither.
 
 Source: torchaudio 2.11 compliance/kaldi.py `fbank` with its defaults but 80 bins, itself after Kaldi's
 feat/feature-fbank.cc; chatterbox 0.1.7 models/s3gen/xvector.py `extract_feature`. Pcm is not scaled to 16 bits.
@@ -21,7 +21,7 @@ _FLOOR = float(np.finfo(np.float32).eps)
 
 
 def kaldi_fbank(pcm: Floats, mels: int = 80) -> Floats:
-    """16 kHz pcm [N], N >= 400 -> [1 + (N - 400) // 160, mels], each bin's mean over time removed."""
+    """Transform 16 kHz pcm [N], N >= 400, to [1 + (N - 400) // 160, mels], each bin's mean over time removed."""
     frames = sliding_window_view(pcm.astype(np.float64), _FRAME)[::_HOP]
     frames = frames - frames.mean(axis=1, keepdims=True)
     before = np.concatenate([frames[:, :1], frames[:, :-1]], axis=1)
@@ -36,7 +36,7 @@ def kaldi_fbank(pcm: Floats, mels: int = 80) -> Floats:
 
 @lru_cache(maxsize=4)
 def _filters(mels: int) -> Doubles:
-    """Triangles equally wide in mels (1127 ln(1 + f / 700)), each of height one: [257, mels]; none at Nyquist."""
+    """Return triangles equally wide in mels (1127 ln(1 + f / 700)), of height one: [257, mels]; none at Nyquist."""
 
     low, high = (1127.0 * math.log1p(frequency / 700.0) for frequency in (_LOW, _RATE / 2))
     corners = np.linspace(low, high, mels + 2)

@@ -1,4 +1,4 @@
-"""Integrated loudness (ITU-R BS.1770-4) of mono pcm, to which Turbo's reference is set.
+"""Integrated loudness (ITU-R BS.1770-4) of mono pcm. Turbo's recordings are set to a fixed one.
 
 Weighting by the two biquads of pyloudnorm, which the reference package uses (Bristow-Johnson's cookbook: a shelf of
 4 dB at 1.5 kHz, a high pass at 38 Hz), then blocks of 400 ms every 100, gated at -70 LUFS and at 10 below their mean.
@@ -24,13 +24,13 @@ Pair = tuple[list[float], list[float]]
 
 
 def set_loudness(pcm: Floats, rate: int, target: float) -> Floats:
-    """pcm [N] at `rate` Hz with its loudness at `target` LUFS; unchanged where no block is louder than -70 LUFS."""
+    """Set the loudness of pcm [N] at `rate` Hz to `target` LUFS; leave it if no block is louder than -70 LUFS."""
     loudness = integrated_loudness(pcm, rate)
     return pcm * np.float32(10 ** ((target - loudness) / 20)) if math.isfinite(loudness) else pcm
 
 
 def integrated_loudness(pcm: Floats, rate: int) -> float:
-    """Gated loudness in LUFS of pcm [N] at `rate` Hz, N at least a block; minus infinity for silence."""
+    """Return the gated loudness in LUFS of pcm [N] at `rate` Hz, N at least a block; minus infinity for silence."""
     weighted = _weight(pcm.astype(np.float64), rate)
     count = int(np.round((len(pcm) / rate - BLOCK) / (BLOCK * _STEP))) + 1
     starts = np.arange(count) * _STEP
@@ -56,7 +56,7 @@ def _weight(pcm: Doubles, rate: int) -> Doubles:
 
 
 def _shelf(gain: float, frequency: float, rate: int) -> Pair:
-    """A high shelf of `gain` dB, Q 1 / sqrt(2): coefficients above and below the line, of z^0, z^-1, z^-2."""
+    """Return a high shelf of `gain` dB, Q 1 / sqrt(2): coefficients above and below the line, of z^0, z^-1, z^-2."""
     a, w = 10 ** (gain / 40), 2 * math.pi * frequency / rate
     cosine, slope = math.cos(w), 2 * math.sqrt(a) * math.sin(w) / math.sqrt(2)
     above = [a * (a + 1 + (a - 1) * cosine + slope), -2 * a * (a - 1 + (a + 1) * cosine)]

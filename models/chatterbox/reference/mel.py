@@ -1,8 +1,8 @@
-"""Mel spectrograms of the three networks that hear the reference, in numpy: a few milliseconds on any machine.
+"""Mel spectrograms for the three networks that hear a recording, in numpy: a few milliseconds on any machine.
 
-The transforms are FFTs of whole frames: layers/stft computes short ones with a hop of a quarter as products, which
-for 1920 points are a thousand times the work. Sums are in double precision, so that what differs from the reference
-is the reference's own rounding.
+The transforms are FFTs of whole frames. layers/stft computes short transforms with a hop of a quarter as products,
+which for 1920 points are a thousand times the work. Sums are in double precision, so that only the reference's rounding
+makes a difference.
 
 Sources: chatterbox 0.1.7 models/s3gen/utils/mel.py, models/s3tokenizer/s3tokenizer.py, models/voice_encoder/melspec.py;
 Slaney, "Auditory Toolbox", Interval Research 1998-010 (the mel scale and its filters of equal area, as librosa's).
@@ -29,7 +29,10 @@ _OCTAVE = math.log(6.4) / 27
 
 @dataclass(frozen=True, slots=True)
 class MelBank:
-    """Frames of `n_fft` samples (periodic Hann), `hop` apart, the signal reflected by `edge` samples at both ends."""
+    """Mel filters over frames of `n_fft` samples (periodic Hann), `hop` apart.
+
+    `edge` samples are reflected at each end.
+    """
 
     rate: int
     n_fft: int
@@ -39,27 +42,27 @@ class MelBank:
     high: float = 8000.0
 
     def power(self, pcm: Floats) -> Doubles:
-        """Power spectrum [frames, n_fft / 2 + 1] of pcm [N], N > edge."""
+        """Return the power spectrum [frames, n_fft / 2 + 1] of pcm [N], N > edge."""
         padded = np.pad(pcm.astype(np.float64), self.edge, mode="reflect")
         spectrum = np.fft.rfft(sliding_window_view(padded, self.n_fft)[:: self.hop] * hann(self.n_fft))
         found: Doubles = spectrum.real**2 + spectrum.imag**2
         return found
 
     def apply(self, spectrum: Doubles) -> Doubles:
-        """[frames, bins] -> [frames, mels]."""
+        """Apply the filters: [frames, bins] -> [frames, mels]."""
         found: Doubles = spectrum @ slaney_filters(self.rate, self.n_fft, self.mels, self.high)
         return found
 
 
 def prompt_mel(pcm: Floats, mels: int = 80) -> Floats:
-    """S3Gen's log-mel of 24 kHz pcm [N] -> [N // 480, mels]; frames are centered on half a hop."""
+    """Return S3Gen's log-mel of 24 kHz pcm [N], [N // 480, mels]; frames are centered on half a hop."""
     bank = MelBank(24_000, 1920, 480, mels, (1920 - 480) // 2)
     found: Floats = np.log(np.maximum(bank.apply(np.sqrt(bank.power(pcm) + 1e-9)), 1e-5)).astype(np.float32)
     return found
 
 
 def token_mel(pcm: Floats, mels: int = 128) -> Floats:
-    """The speech tokenizer's log-mel of 16 kHz pcm [N] -> [N // 160, mels], within 8 decades of its loudest value."""
+    """Return the tokenizer's log-mel of 16 kHz pcm [N], [N // 160, mels], within 8 decades of its loudest value."""
     bank = MelBank(16_000, 400, 160, mels, 200)
     log = np.log10(np.maximum(bank.apply(bank.power(pcm)[:-1]), 1e-10))
     found: Floats = ((np.maximum(log, log.max() - 8) + 4) / 4).astype(np.float32)
@@ -67,20 +70,20 @@ def token_mel(pcm: Floats, mels: int = 128) -> Floats:
 
 
 def voice_mel(pcm: Floats, mels: int = 40) -> Floats:
-    """The voice encoder's mel power of 16 kHz pcm [N] -> [1 + N // 160, mels], linear."""
+    """Return the voice encoder's mel power of 16 kHz pcm [N], [1 + N // 160, mels], linear."""
     bank = MelBank(16_000, 400, 160, mels, 200)
     return bank.apply(bank.power(pcm)).astype(np.float32)
 
 
 @lru_cache(maxsize=8)
 def hann(size: int) -> Doubles:
-    """Periodic Hann window [size]."""
+    """Return the periodic Hann window [size]."""
     return 0.5 - 0.5 * np.cos(2 * math.pi * np.arange(size) / size)
 
 
 @lru_cache(maxsize=8)
 def slaney_filters(rate: int, n_fft: int, mels: int, high: float) -> Doubles:
-    """Triangles of equal area from 0 to `high` Hz: [n_fft / 2 + 1, mels]."""
+    """Return triangles of equal area from 0 to `high` Hz: [n_fft / 2 + 1, mels]."""
     top = high / _LINEAR if high < _KNEE else _KNEE / _LINEAR + math.log(high / _KNEE) / _OCTAVE
     at = np.linspace(0.0, top, mels + 2)
     knee = _KNEE / _LINEAR

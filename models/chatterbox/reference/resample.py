@@ -1,8 +1,8 @@
-"""Two resamplers, each where the reference uses it: what the encoders hear depends on which.
+"""Two resamplers, each used where the reference uses it: the encoders' results depend on it.
 
 librosa's (soxr, high quality) brings a recording to 24 kHz and, for T3's prompt and its voice encoder, to 16 kHz.
 torchaudio's (a sinc cut off by a Hann window, whose transition band starts well below the lower Nyquist frequency)
-makes the 16 kHz that S3Gen's tokenizer and speaker encoder hear: with another one the speaker vector turns away.
+makes the 16 kHz for S3Gen's tokenizer and speaker encoder: with another one the speaker vector is another.
 
 Sources: librosa 0.11 core/audio.py `resample`; torchaudio 2.11 functional.py `resample`, after Smith, "Digital Audio
 Resampling", ccrma.stanford.edu/~jos/resample.
@@ -25,7 +25,7 @@ _ROLLOFF = 0.99  # of the lower Nyquist frequency
 
 
 def resample_soxr(pcm: Floats, source: int, target: int) -> Floats:
-    """pcm [N] from `source` to `target` Hz -> [ceil(N * target / source)]."""
+    """Resample pcm [N] from `source` to `target` Hz -> [ceil(N * target / source)]."""
     if source == target:
         return pcm
     size = -(-len(pcm) * target // source)
@@ -34,7 +34,7 @@ def resample_soxr(pcm: Floats, source: int, target: int) -> Floats:
 
 
 def resample_hann(pcm: Floats, source: int, target: int) -> Floats:
-    """pcm [N] from `source` to `target` Hz -> [ceil(N * target / source)]; silence beyond both ends."""
+    """Resample pcm [N] from `source` to `target` Hz -> [ceil(N * target / source)]; silence beyond both ends."""
     if source == target:
         return pcm
     common = math.gcd(source, target)
@@ -48,7 +48,7 @@ def resample_hann(pcm: Floats, source: int, target: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def _hann_kernel(step: int, phases: int) -> tuple[Floats, int]:
-    """Taps [K, phases] for each output phase of `step` input samples, and how many of them precede the first."""
+    """Return taps [K, phases] for each output phase of `step` input samples, and how many precede the first."""
     cutoff = min(step, phases) * _ROLLOFF
     width = math.ceil(_ZEROS * step / cutoff)
     offsets = np.arange(-width, width + step) / step

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32]
 
 _WINDOW = 160  # frames of 10 ms
 _STEP = 77  # frames between windows: 1.3 of them a second
-_COVERED = 0.8  # of the last window; less and it is left out
+_COVERED = 0.8  # of the last window; a shorter one is left out
 _TRIM_FRAME, _TRIM_HOP = 2048, 512
 _TRIM_BELOW = 0.01  # of the loudest frame's power: 20 dB
 
@@ -43,14 +43,14 @@ class VoiceEncoder(nn.Module):
         return y / mx.linalg.norm(y, axis=1, keepdims=True)
 
     def embed(self, pcm: Floats) -> Floats:
-        """The speaker vector [size] of 16 kHz pcm [N]: unit length, of all windows between silence at both ends."""
+        """Return the speaker vector [size] of 16 kHz pcm [N], of unit length; silence at both ends is left out."""
         mean = np.array(self(mx.array(windows(voice_mel(trim(pcm), self._mels))))).mean(axis=0)
         found: Floats = mean / np.linalg.norm(mean)
         return found
 
 
 def windows(mel: Floats) -> Floats:
-    """mel [T, M] -> [n, 160, M], 77 frames apart; the last is filled up with zeros or, if mostly so, left out."""
+    """Cut mel [T, M] into windows [n, 160, M], 77 frames apart; fill up the last, or drop it if mostly empty."""
     count, rest = divmod(max(len(mel) - _WINDOW + _STEP, 0), _STEP)
     if count == 0 or (rest + _WINDOW - _STEP) / _WINDOW >= _COVERED:
         count += 1
@@ -60,7 +60,7 @@ def windows(mel: Floats) -> Floats:
 
 
 def trim(pcm: Floats) -> Floats:
-    """pcm [N] without what is 20 dB below its loudest 128 ms at either end, in steps of 512 samples."""
+    """Trim pcm [N] at both ends to 20 dB below its loudest 128 ms, in steps of 512 samples."""
     padded = np.pad(pcm.astype(np.float64), _TRIM_FRAME // 2)
     power = np.mean(np.square(sliding_window_view(padded, _TRIM_FRAME)[::_TRIM_HOP]), axis=1)
     heard = np.flatnonzero(power > power.max() * _TRIM_BELOW)

@@ -217,7 +217,7 @@ class Encoder(nn.Module):
             layer.self_attn.reserve(2 * reach)
 
     def __call__(self, ids: mx.array, count: mx.array | None = None) -> mx.array:
-        """ids [B, T], of which the first count [B, 1, 1] are real (None: all), to [B, 2T, mels].
+        """Encode ids [B, T], of which the first count [B, 1, 1] are real (None: all), to [B, 2T, mels].
 
         Rows beyond the real ones change no other; their own results are meaningless. Call `reserve(T)` first.
         """

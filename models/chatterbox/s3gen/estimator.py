@@ -180,7 +180,7 @@ class Estimator(nn.Module):
         bias: mx.array | None = None,
         streams: Sequence[mx.Stream] | None = None,
     ) -> mx.array:
-        """x [B, F, mels] with `given` by `condition` and shifts [blocks, width] of one step's time -> [B, F, mels].
+        """Return the derivative at x [B, F, mels], with `given` of `condition` and one step's shifts [blocks, width].
 
         `bias` [B, 1, 1, F] is minus infinity on padded frames, or None. Padded frames change no other, since every
         convolution is causal. `streams` share the work; without them it runs on the caller's stream.

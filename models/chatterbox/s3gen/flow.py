@@ -3,9 +3,9 @@
 Reference: chatterbox 0.1.7, models/s3gen/{flow,flow_matching}.py, after CosyVoice 2 (arXiv:2412.10117). The reference's
 recording comes first, as tokens and as mel frames: the flow continues it. One pass computes both parts.
 
-What may be kept while tokens are still coming: nothing of `encode` (see `encoder`), and of `solve` only what depends on
-no frame, the steps' times. Frames change when tokens follow, by attention; equal noise for equal frames keeps the
-change small. The noise is therefore the caller's, drawn by absolute frame.
+While tokens are still coming, no result of `encode` can be kept (see `encoder`), and of `solve` only the steps' times.
+Attention changes all frames when tokens follow. Equal noise for equal frames keeps the change small: the caller draws
+the noise, by absolute frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.layers.linear import Linear
 
-# Rows of tokens, prompt and speech together, to which a GPU pads; beyond the last, it doubles.
+# Numbers of tokens, prompt and speech together, to which a GPU pads.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)
 _LEAST_NORM = 1e-12  # of a speaker vector, as torch's normalize
 
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def step_times(steps: int, *, mean_flow: bool) -> Floats:
-    """When each of `steps` begins and the last ends, [steps + 1] from 0 to 1: 1 - cos(pi t / 2), or evenly spaced."""
+    """Return the times at which `steps` begin and the last ends, [steps + 1]: 1 - cos(pi t / 2), or evenly spaced."""
     if steps < 1:
         raise ValueError(f"at least one step is needed, not {steps}")
     # In float32 and in the reference's order: linspace counts down from the end in its second half.
@@ -77,7 +77,7 @@ class Flow(nn.Module):
         self._shifts.clear()
 
     def encode(self, prompt_tokens: Tokens, tokens: Tokens, *, finalize: bool = True) -> mx.array:
-        """prompt_tokens [P] and tokens [N] to mu [1, F, mels] of both, F = 2 (P + N).
+        """Encode prompt_tokens [P] and tokens [N] to mu [1, F, mels] of both, F = 2 (P + N).
 
         Without `finalize` more tokens will come: the last three are heard, and their frames left out,
         F = 2 (P + N - 3). Raises ModelRequestError if nothing is left, or for an id that is no speech token.
@@ -100,7 +100,7 @@ class Flow(nn.Module):
     def solve(
         self, mu: mx.array, prompt_mel: mx.array, speaker: mx.array, noise: mx.array, steps: int | None = None
     ) -> mx.array:
-        """mu [1, F, mels] to the mel of what follows the prompt, [1, F - 2P, mels], in `steps` (None: the model's own).
+        """Solve mu [1, F, mels] to the mel after the prompt, [1, F - 2P, mels], in `steps` (None: the model's own).
 
         `prompt_mel` is [2P, mels], `speaker` [192] as the speaker encoder made it, `noise` [1, F, mels] unit normal.
         """
@@ -125,7 +125,7 @@ class Flow(nn.Module):
             yield x[:, :frames]
 
     def _times(self, steps: int) -> tuple[mx.array, Floats]:
-        """Of `steps` steps: what the estimator makes of their times, [steps, blocks, width], and the times."""
+        """Return the estimator's vectors for the times of `steps`, [steps, blocks, width], and the times."""
         if steps not in self._shifts:
             times = step_times(steps, mean_flow=self.config.flow.mean_flow)
             shifts = self.estimator.times(times[:-1], times[1:])
@@ -141,7 +141,7 @@ class Flow(nn.Module):
         return self.encoder(ids, count)
 
     def _condition(self, mu: mx.array, speaker: mx.array, prompt: mx.array) -> tuple[mx.array, mx.array]:
-        """-> `Estimator.condition`, followed along the batch by what stands for no condition if there is guidance."""
+        """Return `Estimator.condition`; with guidance a second row stands for no condition."""
         speaker = speaker / mx.maximum(mx.linalg.norm(speaker, axis=-1, keepdims=True), _LEAST_NORM)
         given = self.estimator.condition(mu, self.spk_embed_affine_layer(speaker), prompt)
         if not self._guided:
@@ -152,7 +152,7 @@ class Flow(nn.Module):
     def _step(
         self, x: mx.array, given: tuple[mx.array, mx.array], shift: mx.array, size: mx.array, count: mx.array | None
     ) -> mx.array:
-        """x [1, F, mels] a step of `size` later; the state stays float32. `count` [1, 1, 1, 1]: real frames."""
+        """Advance x [1, F, mels] by a step of `size`, in float32. `count` [1, 1, 1, 1] is the number of real frames."""
         bias = None
         if count is not None:
             bias = mx.where(mx.arange(x.shape[1]) < count, 0.0, float("-inf")).astype(self.estimator.dtype)
@@ -163,7 +163,7 @@ class Flow(nn.Module):
         return x + size * slope
 
     def _slope(self, x: mx.array, given: tuple[mx.array, mx.array], shift: mx.array, bias: mx.array | None) -> mx.array:
-        """The estimator's result for each row of `given`, [B, F, mels], all from the same x [1, F, mels]."""
+        """Return the estimator's result for each row of `given`, [B, F, mels], from the same x [1, F, mels]."""
         batch = given[0].shape[0]
         if not on_cpu():
             return self.estimator(mx.broadcast_to(x, (batch, *x.shape[1:])), given, shift, bias)
@@ -179,5 +179,5 @@ class Flow(nn.Module):
 
 
 def _pad(x: mx.array, rows: int) -> mx.array:
-    """x [1, F, C] with zeros up to `rows`."""
+    """Return x [1, F, C] with zeros up to `rows`."""
     return x if x.shape[1] == rows else mx.pad(x, [(0, 0), (0, rows - x.shape[1]), (0, 0)])

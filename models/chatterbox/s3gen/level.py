@@ -1,7 +1,7 @@
-"""What is done to samples after the vocoder: the start faded in, a noisy end cut off, loudness held.
+"""Level of the samples after the vocoder: fade the start in, cut a noisy end off, hold the loudness.
 
-The reference silences the first 20 ms and fades the next 20 in, against the recording's spill-over (chatterbox 0.1.7,
-models/s3gen/s3gen.py); the rest it has nothing of.
+The reference silences the first 20 ms and fades the next 20 in, so that the recording is not heard (chatterbox 0.1.7,
+models/s3gen/s3gen.py). It does neither of the others.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from models.chatterbox.config import SAMPLE_RATE
 from models.contract import Pcm
 
 _FADE = SAMPLE_RATE // 50  # samples of silence, then of fade, at the start
-_BLOCK = SAMPLE_RATE // 100  # 10 ms, over which the end is judged
-_LOUD_BLOCKS = 5  # 50 ms: the loudest such stretch is how loud the speech is
-# The end, all relative to that: what is quiet; which sounds after how long a quiet are none of the speech.
+_BLOCK = SAMPLE_RATE // 100  # 10 ms, the unit of judging the end
+_LOUD_BLOCKS = 5  # 50 ms: the loudest such stretch is the speech's loudness
+# Relative to that loudness: quiet, and a sound so faint that after a pause it is not speech.
 QUIET, FAINT = 10 ** (-45 / 20), 10 ** (-25 / 20)
 SILENT = 1e-4  # -80 dBFS: quiet however soft the speech
 _PAUSE_BLOCKS, _BURST_BLOCKS = 30, 15
-_KEPT_BLOCKS, _OUT_BLOCKS = 15, 3  # of quiet kept after the speech, and of those faded out
-# Loudness: how far from the recording's a sentence may be, how far it is moved at most, and after how many frames of
-# speech the difference is believed by half.
+_KEPT_BLOCKS, _OUT_BLOCKS = 15, 3  # quiet that is kept after the speech, and its part that fades out
+# Loudness: the difference from the recording's that is allowed, the largest correction, and the frames of speech after
+# which half of the correction applies.
 FREE_DB, MOST_DB, DOUBT_FRAMES = 4.0, 6.0, 25.0
-_ACTIVE = 10 ** (-20 / 10)  # of the loudest frame's power: what counts as speech
+_ACTIVE = 10 ** (-20 / 10)  # of the loudest frame's power: louder frames are speech
 
 Floats = npt.NDArray[np.float32]
 
@@ -39,13 +39,13 @@ _START = _start_curve()
 
 
 def fade_in(pcm: Pcm, place: int) -> Pcm:
-    """pcm [N], whose first sample is the utterance's sample `place`, with the utterance's start faded in."""
+    """Fade the start of a sentence in: pcm [N], whose first sample is the sentence's sample `place`."""
     curve = _START[place : place + len(pcm)]
     return np.concatenate([pcm[: len(curve)] * curve, pcm[len(curve) :]]) if len(curve) else pcm
 
 
 def loudest(pcm: Pcm) -> float:
-    """Root mean square of the loudest 50 ms of pcm [N]; 0 if there is nothing."""
+    """Return the root mean square of the loudest 50 ms of pcm [N]; 0 without samples."""
     power = _powers(pcm)
     if not len(power):
         return 0.0
@@ -54,12 +54,12 @@ def loudest(pcm: Pcm) -> float:
 
 
 def cut_end(pcm: Pcm, loud: float) -> Pcm:
-    """pcm [N] without the silence or noise at its end, faded out; `loud` is `loudest` of the utterance.
+    """Cut the silence or noise at the end of pcm [N] off, and fade it out; `loud` is `loudest` of the sentence.
 
-    Quiet is what lies 45 dB below `loud`. All quiet at the end is cut but for 150 ms. A last sound is cut as well if
-    it comes after 300 ms of quiet or more, lasts 150 ms at most, and stays 25 dB below `loud`: a click or breath, for
-    a word is longer or louder, and a stop's closure shorter. Before the last sound that stays, no sample changes.
-    Nothing is cut where nothing is loud.
+    Quiet is 45 dB below `loud`. All quiet at the end is cut but for 150 ms. A last sound is cut as well if it comes
+    after 300 ms of quiet or more, lasts 150 ms at most, and stays 25 dB below `loud`: it is a click or breath, since a
+    word is longer or louder, and a stop's closure shorter. No sample before the last sound that stays changes. Without
+    a loud sound nothing is cut.
     """
     power = _powers(pcm)
     if loud <= SILENT or not len(power):
@@ -67,7 +67,7 @@ def cut_end(pcm: Pcm, loud: float) -> Pcm:
     active = np.flatnonzero(power > max(loud * QUIET, SILENT) ** 2)
     while len(active):
         breaks = np.flatnonzero(np.diff(active) > _PAUSE_BLOCKS)
-        # The quiet before a first sound may have begun in what was spoken before: only its own length counts.
+        # The quiet before a first sound may have begun in an earlier chunk: only its length in this one counts.
         first = active[breaks[-1] + 1] if len(breaks) else active[0]
         pause = first - active[breaks[-1]] - 1 if len(breaks) else first
         burst = power[first : active[-1] + 1]
@@ -84,7 +84,7 @@ def cut_end(pcm: Pcm, loud: float) -> Pcm:
 
 
 def _powers(pcm: Pcm) -> npt.NDArray[np.float64]:
-    """Mean square of each 10 ms, the last, shorter one included."""
+    """Return the mean square of each 10 ms, the last, shorter one included."""
     if not len(pcm):
         return np.zeros(0)
     starts = np.arange(0, len(pcm), _BLOCK)
@@ -93,7 +93,7 @@ def _powers(pcm: Pcm) -> npt.NDArray[np.float64]:
 
 
 def mel_level(mel: Floats) -> tuple[float, int]:
-    """Mean power in dB of the frames of mel [F, mels] (natural logarithms) that are speech, and their number.
+    """Return the mean power in dB of those frames of mel [F, mels] (natural logarithms) that are speech, and how many.
 
     Speech is within 20 dB of the loudest frame. (-inf, 0) if there is no frame.
     """
@@ -105,10 +105,10 @@ def mel_level(mel: Floats) -> tuple[float, int]:
 
 
 def steady_gain(recording: float, sentence: float, frames: int) -> float:
-    """Factor that holds a sentence's loudness to its voice's: levels in dB by `mel_level`, `frames` of the sentence.
+    """Return the factor that holds a sentence's loudness to its voice's: levels in dB, `frames` of the sentence.
 
-    Within 4 dB nothing is done: sentences differ. What is beyond is taken away, up to 6 dB, and the less the fewer
-    frames tell it. It depends on nothing spoken before, so that a sentence sounds the same wherever it stands.
+    Levels are of `mel_level`. Within 4 dB the factor is 1, since sentences differ. The rest of a difference is removed,
+    up to 6 dB; with few frames, less. Earlier speech does not matter: a sentence sounds the same wherever it stands.
     """
     if frames == 0 or not math.isfinite(recording) or not math.isfinite(sentence):
         return 1.0

@@ -1,8 +1,8 @@
 """Random numbers by absolute place: the same whether drawn at once or in pieces.
 
-Each mel frame has a key of its own (Threefry counters; Salmon et al. 2011), made of the utterance's seed, the stream
-and the frame's number. A stream of speech may therefore be cut anywhere, and windows of it may overlap, without a
-sample of noise changing; nothing reads or reseeds a global generator.
+Each mel frame has a key of its own (Threefry counters; Salmon et al. 2011), made of the sentence's seed, the purpose
+and the frame's number. Speech may therefore be cut anywhere, and windows of it may overlap, without a change of any
+noise sample. Nothing reads or reseeds a global generator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from models.backend import mx
 
 
 class Draw(IntEnum):
-    """What is drawn for an utterance; each is independent of the others."""
+    """Purposes of a sentence's draws, independent of each other."""
 
     PROMPT_MEL = 0
     MEL = 1
@@ -33,7 +33,7 @@ def _normals(width: int) -> Callable[[mx.array], mx.array]:
 
 
 def frame_noise(seed: int, draw: Draw, first: int, frames: int, width: int) -> mx.array:
-    """Unit normal noise [1, frames, width] of frames `first`, `first` + 1, ... of the stream `draw`."""
+    """Return unit normal noise [1, frames, width] of frames `first`, `first` + 1, ... for the purpose `draw`."""
     if frames == 0:
         return mx.zeros((1, 0, width))
     base = _base(seed, draw)
@@ -43,7 +43,7 @@ def frame_noise(seed: int, draw: Draw, first: int, frames: int, width: int) -> m
 
 
 def random_phases(seed: int, harmonics: int) -> mx.array:
-    """Starting phases uint32 [harmonics + 1], in 2^-32 of a turn; the fundamental's is 0."""
+    """Return starting phases uint32 [harmonics + 1], in 2^-32 of a turn; the fundamental's is 0."""
     drawn = (mx.random.uniform(shape=(harmonics,), key=_base(seed, Draw.PHASE)) * 2.0**32).astype(mx.uint32)
     return mx.concatenate([mx.zeros((1,), dtype=mx.uint32), drawn])
 

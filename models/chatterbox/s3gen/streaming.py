@@ -1,16 +1,16 @@
 """Speech tokens to samples while the tokens are still coming.
 
-Each chunk of tokens is encoded and solved anew together with the recording and the last `window` tokens before it
-(attention looks both ways, so no result can be kept), and only the frames at its end are new. Noise is drawn by
-absolute frame and therefore the same for a frame in every chunk. Three things make the chunks one utterance:
+Each chunk of tokens is encoded and solved together with the recording and the last `window` tokens before it, since
+attention looks both ways and no result can be kept. Only the frames at its end are new. Noise is drawn by absolute
+frame, so that a frame has the same noise in every chunk. Three rules join the chunks without a seam:
 
 * mel: the last frames of a chunk are held back and, when the next chunk has solved them again, crossfaded;
-* excitation: what has been heard or is crossfaded keeps its excitation, and the oscillators' phase goes on from it;
+* excitation: frames that were heard or are crossfaded keep theirs, and the oscillators' phase goes on from it;
 * samples: the vocoder hears enough frames before a chunk for its start to be exact, and its samples are crossfaded
   with those that the previous chunk had made of the frames held back.
 
-A window bounds the cost of a chunk: without it, an utterance of N tokens costs N^2. What it changes is what the encoder
-and the decoder attend to: recording and nearest `window` tokens, instead of all.
+The window bounds the cost of a chunk: without it, N tokens cost N^2. Encoder and decoder then attend to the recording
+and the nearest `window` tokens, instead of to all.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks
 SCHEDULE = (12, 25, 50, 75)  # new tokens of each chunk; the last number repeats
 WINDOW = 50  # tokens before a chunk that are computed again
 HELD = 8  # frames of a chunk that wait for the next: 160 ms
-# Of these, frames that keep their excitation and whose samples are crossfaded. The others' pitch is predicted anew: it
-# depends on frames that were not there, and an error of pitch would shift the phase of all that follows.
+# Held frames that keep their excitation; their samples are crossfaded. The pitch of the others is predicted again: it
+# depends on later frames, and an error of pitch would shift the phase of all that follows.
 FADE = HELD - f0.REACH
 CONTEXT = 10  # frames before a chunk that the vocoder hears again; with 16, samples change by less than 1e-5
 
@@ -46,7 +46,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class TokensToMel(Protocol):
-    """What is needed of `flow.Flow`."""
+    """Interface of `flow.Flow`."""
 
     def encode(self, prompt_tokens: Sequence[int], tokens: Sequence[int], *, finalize: bool = True) -> mx.array: ...
 
@@ -57,7 +57,7 @@ class TokensToMel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """The recording that S3Gen continues: `tokens` [P], `mel` [2P, mels], `speaker` [192]."""
+    """Recording that S3Gen continues: `tokens` [P], `mel` [2P, mels], `speaker` [192]."""
 
     tokens: Sequence[int]
     mel: mx.array
@@ -65,7 +65,7 @@ class Prompt:
 
 
 class MelStream:
-    """Mel frames of one utterance to samples, piece by piece; the state between the pieces."""
+    """Mel frames of one sentence to samples, piece by piece; holds the state between the pieces."""
 
     def __init__(self, vocoder: Vocoder, seed: int) -> None:
         self._vocoder, self._seed = vocoder, seed
@@ -77,10 +77,10 @@ class MelStream:
         self.place = 0  # frames spoken; the next piece begins here
 
     def speak(self, mel: mx.array, *, last: bool) -> mx.array:
-        """Samples [N] that follow what was spoken, of mel [1, F, mels] from frame `place` on.
+        """Return the next samples [N], of mel [1, F, mels] from frame `place` on.
 
-        All frames are spoken if it is the `last` piece, else all but HELD; of those the next piece brings a newer
-        version. Raises ValueError for a piece that is not the last and not longer than HELD.
+        All frames are spoken if it is the `last` piece, else all but HELD, which the next piece solves
+        again. Raises ValueError for a piece that is not the last and not longer than HELD.
         """
         size = self._vocoder.samples_per_frame
         end = self.place + mel.shape[1]
@@ -118,13 +118,13 @@ class MelStream:
 
 
 def _rise(count: int) -> mx.array:
-    """From 0 to 1 in `count` steps of a raised cosine, neither end included."""
+    """Return `count` weights of a raised cosine from 0 to 1, neither end included."""
     return 0.5 - 0.5 * mx.cos(mx.arange(1, count + 1) * (np.pi / (count + 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechStreamer:
-    """Tokens to samples with one flow and vocoder. Holds no state of an utterance.
+    """Tokens to samples with one flow and vocoder. Holds no state of a sentence.
 
     `schedule` says how many new tokens make each chunk, the last number repeating; `window` how many before them are
     computed again; `steps` of the flow (None: its own). `steady` holds the loudness to the recording's, `cut` cuts a
@@ -154,12 +154,24 @@ class SpeechStreamer:
         *,
         whole: bool = False,
     ) -> Iterator[AudioChunk | None]:
-        """Speak `tokens` as they come (None: none yet); `whole` speaks them as one chunk, when all are there.
+        """Speak `tokens` as they come.
 
-        The chunks together have 960 samples a token, less what is cut at the end; the last one says so, and may be
-        empty. None comes where the thread may turn to other work. Raises Cancelled before each stage and step.
+        Args:
+            tokens: speech tokens, and None while the next is not known.
+            prompt: the recording.
+            seed: of the noise and the phases.
+            timeline: gets the time of each stage.
+            cancelled: asked before each stage and step.
+            whole: speak all tokens as one chunk.
+
+        Yields:
+            Chunks of 960 samples a token together, less the cut end, and None where the thread may do other work. The
+            last chunk is marked, and may be empty.
+
+        Raises:
+            Cancelled: if `cancelled` says so.
         """
-        utterance = _Utterance(self, prompt, seed, timeline, cancelled)
+        synthesis = _Synthesis(self, prompt, seed, timeline, cancelled)
         schedule = () if whole else self.schedule
         known: list[int] = []
         done = 0
@@ -169,16 +181,16 @@ class SpeechStreamer:
                 continue
             known.append(token)
             if schedule and len(known) >= done + schedule[0] + LOOKAHEAD:
-                yield from utterance.speak(known, done, last=False)
+                yield from synthesis.speak(known, done, last=False)
                 done += schedule[0]
                 schedule = schedule[1:] or schedule
         if known:
-            yield from utterance.speak(known, done, last=True)
+            yield from synthesis.speak(known, done, last=True)
         else:
             yield AudioChunk(np.zeros(0, dtype=np.float32))
 
     def vocoder_shapes(self, most: int) -> list[tuple[int, int]]:
-        """What utterances of up to `most` tokens ask of the vocoder: buckets of frames, and frames carried.
+        """Return the vocoder's shapes for sentences of up to `most` tokens: buckets of frames, and frames carried.
 
         For `Vocoder.warm` on a GPU; streamed or spoken as a whole.
         """
@@ -199,8 +211,8 @@ class SpeechStreamer:
         return sorted(shapes)
 
 
-class _Utterance:
-    """The state of one `stream`."""
+class _Synthesis:
+    """State of one `SpeechStreamer.stream`."""
 
     def __init__(
         self, streamer: SpeechStreamer, prompt: Prompt, seed: int, timeline: Timeline, cancelled: IsCancelled
@@ -213,7 +225,7 @@ class _Utterance:
         self._heard: list[Floats] = []
 
     def speak(self, known: list[int], done: int, *, last: bool) -> Iterator[AudioChunk | None]:
-        """The chunk after `done` of the tokens known so far, of which a `last` chunk speaks all."""
+        """Speak the tokens after `done` of the known ones; a `last` chunk speaks all of them."""
         streamer, prompt, timeline = self._streamer, self._prompt, self._timeline
         start = max(0, done - streamer.window)
         self._check()
@@ -236,7 +248,7 @@ class _Utterance:
                     mx.eval(state)
                     break
                 state = following
-                if on_cpu():  # where a step takes long enough for others to wait for
+                if on_cpu():  # a step takes long there: other work may come between two
                     mx.eval(state)
             yield None
         mel = state[:, prompt.mel.shape[0] + self._wave.place - start * FRAMES_PER_TOKEN :]
@@ -248,7 +260,7 @@ class _Utterance:
         yield AudioChunk(pcm, last=last)
 
     def _finish(self, pcm: Pcm, mel: Floats, place: int, last: bool) -> Pcm:
-        """The chunk's samples as they are heard; the first is sample `place`, `mel` [F, mels] are their frames."""
+        """Finish a chunk's samples, of which the first is sample `place` and whose frames are `mel` [F, mels]."""
         if self._streamer.steady:
             pcm = self._steady(pcm, mel)
         pcm = fade_in(pcm, place)
@@ -259,7 +271,7 @@ class _Utterance:
         return pcm
 
     def _steady(self, pcm: Pcm, mel: Floats) -> Pcm:
-        """pcm with its loudness held; the gain follows what more is known in a straight line over the chunk."""
+        """Hold the loudness of pcm: the gain moves in a straight line to the one that all frames so far give."""
         self._heard.append(mel)
         before, self._gain = self._gain, steady_gain(self._recording, *mel_level(np.concatenate(self._heard)))
         if before in (0.0, self._gain):

@@ -63,7 +63,7 @@ def _silu(x: mx.array) -> mx.array:
 
 
 def _heads(x: mx.array, count: int, heads: int) -> mx.array:
-    """[B, n, count * C] -> [B, count * heads, n, C / heads]."""
+    """Split into heads: [B, n, count * C] -> [B, count * heads, n, C / heads]."""
     batch, length, width = x.shape
     return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
 
@@ -80,7 +80,10 @@ class LlamaAttention(nn.Module):
     def __call__(
         self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
-        """x [B, n, C] at positions place [1] on -> the same, and the layer's keys and values with theirs written in."""
+        """Attend from x [B, n, C] at positions place [1] on.
+
+        Return the same shape, and `layer` with their keys and values.
+        """
         qkv = _heads(self.qkv_proj(x), 3, self.heads)
         size = qkv.shape[-1]
         # Queries and keys turn alike: one call for both.

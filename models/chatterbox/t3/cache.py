@@ -1,8 +1,8 @@
-"""Keys and values of what was read and said, allocated ahead; arrays in, arrays out, so that steps can be compiled.
+"""Cache of keys and values, allocated ahead. Functions take and return arrays, so that steps can be compiled.
 
 A layer's entry is a tuple of arrays: one [B, 2 * heads, T, size] of keys, then values; or, with 8 or 4 bits, six:
 packed numbers, scales and offsets of the keys, and the same of the values, [B, heads, T, ...] each, one group of `size`
-(at most 64) numbers to a scale. Positions past those written hold whatever was there: readers mask them.
+(at most 64) numbers to a scale. Positions that are not written yet have no meaning: readers mask them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LARGEST_GROUP = 64
 
 
 def allocate(layers: int, batch: int, heads: int, size: int, length: int, dtype: mx.Dtype, bits: int = 0) -> Cache:
-    """Room for `length` positions of `batch` rows in each of `layers`."""
+    """Allocate `length` positions of `batch` rows in each of `layers`."""
     if not bits:
         return [(mx.zeros((batch, 2 * heads, length, size), dtype=dtype),) for _ in range(layers)]
     group = min(size, _LARGEST_GROUP)
@@ -29,33 +29,33 @@ def allocate(layers: int, batch: int, heads: int, size: int, length: int, dtype:
 
 
 def capacity(cache: Cache) -> int:
-    """Positions that `cache` has room for."""
+    """Return the number of positions that `cache` has room for."""
     return cache[0][0].shape[2]
 
 
 def rows(cache: Cache) -> int:
-    """Rows B of `cache`."""
+    """Return the number of rows, B."""
     return cache[0][0].shape[0]
 
 
 def grow(cache: Cache, length: int) -> Cache:
-    """`cache` with room for `length` positions."""
+    """Return `cache` with room for `length` positions."""
     more = length - capacity(cache)
     return [tuple(mx.pad(array, [(0, 0), (0, 0), (0, more), (0, 0)]) for array in layer) for layer in cache]
 
 
 def nbytes(cache: Cache) -> int:
-    """Bytes of all arrays."""
+    """Return the bytes of all arrays."""
     return sum(array.nbytes for layer in cache for array in layer)
 
 
 def _bits(packed: mx.array, scales: mx.array, size: int) -> tuple[int, int]:
-    """Numbers that share a scale, and the bits of each."""
+    """Return the number of values that share a scale, and the bits of each."""
     return size // scales.shape[-1], packed.shape[-1] * 32 // size
 
 
 def write(layer: Layer, kv: mx.array, place: mx.array) -> Layer:
-    """Put kv [B, 2 * heads, n, size], keys then values, at positions place [1] on."""
+    """Write kv [B, 2 * heads, n, size], keys then values, at positions place [1] on."""
     if len(layer) == 1:
         return (mx.slice_update(layer[0], kv, place, (2,)),)
     group, bits = _bits(layer[0], layer[1], kv.shape[-1])
@@ -64,7 +64,7 @@ def write(layer: Layer, kv: mx.array, place: mx.array) -> Layer:
 
 
 def attend(q: mx.array, layer: Layer, bias: mx.array) -> mx.array:
-    """Softmax attention of q [B, heads, n, size] -> [B, n, heads * size]; `bias` [n, T] is added to the logits."""
+    """Attend with q [B, heads, n, size] -> [B, n, heads * size]; `bias` [n, T] is added to the logits."""
     batch, heads, length, size = q.shape
     scale = 1 / math.sqrt(size)
     if len(layer) == 1:

@@ -53,7 +53,7 @@ class Perceiver(nn.Module):
 
 
 class Conditioning(nn.Module):
-    """speaker [256], embedded prompt [1, P, C], exaggeration in [0, 2] -> rows [1, n, C]."""
+    """Rows [1, n, C] of a speaker [256], an embedded prompt [1, P, C] and an exaggeration in [0, 2]."""
 
     def __init__(self, config: T3Config) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From a model's text to what is spoken, and back to where it stood."""
+"""Speakable text of a model's text, and its place in the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When text that is still being written is committed. The clock is the test's own."""
+"""Commits of text that is still being written. The clock is the test's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def play(policy: BoundaryPolicy, fragments: list[str], start: float = 0.0) -> tu
 
 
 def said(text: str, language: str = "en", target: str | None = None, **options: object) -> list[tuple[str, str]]:
-    """What is committed of single characters, and why."""
+    """Return the commits of single characters, with their reasons."""
     policy = BoundaryPolicy(language, target, BoundaryOptions(**options))
     commits, now = play(policy, list(text))
     return [(commit.text.strip(), commit.reason) for commit in commits + policy.flush(now)]

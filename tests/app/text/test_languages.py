@@ -1,4 +1,4 @@
-"""Names of languages, and what each of them says."""
+"""Names of languages, and the phonemes of each language."""
 
 from __future__ import annotations
 

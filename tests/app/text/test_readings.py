@@ -1,4 +1,4 @@
-"""Every line of `readings.tsv`, through the sentence splitter and the pronouncer that speech uses."""
+"""Readings of every line of `readings.tsv`, by the sentence splitter and the pronouncer of speech."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 
 
 def pieces(text: str, language: str) -> list[list[Piece]]:
-    """The pieces of each sentence, pronounced."""
+    """Return the pronounced pieces of each sentence."""
     phonemizer = PHONEMIZERS[language]
     said = [
         phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)
@@ -70,7 +70,7 @@ def sound(text: str, language: str, word: str) -> str:
 
 
 def reading(section: str, text: str, expected: str) -> str:
-    """What is said for `text`, in the form of the table's second column."""
+    """Return the reading of `text` in the form of the second column of the table."""
     language = "en-gb" if "en-gb" in section else "named" if "named" in section else "en-us"
     if "sounds" not in section:
         return words(text, language)

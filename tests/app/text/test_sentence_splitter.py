@@ -1,4 +1,4 @@
-"""Where texts are cut."""
+"""Cuts of texts."""
 
 from __future__ import annotations
 

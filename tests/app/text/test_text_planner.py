@@ -1,4 +1,4 @@
-"""Plans for models that read text: nothing lost, nothing too long, pauses as for the others."""
+"""Plans for models that read text: nothing is lost or too long; pauses are those of other models."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
         segments = list(planner.segments(text, symbols=KOKORO_SYMBOLS, max_phonemes=510))
         assert isinstance(segments[-1], Utterance)
         assert segments[-1].text.endswith("Good.")
-        # No step on the way looks at more than a few sentences.
+        # No step reads more than a few sentences.
         assert len(segments) > 5
         assert all(segment == Pause(0.0) for segment in segments[:-1])

@@ -1,1 +1,1 @@
-"""Kernels for an NVIDIA GPU, each with its plain definition in the module that calls it."""
+"""Kernels of the flow's estimator for NVIDIA GPUs, each beside its plain definition."""

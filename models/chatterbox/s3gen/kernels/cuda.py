@@ -230,7 +230,7 @@ class _Run:
 
 
 def attend(prepared: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.array] = ()) -> mx.array:
-    """x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
+    """Pass x [B, F, C] bfloat16 through the transformer blocks; `mask` [1, 1, 1, F] is added to the logits.
 
     `made` are the first block's queries, keys and values, if `convolve` has made them.
     """
@@ -247,9 +247,9 @@ def attend(prepared: Prepared, x: mx.array, mask: mx.array, made: Sequence[mx.ar
 
 
 def convolve(prepared: Prepared, x: mx.array, shift: mx.array) -> list[mx.array]:
-    """x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
+    """Pass x [B, F, I] bfloat16 through the resnet block, I at most 2C and a multiple of 64; `shift` [C] is the time's.
 
-    -> [B, F, C], and the first transformer block's queries, keys and values.
+    Returns [B, F, C], and the first transformer block's queries, keys and values.
     """
     run = _Run(prepared, x)
     first, second = ({"time": shift, "before": x, **half} for half in prepared.resnet)

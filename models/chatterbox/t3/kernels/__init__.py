@@ -1,1 +1,1 @@
-"""T3's decoding step for GPUs, as kernels of its own. Its plain definition is `T3.advance`."""
+"""Kernels of T3's decoding step: `cuda` and `metal` run the bodies that `source` reads, on `weights` in their order."""
