@@ -1,6 +1,6 @@
-# Everything a person or a build machine does with this project. Plain `make` lists it.
+# Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-training test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -13,20 +13,20 @@ CLUSTER_PY := $(CLUSTER)/bin/python
 PIPECAT := .venv-pipecat
 LIVEKIT := .venv-livekit
 DOCS := .venv-docs
-# The reference packages are installed without their dependencies: those pin other releases of torch and numpy, and
-# drag in a spaCy model, another G2P and a web framework. What they import is in configs/lock/parity.txt.
-# torchaudio's wheel links CUDA and cannot be imported whole: where transformers sees it, it tries. It lies apart.
+# The reference packages are installed without their dependencies, which pin other releases of torch and numpy and bring
+# a spaCy model, another G2P and a web framework. configs/lock/parity.txt has the packages that they import.
+# torchaudio's wheel links CUDA and cannot be imported whole. transformers would import it, so it has a folder of its own.
 APART := apart
 REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 \
 	resemble-perth==1.0.1
 
-# The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides. Looked for once,
-# and only by targets that create an environment.
+# The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides it. Only targets that
+# create an environment search for it, once.
 ifeq ($(origin PYTHON),undefined)
 PYTHON = $(eval PYTHON := $$(shell for p in python3.12 python3.11 python3; do \
 	$$$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$$$p && break; done))$(PYTHON)
 endif
-# Autobahn's suite is written for 2.7. Not every program of that name runs: some are a version manager's.
+# Autobahn's suite needs Python 2.7. Some programs of that name belong to a version manager and do not run.
 AUTOBAHN := .venv-autobahn
 ifeq ($(origin PYTHON2),undefined)
 PYTHON2 = $(eval PYTHON2 := $$(shell for p in python2.7 "$$$$HOME"/.pyenv/versions/2.7*/bin/python2.7; do \
@@ -40,8 +40,8 @@ PYTEST := $(PY) -m pytest -m "$(USUAL)"
 WORKERS := 2
 SHARED := -n $(WORKERS) --dist loadfile
 
-# Creates the environment $(1) unless it works already. Some distributions ship Python without ensurepip: a pip beside
-# it then installs the first one of the environment.
+# Create the environment $(1) unless it works already. Some distributions ship Python without ensurepip: then a pip
+# outside the environment installs the first one into it.
 define create_venv
 @$(1)/bin/python -m pip --version >/dev/null 2>&1 || { \
 	test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; install one, or pass PYTHON=/path/to/python" >&2; exit 1; }; \
@@ -54,7 +54,7 @@ define create_venv
 		exit 1; }; }
 endef
 
-# Installs the lock $(2) with the interpreter $(1), and names each file of a megabyte or more as it comes.
+# Install the lock $(2) with the interpreter $(1), and name each file of a megabyte or more as it arrives.
 define install_lock
 @set -o pipefail; PYTHONUNBUFFERED=1 $(1) -m pip install --disable-pip-version-check --progress-bar off \
 	--require-hashes -r $(2) | while read -r line; do case "$$line" in \
@@ -77,7 +77,7 @@ run: setup ## serve on 127.0.0.1:8000 (HOST, PORT, CONFIG override)
 	@echo "Starting $(VENV)/bin/nightingale; it says when it is ready (a first start takes up to a minute)"
 	@exec $(VENV)/bin/nightingale serve $(if $(CONFIG),--config "$(CONFIG)") $(ARGS)
 
-test: dev ## run the tests of app/ and models/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
+test: dev ## run the quick tests: app/, models/, training/ (ARGS="tests/app/audio -x" narrows them, ARGS="-n 0" takes one process)
 	$(PY) -m pytest -m "$(USUAL) and not slow" $(SHARED) $(ARGS)
 
 test-slow: dev ## ... and what is slow there: emulated kernels, statistics, processes with real models
@@ -89,13 +89,10 @@ test-end-to-end: dev ## real servers, the SDKs of others, load scripts, every ex
 test-web: dev ## the pages in Chromium
 	$(PYTEST) tests/web $(ARGS)
 
-test-training: dev ## the recipes of the bundled models
-	$(PYTEST) tests/training $(ARGS)
-
 test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
 	$(PYTEST) tests/faults $(ARGS)
 
-test-all: test test-slow test-end-to-end test-web test-training test-faults ## all of these
+test-all: test test-slow test-end-to-end test-web test-faults ## all of these
 
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
@@ -140,7 +137,7 @@ fake-checkpoints: setup ## Chatterbox of random weights in the official layout (
 
 docs: $(DOCS)/.docs ## build the documentation into build/site (own environment; ARGS=--verbose)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet -f configs/mkdocs.yml $(ARGS)
-	@echo "Open build/site/index.html"
+	@echo "Open build/site/index.html, or with search: python3 -m http.server -b 127.0.0.1 -d build/site 8080"
 
 wheel: dev ## build the wheel into dist/
 	$(PY) -m build --no-isolation --wheel $(ARGS)
@@ -149,7 +146,7 @@ clean: ## remove environments, caches and build output
 	rm -rf $(VENV) $(PARITY) $(PIPECAT) $(LIVEKIT) $(DOCS) $(AUTOBAHN) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp per environment: a second `make run` finds it newer than the locks and starts at once.
+# One stamp for each environment: a second `make run` finds it newer than the locks and starts at once.
 $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
 	@echo "Installing the locked dependencies: some 60 packages, 120 MB unless pip has them already"
@@ -181,8 +178,8 @@ $(DOCS)/.docs: configs/lock/docs.txt
 	@$(DOCS)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
 	@touch $@
 
-# Not an environment, which Python 2.7 has no module for: a folder. A namespace of zope's is declared by a .pth, which is
-# not read there.
+# A folder, as Python 2.7 has no module for environments. zope declares its namespace by a .pth file, which is not read
+# there: an __init__.py replaces it.
 $(AUTOBAHN)/.autobahn: configs/lock/autobahn.txt
 	@test -n "$(PYTHON2)" || { echo "error: no Python 2.7 with pip found; pass PYTHON2=/path/to/python2.7" >&2; exit 1; }
 	@rm -rf $(AUTOBAHN)

@@ -1,7 +1,7 @@
-"""Deployment choices: parsed once, passed in, never read elsewhere.
+"""Settings of a deployment: parsed once, passed in, never read elsewhere.
 
 Precedence, lowest first: the defaults below, a TOML file, environment variables (`NIGHTINGALE_<FIELD>`, and the
-usual `HOST` and `PORT`). Architecture numbers are not here: they belong to checkpoints.
+usual `HOST` and `PORT`). Numbers of an architecture are not here: they belong to checkpoints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from models.private import home
 
 PREFIX = "NIGHTINGALE_"
 SETTINGS_FILE = PREFIX + "SETTINGS"
-# Fields that a variable gives as a list with commas.
+# Fields whose variables are lists with commas.
 _LISTS = ("preload", "cors_origins", "allowed_hosts")
 # A scheme, a host and perhaps a port (RFC 6454 section 6.2).
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s,]*")
@@ -29,11 +29,11 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+|\*")
 
 
 class SettingsError(ValueError):
-    """A settings file or variable cannot be used. One line: which key, and what is accepted."""
+    """Raised for a settings file or variable that cannot be used. One line: the key, and what is accepted."""
 
 
 class Settings(BaseModel):
-    """Everything a deployment may choose. Frozen; unknown keys are refused."""
+    """Choices of a deployment. Frozen; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -258,7 +258,7 @@ def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.envir
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on `host`. Of names only localhost is known to be one."""
+    """Return whether only this machine reaches a server that listens on `host`, an address or `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -266,7 +266,7 @@ def is_loopback(host: str) -> bool:
 
 
 def default_data_dir(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """The platform's directory for an application's data: Application Support on macOS, XDG elsewhere."""
+    """Return the platform's directory for an application's data: Application Support on macOS, XDG elsewhere."""
     user = home(environ)
     # The XDG specification has relative paths ignored.
     if platform != "darwin" and (base := Path(environ.get("XDG_DATA_HOME", ""))).is_absolute():
@@ -286,7 +286,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _variables(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """(field, variable, text) for each variable that is set and not empty; NIGHTINGALE_HOST beats HOST."""
+    """Return (field, variable, text) for each variable that is set and not empty; NIGHTINGALE_HOST beats HOST."""
     found = []
     for variable, key in (("HOST", "host"), ("PORT", "port")):
         if environ.get(variable):

@@ -1,7 +1,7 @@
-"""Extras, the optional parts of an installation: what they are for, whether they are here, and how they get here.
+"""Extras, the optional parts of an installation: their purpose, their presence, and their installation.
 
-A package index has a stranger's package under this project's name. So no command and no message here names it: what an
-extra needs is read from this installation's own metadata, or from its lock where the source tree has one.
+A package index has a stranger's package under this project's name. So no command and no message here names it: the
+requirements of an extra are read from this installation's own metadata, or from its lock where the source tree has one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _COMMAND: Final = "app.cli.main:main"
 
 
 def needs(what: str, extra: str) -> str:
-    """Say that `what` needs an extra, and how to install it."""
+    """Return a message that `what` needs an extra, with the command that installs it."""
     return f"{what} needs the extra '{extra}'; install it with: nightingale extras install {extra}"
 
 
 def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the actions to argparse."""
+    """Add the commands `list` and `install` to `actions`, argparse's subparsers, with the options of `common`."""
     listed = actions.add_parser("list", parents=[common], help="every extra and whether it is installed")
     listed.set_defaults(run=list_extras)
     install = actions.add_parser("install", parents=[common], help="install what an extra needs, with pip")
@@ -48,7 +48,7 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
 
 
 def list_extras(arguments: argparse.Namespace, settings: object) -> int:
-    """Print every extra."""
+    """Print every extra, and return 0."""
     for name, purpose in EXTRAS.items():
         print(f"{name:<9} {'installed' if is_installed(name) else 'absent':<9} {purpose}")
     print("install one with: nightingale extras install EXTRA")
@@ -56,7 +56,7 @@ def list_extras(arguments: argparse.Namespace, settings: object) -> int:
 
 
 def install_extra(arguments: argparse.Namespace, settings: object) -> int:
-    """Install an extra into this interpreter's environment; the exit status is pip's."""
+    """Install an extra into this interpreter's environment, and return pip's exit status."""
     extra = arguments.extra
     if not requirements(extra):
         raise ServiceError(f"the extra '{extra}' needs nothing on this platform")
@@ -79,13 +79,13 @@ def install_extra(arguments: argparse.Namespace, settings: object) -> int:
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything that an extra needs is here, in a release that it takes."""
+    """Return whether everything that an extra needs is installed, in an accepted release."""
     needed = requirements(extra)
-    return bool(needed) and all(map(_is_here, needed))
+    return bool(needed) and all(map(_is_present, needed))
 
 
 def requirements(extra: str) -> list[Requirement]:
-    """Return the requirements of an extra on this platform. Raises ServiceError where Nightingale is not installed."""
+    """Return the requirements of an extra on this platform. Raises ServiceError if Nightingale is not installed."""
     for found in metadata.distributions(name="nightingale"):
         # Another maker's package of that name may stand on the path, too.
         if any(point.value == _COMMAND for point in found.entry_points):
@@ -105,11 +105,11 @@ def _requirements(distribution: metadata.Distribution, extra: str) -> list[Requi
     return found
 
 
-def _is_here(requirement: Requirement) -> bool:
+def _is_present(requirement: Requirement) -> bool:
     try:
         found = metadata.distribution(requirement.name)
     except metadata.PackageNotFoundError:
         return False
     if not requirement.specifier.contains(found.version, prereleases=True):
         return False
-    return all(_is_here(inner) for extra in requirement.extras for inner in _requirements(found, extra))
+    return all(_is_present(inner) for extra in requirement.extras for inner in _requirements(found, extra))

@@ -1,4 +1,4 @@
-"""Identity of the request that is served: set once, where it enters, and seen by everything that is done for it."""
+"""Identity of the request that is served. It is set once, where the request enters, and seen by all its work."""
 
 from contextvars import ContextVar
 

@@ -27,7 +27,7 @@ from loadtest import fake_kokoro
 from models.backend import device_name, limit_cache
 from models.contract import ModelSpec
 from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.kokoro.steps import Row
+from models.kokoro.steps import BatchRow
 from models.kokoro.text import tokenize
 from models.timeline import Timeline
 
@@ -58,18 +58,18 @@ def opened(folder: Path, dtype: str) -> KokoroSynthesizer:
 MODELS: dict[str, Callable[[str], KokoroSynthesizer]] = {"house": house, "random": random_kokoro}
 
 
-def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[Row]:
+def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[BatchRow]:
     """Return `count` sentences of that kind; all voices take turns."""
     words, vocab, packs = WORDS.split(), model.config.vocab, list(model._packs.values())
     rows = []
     for at in range(count):
         phonemes = " ".join((words * 2)[at : at + LENGTHS[kind][at % len(LENGTHS[kind])]])
         ids, _ = tokenize(phonemes, vocab, model.max_phonemes)
-        rows.append(Row(ids, packs[at % len(packs)][:1], 1.0, at, Timeline(), lambda: False))
+        rows.append(BatchRow(ids, packs[at % len(packs)][:1], 1.0, at, Timeline(), lambda: False))
     return rows
 
 
-def measure(model: KokoroSynthesizer, rows: Sequence[Row], runs: int) -> dict[str, Any]:
+def measure(model: KokoroSynthesizer, rows: Sequence[BatchRow], runs: int) -> dict[str, Any]:
     """Return median milliseconds of both ways over alternating rounds, and the distance of their samples."""
     alone: list[float] = []
     together: list[float] = []
@@ -77,9 +77,9 @@ def measure(model: KokoroSynthesizer, rows: Sequence[Row], runs: int) -> dict[st
     batch: dict[int, npt.NDArray[np.float32]] = {}
     for _ in range(runs + 1):
         start = time.perf_counter()
-        single = [pcm for row in rows for _, pcm, _ in model.together([row])]
+        single = [pcm for row in rows for _, pcm, _ in model.synthesize_batch([row])]
         middle = time.perf_counter()
-        batch = {at: pcm for at, pcm, _ in model.together(rows)}
+        batch = {at: pcm for at, pcm, _ in model.synthesize_batch(rows)}
         alone.append((middle - start) * 1e3)
         together.append((time.perf_counter() - middle) * 1e3)
     apart = [

@@ -1,7 +1,7 @@
 """A Kokoro-82M checkpoint of random numbers: what a server with the real one has to do, without a download.
 
-Names and layout are the project's own (config.json, model.safetensors, voices.safetensors), which the catalog takes
-in place of the official files. It hums at about 120 Hz.
+The files are the network's own parameters (config.json, model.safetensors, voices.safetensors), which the catalog
+takes in place of the official ones. It hums at about 120 Hz.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VOICE = "af_heart"
 
 
 def write(folder: Path, seed: int = 0, frames: float = FRAMES_PER_TOKEN) -> None:
-    """The checkpoint in `folder`, with the house voice's symbols; every token lasts `frames` frames of 25 ms."""
+    """Write the checkpoint to `folder`, with the house voice's symbols; every token lasts `frames` frames of 25 ms."""
     folder.mkdir(parents=True, exist_ok=False)
     vocabulary = json.loads((HOUSE / "config.json").read_text(encoding="utf-8"))["vocab"]
     (folder / "config.json").write_text(json.dumps(KOKORO | {"vocab": vocabulary}), encoding="utf-8")
@@ -36,10 +36,12 @@ def write(folder: Path, seed: int = 0, frames: float = FRAMES_PER_TOKEN) -> None
     for name, array in shapes.items():
         values = draw.standard_normal(array.shape, dtype=np.float32)
         values *= np.float32(0.05 if array.ndim == 1 else 1 / math.sqrt(math.prod(array.shape[1:])))
-        arrays[name] = mx.array(values) + float(name.endswith(("norm.weight", "alpha")))
+        is_gain = ".alpha" in name or (array.ndim == 1 and name.endswith(".weight"))
+        arrays[name] = mx.array(values) + float(is_gain)
     share = frames / config.max_dur
-    arrays["predictor.duration_proj.weight"] *= 0
-    arrays["predictor.duration_proj.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
+    projection = "predictor.duration_proj.linear_layer"
+    arrays[f"{projection}.weight"] *= 0
+    arrays[f"{projection}.bias"] = mx.full((config.max_dur,), math.log(share / (1 - share)))
     arrays["predictor.F0_proj.bias"] += 120
     # The generator's last layer says logarithms of magnitudes: far below full scale, whatever comes before.
     arrays["decoder.generator.conv_post.weight"] *= 1e-3

@@ -28,13 +28,13 @@ import numpy as np
 # Peers import what they measure inside their own processes: MLX and PyTorch do not meet.
 
 Run = Callable[[list[int]], int]
-Stages = Callable[[list[int], int], dict[str, float]]
+CompiledNetwork = Callable[[list[int], int], dict[str, float]]
 
 OURS = "nightingale fp32"
 BASE = "pytorch fp32"
 
 
-def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
+def ours(files: dict[str, str], dtype: str) -> tuple[Run, CompiledNetwork]:
     """This project's synthesizer as a function from ids to the number of samples, and its stages' milliseconds."""
     from models.backend import limit_cache
     from models.contract import ModelSpec
@@ -141,7 +141,7 @@ def onnx(folder: Path) -> Run:
 def serve_peer(name: str, folder: str, device: str, pipe: Connection) -> None:
     """The life of one peer's process: answer requests of ids until None comes."""
     files = json.loads((Path(folder) / "files.json").read_text())
-    stages: Stages | None = None
+    stages: CompiledNetwork | None = None
     if name.startswith("nightingale"):
         run, stages = ours(files, "bfloat16" if name.endswith("bf16") else "float32")
     elif name.startswith("pytorch"):

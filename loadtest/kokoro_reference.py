@@ -21,6 +21,12 @@ import torch
 from loadtest.official import KOKORO
 
 FRAMES_PER_TOKEN = 4
+_DECODER = {
+    "dim_in": KOKORO["hidden_dim"],
+    "style_dim": KOKORO["style_dim"],
+    "dim_out": KOKORO["n_mels"],
+    **KOKORO["istftnet"],
+}
 
 
 def import_reference() -> tuple[Any, Any]:
@@ -49,17 +55,18 @@ class Reference(torch.nn.Module):
         c = KOKORO
         torch.manual_seed(seed)
         self.bert = modules.CustomAlbert(AlbertConfig(vocab_size=c["n_token"], **c["plbert"]))
-        self.bert_encoder = torch.nn.Linear(768, 512)
-        self.predictor = modules.ProsodyPredictor(128, 512, 3, 50, 0.2)
-        self.text_encoder = modules.TextEncoder(512, 5, 3, c["n_token"])
-        self.decoder = istftnet.Decoder(dim_in=512, style_dim=128, dim_out=80, **c["istftnet"])
+        hidden, style, layers = c["hidden_dim"], c["style_dim"], c["n_layer"]
+        self.bert_encoder = torch.nn.Linear(c["plbert"]["hidden_size"], hidden)
+        self.predictor = modules.ProsodyPredictor(style, hidden, layers, c["max_dur"], c["dropout"])
+        self.text_encoder = modules.TextEncoder(hidden, c["text_encoder_kernel_size"], layers, c["n_token"])
+        self.decoder = istftnet.Decoder(**_DECODER)
         self.eval()
         draw = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
             for name, p in self.named_parameters():
                 _randomize(name, p, draw)
             projection = self.predictor.duration_proj.linear_layer
-            share = FRAMES_PER_TOKEN / 50
+            share = FRAMES_PER_TOKEN / c["max_dur"]
             projection.weight.zero_()
             projection.bias.fill_(math.log(share / (1 - share)))
             self.predictor.F0_proj.weight.mul_(60)
@@ -68,9 +75,7 @@ class Reference(torch.nn.Module):
     def without_complex(self) -> torch.nn.Module:
         """The decoder with the reference's own STFT that avoids complex numbers, which ONNX cannot express."""
         istftnet, _ = import_reference()
-        decoder: torch.nn.Module = istftnet.Decoder(
-            dim_in=512, style_dim=128, dim_out=80, disable_complex=True, **KOKORO["istftnet"]
-        )
+        decoder: torch.nn.Module = istftnet.Decoder(disable_complex=True, **_DECODER)
         decoder.load_state_dict(self.decoder.state_dict(), strict=False)
         return decoder.eval()
 

@@ -34,8 +34,8 @@ from models.backend import cpu_count, device_name, limit_cache, memory, mx, on_c
 from models.nllb import search
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
-from models.nllb.search import Sentence
-from models.nllb.steps import Stages
+from models.nllb.search import SearchTask
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights, official_shapes
 
@@ -78,7 +78,7 @@ class Ours:
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, arrays, "random", dtype)
         self.network.lower(options.bits)
-        self.stages = Stages(self.network, padded=not on_cpu())
+        self.stages = CompiledNetwork(self.network, padded=not on_cpu())
         self.target = options.target
         ids = None
         if options.shortlist:
@@ -87,7 +87,7 @@ class Ours:
         self.head: Head = self.network.shared.head(ids)
 
     def __call__(self, given: list[list[int]]) -> int:
-        sentences = [Sentence(source, FRENCH, self.target) for source in given]
+        sentences = [SearchTask(source, FRENCH, self.target) for source in given]
         group = self.stages.encode(given, self.head, self.target)
         found = search.greedy(self.stages, group, sentences, lambda: False)
         return sum(len(item[1][0].tokens) for item in found if item is not None)
@@ -99,7 +99,7 @@ class Ours:
             start = time.perf_counter()
             group = self.stages.encode(given, self.head, self.target)
             middle = time.perf_counter()
-            sentences = [Sentence(source, FRENCH, self.target) for source in given]
+            sentences = [SearchTask(source, FRENCH, self.target) for source in given]
             for _ in search.greedy(self.stages, group, sentences, lambda: False):
                 pass
             encode.append((middle - start) * 1e3)

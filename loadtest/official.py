@@ -1,4 +1,4 @@
-"""What the official config.json files say of the networks, for benchmarks and parity at full size."""
+"""Configurations of the full-size networks, from the official config.json files, for benchmarks and tests."""
 
 from __future__ import annotations
 

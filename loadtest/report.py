@@ -108,7 +108,7 @@ class Step:
 
     @property
     def good(self) -> bool:
-        """Return whether the server kept up: 99 % of streams never starved, 99 % of requests served."""
+        """Whether the server kept up: 99 % of streams never starved, 99 % of requests served."""
         unserved = sum(self.all.errors.values())
         if unserved > 0.01 * self.requests:
             return False

@@ -1,4 +1,4 @@
-"""What a vocabulary shortlist changes in translations: the phrase book with less and less of its vocabulary.
+"""Measure what a vocabulary shortlist changes in translations: the phrase book with less and less of its vocabulary.
 
     python -m loadtest.shortlist [--sizes 3000,2000,1000] [--limit 200]
 

@@ -38,7 +38,7 @@ REST = 0.2
 
 @dataclass(slots=True)
 class Trace:
-    """What ran between `start` and `stop`."""
+    """Functions that ran, and classes that were made, while `recording`."""
 
     recording: bool = False
     functions: dict[CodeType, None] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Trace:
 
     @property
     def files(self) -> list[str]:
-        """The files that ran, relative to the repository, in order of first use."""
+        """Files that ran, relative to the repository, in order of first use."""
         return list(dict.fromkeys(str(Path(code.co_filename).relative_to(ROOT)) for code in self.functions))
 
 
@@ -136,7 +136,7 @@ def _scope(kind: str, path: str, method: str = "POST") -> dict[str, Any]:
 
 
 async def post(app: ASGIApp, path: str, body: dict[str, Any], trace: Trace) -> None:
-    """One request over HTTP. Raises RuntimeError unless it is answered with 200."""
+    """Send one request over HTTP. Raises RuntimeError unless the answer is 200."""
     peer = Peer({"type": "http.request", "body": json.dumps(body).encode(), "more_body": False})
     trace.recording = True
     await app(_scope("http", path), peer.receive, peer.send)
@@ -147,14 +147,14 @@ async def post(app: ASGIApp, path: str, body: dict[str, Any], trace: Trace) -> N
 
 
 async def get_status(app: ASGIApp, path: str) -> int:
-    """The status of a GET."""
+    """Return the status of a GET."""
     peer = Peer({"type": "http.request", "body": b"", "more_body": False})
     await app(_scope("http", path, "GET"), peer.receive, peer.send)
     return int(peer.answers[0]["status"])
 
 
 async def speak_over_socket(app: ASGIApp, text: str, trace: Trace) -> None:
-    """One text over a WebSocket, from its connection to its end. Raises RuntimeError where no `done` comes."""
+    """Speak one text over a WebSocket of its own. Raises RuntimeError if no `done` comes."""
     start = {"type": "start", "format": "pcm", "model": "house"}
     messages = [start, {"type": "text", "text": text}, {"type": "flush"}]
     peer = Peer({"type": "websocket.connect"})
@@ -177,7 +177,7 @@ async def _run(work: Awaitable[None]) -> None:
 
 
 async def trace_all(text: str) -> dict[str, Trace]:
-    """The way of one request of each kind."""
+    """Trace one request of each kind."""
     from app.config import Settings
     from app.server.app import create_app
 
@@ -213,7 +213,7 @@ async def trace_all(text: str) -> dict[str, Trace]:
 
 
 def report(found: dict[str, Trace], *, listed: bool) -> str:
-    """The figures as a table in Markdown, and the classes below it; `listed`: the files, too."""
+    """Return a table in Markdown, and the classes below it; `listed`: the files, too."""
     lines = ["| | files (app / models) | lines in them | functions | calls between files | values | objects |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, trace in found.items():

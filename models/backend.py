@@ -1,7 +1,7 @@
 """Device choice, CPU streams and memory: everything that differs between the machines MLX runs on.
 
-Import MLX through this module (`from models.backend import mx`), so that what `models.native` puts in place is there
-before MLX is loaded. `python -m models.backend` builds what has to be compiled and says what was chosen.
+Import MLX through this module (`from models.backend import mx`): `models.native` prepares the process before MLX is
+loaded. `python -m models.backend` compiles what is needed and prints the choice.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_MAX_LANES = 8
+_MAX_STREAMS = 8
 _CACHE_BYTES = 1 << 30
-# Sentences of a few seconds need less: the pages that the next one uses stay.
+# A sentence of a few seconds needs less, and keeps its pages for the next one.
 FREE_BYTES = 64 << 20
 MANY_BYTES = 128 << 20
 
@@ -50,7 +50,7 @@ def _mlx_version() -> str:
 
 
 def cpu_count() -> int:
-    """Processors this process may run on."""
+    """Return the number of processors this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
@@ -62,13 +62,13 @@ except FolderError as error:
     raise
 preload_blas()
 native.vectorize_jit()
-_pages_kept = native.keep_pages()
-# On NVIDIA, MLX gathers launches into CUDA graphs that it rebuilds for every evaluation; for networks of many small
-# kernels launching each was measured 1.5 to 2 times faster (H200: 17.4 against 11.0 ms for a short sentence).
+_pages_kept = native.tune_malloc()
+# On NVIDIA, MLX gathers launches into CUDA graphs that it rebuilds for every evaluation. For networks of many small
+# kernels, single launches were measured 1.5 to 2 times faster (H200: 11.0 instead of 17.4 ms for a short sentence).
 os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
-# Plans of eight frame buckets do not fit in the 128 that MLX keeps: first calls after a bucket change cost 60 ms more.
+# Plans of eight frame buckets exceed the 128 that MLX keeps: the first call after a bucket change took 60 ms more.
 os.environ.setdefault("MLX_CUDA_CONV_CACHE_SIZE", "8192")
-# Compiling MLX's CUDA kernels takes minutes; its default folder is a temporary one, which others may write.
+# MLX takes minutes to compile its CUDA kernels, and keeps them in a temporary folder, which others may write.
 os.environ.setdefault("MLX_PTX_CACHE_DIR", str(native.cache_folder() / "ptx" / _mlx_version()))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
@@ -78,7 +78,7 @@ _local = threading.local()
 
 @cache
 def on_cpu() -> bool:
-    """True when MLX computes on the CPU: layers then lower to matrix products and fused elementwise code."""
+    """Return whether MLX computes on the CPU. Layers then lower to matrix products and fused elementwise code."""
     return bool(mx.default_device() == mx.Device(mx.cpu))
 
 
@@ -87,7 +87,7 @@ if native.blas_problem is not None and on_cpu():
 
 
 def device_name() -> str:
-    """What this process computes on, for logs and reports."""
+    """Return the name of this process's device, for logs and reports."""
     if on_cpu():
         return f"cpu ({platform.machine()}, {cpu_count()} cores, {'OpenBLAS' if preload_blas() else 'default BLAS'})"
     info = mx.device_info()
@@ -95,22 +95,22 @@ def device_name() -> str:
 
 
 def cpu_streams() -> list[mx.Stream]:
-    """Streams that compute side by side: one a core on the CPU (each has its own thread), one on a GPU.
+    """Return streams that compute in parallel: one per core on the CPU (each has its own thread), one on a GPU.
 
     MLX streams belong to the thread that made them, so each thread gets its own.
     """
     found: list[mx.Stream] | None = getattr(_local, "cpu_streams", None)
     if found is None:
         first = mx.default_stream(mx.default_device())
-        more = min(cpu_count(), _MAX_LANES) - 1 if on_cpu() else 0
+        more = min(cpu_count(), _MAX_STREAMS) - 1 if on_cpu() else 0
         found = _local.cpu_streams = [first, *(mx.new_stream(mx.cpu) for _ in range(more))]
     return found
 
 
 def release_thread() -> None:
-    """End the calling thread's streams; the last thing a thread that used MLX does.
+    """End the calling thread's streams. A thread that used MLX calls it last.
 
-    MLX joins a stream's own thread only here: a process that exits while one lives may abort (SIGABRT).
+    Only this joins a stream's own thread: a process that exits while one lives may abort (SIGABRT).
     """
     _local.cpu_streams = None
     mx.clear_streams()
@@ -118,7 +118,7 @@ def release_thread() -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes of MLX's allocator: held by arrays, kept for reuse, and the most ever held."""
+    """Bytes of MLX's allocator: held by arrays, kept for reuse, and the peak of those held."""
 
     active: int
     cache: int
@@ -131,10 +131,10 @@ def memory() -> MemoryUse:
 
 
 def limit_cache(limit_bytes: int | None) -> None:
-    """Bound the memory that MLX keeps for reuse; it grows with the number of distinct shapes otherwise.
+    """Bound the memory that MLX keeps for reuse, which grows with the number of distinct shapes.
 
-    None: nothing where the C library keeps freed pages, which arrays of all lengths share; else 1 GiB, at most an
-    eighth of the machine's memory.
+    None stands for zero where the C library keeps freed pages, which arrays of all lengths share; else for 1 GiB, at
+    most an eighth of the machine's memory.
     """
     if limit_bytes is None:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -143,9 +143,10 @@ def limit_cache(limit_bytes: int | None) -> None:
 
 
 def give_back(*, rested: bool) -> None:
-    """Return freed pages to the system where many were added to them. For a thread with nothing to compute.
+    """Return freed pages to the system where they grew by much. For a thread with nothing to compute.
 
-    Many are FREE_BYTES once the thread has `rested`; before, MANY_BYTES and as much as the models' arrays hold.
+    Much is FREE_BYTES once the thread has `rested`. Before, it is MANY_BYTES, or the size of the models' arrays if that
+    is more.
     """
     if _pages_kept:
         active = mx.get_active_memory() if on_cpu() else 0

@@ -1,7 +1,7 @@
 """Read checkpoint files into named arrays, and nothing but arrays.
 
-Safetensors, and PyTorch's zip format (`.pth`, `.pt`, `.bin`) through a restricted reader: the pickle inside may name
-only tensors, their storages and plain containers; anything else is refused before it could run.
+It reads safetensors, and PyTorch's zip format (`.pth`, `.pt`, `.bin`) by a restricted reader: the pickle inside may
+name only tensors, their storages and plain containers. Anything else is refused before it can run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.contract import WeightsError, WeightsMissingError
 
 Array = npt.NDArray[Any]
 
-# Numbers that are looked at together.
+# Numbers that are checked at a time.
 _PIECE = 1 << 24
 
 _STORAGES: dict[str, Any] = {
@@ -41,9 +41,9 @@ _STORAGES: dict[str, Any] = {
 
 
 def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.array]:
-    """Every array in `path`, nested names joined with dots (a bare tensor is named "").
+    """Read every array in `path`, nested names joined with dots (a bare tensor is named "").
 
-    With `optional`, entries may be None in place of a tensor (PyTorch's format only); they are left out. Raises
+    With `optional`, entries may be None instead of a tensor (PyTorch's format only); they are left out. Raises
     WeightsMissingError if there is no such file, WeightsError if it is damaged, holds anything but tensors, or a number
     that is not finite.
     """
@@ -65,18 +65,18 @@ def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.arr
 
 
 def _is_finite(array: mx.array) -> bool:
-    """Whether every number of a floating-point array is one: a network with others would load, and be silent."""
+    """Return whether every number of a floating-point array is finite. Else a network would load and be silent."""
     if not mx.issubdtype(array.dtype, mx.floating):
         return True
     flat = array.reshape(-1)
-    # Zero times anything else is NaN, and so is every sum with it. In pieces: each needs as much memory again.
+    # Zero times NaN or infinity is NaN, and so is a sum with it. In pieces, as each needs as much memory again.
     return all(not bool(mx.isnan(mx.sum(flat[start : start + _PIECE] * 0))) for start in range(0, flat.size, _PIECE))
 
 
 def check_shapes(
     arrays: Mapping[str, mx.array], wanted: Mapping[str, tuple[int, ...]], source: str, *, floating: bool = True
 ) -> None:
-    """Raise WeightsError, naming each, unless `arrays` has exactly the names and shapes `wanted`, in float types."""
+    """Raise WeightsError, naming each problem, unless `arrays` has exactly the names and shapes `wanted`, as floats."""
     problems = [f"missing {name} {wanted[name]}" for name in sorted(set(wanted) - set(arrays))]
     problems += [f"unexpected {name} {arrays[name].shape}" for name in sorted(set(arrays) - set(wanted))]
     for name in sorted(set(arrays) & set(wanted)):
@@ -101,9 +101,9 @@ def _to_mlx(array: Array) -> mx.array:
 
 
 def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
-    """Tensors of a PyTorch zip checkpoint as numpy arrays; bfloat16 as its bits in uint16. Raises WeightsError.
+    """Read the tensors of a PyTorch zip checkpoint as numpy arrays, bfloat16 as its bits in uint16.
 
-    With `optional`, entries that are None are left out.
+    With `optional`, entries that are None are left out. Raises WeightsError.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -121,7 +121,7 @@ def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
         raise WeightsError(
             f"{path}: not a PyTorch zip checkpoint; files of PyTorch before 1.6 are not accepted"
         ) from error
-    except Exception as error:  # damage shows in the archive and the pickle as almost anything, MemoryError included
+    except Exception as error:  # a damaged archive or pickle raises almost any error, MemoryError included
         raise WeightsError(f"{path}: damaged or not only tensors: {error}") from error
     found: dict[str, Array] = {}
     _flatten(tree, "", found, path, set(), optional)
@@ -132,7 +132,7 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
     if isinstance(tree, np.ndarray):
         found[prefix] = tree
     elif isinstance(tree, Mapping):
-        if id(tree) in seen:  # a dict within itself, or one shared so often that walking it would not end
+        if id(tree) in seen:  # a dict within itself, or one shared so often that the walk would not end
             raise WeightsError(f"{path}: {prefix or 'the file'} is a dict that appears twice")
         seen.add(id(tree))
         for key, value in tree.items():
@@ -145,7 +145,7 @@ def _flatten(tree: Any, prefix: str, found: dict[str, Array], path: Path, seen: 
 
 
 class _Storage:
-    """A typed run of bytes inside the archive."""
+    """Typed run of bytes inside the archive."""
 
     def __init__(self, kind: Any, data: bytes) -> None:
         self.values: Array = np.frombuffer(data, dtype=np.uint16 if kind == "bfloat16" else kind)
@@ -173,7 +173,7 @@ def _rebuild_parameter(data: Array, *_rest: Any) -> Array:
 
 
 class _TensorUnpickler(pickle.Unpickler):
-    """A pickle reader that knows tensors and containers only (the approach of Python's pickle documentation)."""
+    """Pickle reader for tensors and containers only (the approach of Python's pickle documentation)."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
         super().__init__(io.BytesIO(archive.read(name)))

@@ -1,6 +1,6 @@
-"""What a model family offers and what it may be asked: the seam between `models` and `app`.
+"""Contract between `models` and `app`: the methods of a model family, its requests, results and errors.
 
-PCM crosses this seam as float32 numpy in [-1, 1]; no `mx.array` does, because MLX arrays belong to the thread
+PCM crosses it as float32 numpy in [-1, 1]; no `mx.array` does, because MLX arrays belong to the thread
 that made them. Every method of a model is called on the one thread that owns MLX.
 
 Exceptions:
@@ -32,7 +32,7 @@ Pcm = npt.NDArray[np.float32]
 
 
 class ModelError(Exception):
-    """Base of everything a model raises on purpose."""
+    """Base of the errors that a model raises on purpose."""
 
 
 class ModelRequestError(ModelError):
@@ -52,11 +52,11 @@ class OutsideCoverageError(ModelRequestError):
 
 
 class UnusableReferenceError(ModelRequestError):
-    """A recording from which no voice can be made: too short, silent, or not speech-like."""
+    """A recording from which no voice can be made: too short, silent, or not like speech."""
 
 
 class InputTooLongError(ModelRequestError):
-    """More input in one utterance than the model's positions allow."""
+    """More input in one request than the model's positions allow."""
 
 
 class WeightsError(ModelError):
@@ -68,7 +68,7 @@ class WeightsMissingError(WeightsError):
 
 
 class Cancelled(ModelError):  # noqa: N818  (an outcome, not an error)
-    """Raised inside a model when `cancelled()` turned true."""
+    """A model stopped because `cancelled()` turned true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a model that draws its speech at random does so. None: the model's own default. Ranges: `SAMPLING_RANGES`.
+    """Parameters of a model that draws its speech at random. None: the model's default. Ranges: `SAMPLING_RANGES`.
 
     `exaggeration` of the emotion; `cfg_weight` of classifier-free guidance (0: none, and half the work);
-    `temperature` (0: the likeliest token always); `min_p` and `top_p` cut off what is unlikely;
-    `repetition_penalty` divides the chances of what was said already.
+    `temperature` (0: always the likeliest token); `min_p` and `top_p` cut off unlikely tokens; `repetition_penalty`
+    divides the probability of tokens that came already.
     """
 
     exaggeration: float | None = None
@@ -97,7 +97,7 @@ class Sampling:
     repetition_penalty: float | None = None
 
     def given(self) -> dict[str, float]:
-        """What is not left to the model, by name."""
+        """Return the parameters that are not None, by name."""
         return {name: value for name in SAMPLING_RANGES if (value := getattr(self, name)) is not None}
 
 
@@ -116,7 +116,7 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
 class Conditioning:
     """A cloned voice as one model family needs it: named arrays of numbers, made by `VoiceCloner.condition`.
 
-    Which names and shapes, is the family's affair; `VoiceCloner.check_conditioning` looks.
+    Each family has names and shapes of its own, which `VoiceCloner.check_conditioning` checks.
     """
 
     arrays: Mapping[str, npt.NDArray[Any]]
@@ -129,13 +129,13 @@ class Conditioning:
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """One utterance: a sentence or clause, never a whole document.
+    """One sentence or clause to speak, never a whole document.
 
-    `phonemes` is what phoneme-driven models read (Kokoro's symbols, misaki's alphabet); `text` is what text-driven
-    models read and what error messages quote. `voice` is a voice id or a blend such as ``a(2)+b(1)``; with a
-    `conditioning` it is only the name of the voice cloned there. `speed` is in [0.25, 4]. `first` says that nothing of
-    the stream was spoken before: the model may begin with a smaller piece. Equal requests with equal seeds give
-    bit-identical PCM on one device, unless they are spoken with others (`BatchSynthesizer`).
+    Phoneme-driven models read `phonemes` (Kokoro's symbols, misaki's alphabet), text-driven models read `text`, which
+    error messages quote, too. `voice` is a voice id or a blend such as ``a(2)+b(1)``; with a `conditioning` it is only
+    the name of that cloned voice. `speed` is in [0.25, 4]. `first`: nothing of the stream was spoken before, so the
+    model may begin with a smaller piece. Equal requests with equal seeds give bit-identical PCM on one device, unless
+    they are spoken with others (`BatchSynthesizer`).
     """
 
     text: str
@@ -150,11 +150,10 @@ class SpeechRequest:
 
 @dataclass(frozen=True, slots=True)
 class AudioChunk:
-    """A piece of an utterance's audio.
+    """A piece of the audio of one request. `last`: no piece follows.
 
-    `pcm` is float32 [samples]. `phoneme_ends` holds, for each character of `SpeechRequest.phonemes` that this
-    chunk finishes, the second (from the start of the utterance) at which it ends; it is empty for models without
-    an alignment.
+    `pcm` is float32 [samples]. `phoneme_ends` holds the end of each character of `SpeechRequest.phonemes` that ends in
+    this chunk, in seconds from the start of the request's audio; it is empty for models without an alignment.
     """
 
     pcm: Pcm
@@ -182,7 +181,7 @@ class Synthesizer(Protocol):
 
     @property
     def sample_rate(self) -> int:
-        """Samples per second of the PCM it makes."""
+        """Samples per second of its PCM."""
         ...
 
     @property
@@ -193,12 +192,12 @@ class Synthesizer(Protocol):
 
     @property
     def languages(self) -> Sequence[str]:
-        """BCP-47 tags of the languages that it was made to speak, the usual one first."""
+        """BCP-47 tags of the languages that it was made to speak, the most usual first."""
         ...
 
     @property
     def reads(self) -> Reads:
-        """Which field of a `SpeechRequest` it reads."""
+        """Field of a `SpeechRequest` that it reads."""
         ...
 
     @property
@@ -208,17 +207,17 @@ class Synthesizer(Protocol):
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The phoneme characters it knows; others are dropped before synthesis. Empty if it reads text."""
+        """Phoneme characters that it knows; others are dropped before synthesis. Empty if it reads text."""
         ...
 
     @property
     def parameters(self) -> frozenset[str]:
-        """The fields of `Sampling` that mean something to it; empty if it draws nothing at random but noise."""
+        """Fields of `Sampling` that it uses; empty if it draws nothing at random but noise."""
         ...
 
     @property
     def watermarked(self) -> bool:
-        """Whether its makers ask for a watermark in what it speaks."""
+        """Whether its makers ask for a watermark in its audio."""
         ...
 
     def check_voice(self, voice: str) -> None:
@@ -230,7 +229,7 @@ class Synthesizer(Protocol):
         ...
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """Synthesize one utterance; None comes in between where the thread may turn to other work.
+        """Yield the audio of one request, and None wherever the thread may turn to other work.
 
         Raises ModelRequestError before the first chunk, Cancelled between stages and steps.
         """
@@ -238,8 +237,8 @@ class Synthesizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """One request of a batch, whose stages go into its own timeline; what is cancelled is left out."""
+class BatchItem:
+    """One request of a batch. Its stages go into its own timeline; a cancelled one is left out."""
 
     request: SpeechRequest
     timeline: Timeline
@@ -248,24 +247,24 @@ class Asked:
 
 @runtime_checkable
 class BatchSynthesizer(Protocol):
-    """A synthesizer that can speak several utterances at once, in less time than one after the other.
+    """A synthesizer that can speak several requests at once, in less time than one after the other.
 
-    Each is what `stream` makes of it within rounding, not to the bit: its last bits depend on what is spoken with it.
+    The audio of each equals that of `stream` within rounding, not to the bit: its last bits depend on the batch.
     """
 
     @property
     def max_batch(self) -> int:
-        """Most requests in one call of `speak`; 1: none are to be joined."""
+        """Most requests in one call of `speak`; 1: each is spoken alone."""
         ...
 
-    def joins(self, request: SpeechRequest) -> Hashable | None:
-        """Requests with equal answers may be spoken together; None: this one is spoken alone. Safe on any thread."""
+    def batch_key(self, request: SpeechRequest) -> Hashable | None:
+        """Return a key: requests of equal keys may be spoken at once. None: alone. Safe on any thread."""
         ...
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
-        """Each request's number with its only chunk, or with why there is none, as soon as that is known.
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """Yield the number of each request with its only chunk, or with its error, as soon as that is known.
 
-        A ModelRequestError or Cancelled is one request's own; what is raised concerns all that did not come yet.
+        A ModelRequestError or Cancelled concerns one request. An exception concerns all that did not come yet.
         """
         ...
 
@@ -276,16 +275,16 @@ class VoiceCloner(Protocol):
 
     @property
     def reference_seconds(self) -> tuple[float, float]:
-        """Least and greatest length of a recording, in seconds; what is longer is cut, what is shorter refused."""
+        """Least and greatest length of a recording, in seconds: a longer one is cut, a shorter one refused."""
         ...
 
     def condition(
         self, pcm: Pcm, sample_rate: int, timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Conditioning | None]:
-        """Make a voice from a recording: float32 mono [samples] at `sample_rate`. One Conditioning comes last.
+        """Make a voice from a recording, float32 mono [samples] at `sample_rate`; yield one Conditioning, last.
 
-        None comes before it where the thread may turn to other work. Raises UnusableReferenceError, and Cancelled
-        between stages.
+        Yields None wherever the thread may turn to other work. Raises UnusableReferenceError, and Cancelled between
+        stages.
         """
         ...
 
@@ -299,8 +298,8 @@ class TranslationRequest:
     """One sentence to translate. `source` and `target` are FLORES-200 codes that the model lists.
 
     `beams` in [1, 8] hypotheses are kept; `alternatives` (below `beams`) further ones are returned. `draft` holds the
-    tokens of an earlier translation of the sentence's beginning: they are verified in one pass, and what comes out is
-    what would have come out without them (greedy only).
+    tokens of an earlier translation of the sentence's beginning: they are verified in one pass, and never change the
+    translation (greedy only).
     """
 
     text: str
@@ -313,7 +312,7 @@ class TranslationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One translation. `score` is its mean log-probability per token; NaN where it was not computed."""
+    """One translation. `score` is its mean log-probability per token; NaN if it was not computed."""
 
     text: str
     score: float
@@ -322,9 +321,9 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The translation of request `index` of its batch: the best hypothesis, then the alternatives asked for.
+    """Translation of request `index` of its batch: the best hypothesis, then the alternatives.
 
-    `source_tokens` counts what the encoder read; `accepted` how many tokens of the draft stood.
+    `source_tokens` counts the tokens that the encoder read, `accepted` those of the draft that were right.
     """
 
     index: int
@@ -340,7 +339,7 @@ class Translator(Protocol):
 
     @property
     def languages(self) -> Sequence[str]:
-        """FLORES-200 codes it translates between."""
+        """FLORES-200 codes of the languages that it translates between."""
         ...
 
     @property
@@ -349,11 +348,11 @@ class Translator(Protocol):
         ...
 
     def targets(self, source: str) -> Sequence[str]:
-        """The languages, without `source` itself, to which it translates from `source`."""
+        """Return the languages to which it translates from `source`, without `source` itself."""
         ...
 
     def check(self, request: TranslationRequest) -> None:
-        """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
+        """Raise ModelRequestError for a request that it cannot serve. Safe on any thread; touches no array."""
         ...
 
     def warm(self, progress: Progress) -> None:
@@ -363,27 +362,28 @@ class Translator(Protocol):
     def translate(
         self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
-        """Translate a batch together; pairs of languages may be mixed. Each translation comes as soon as it is whole.
+        """Translate a batch at once, of any pairs of languages; yield each translation as soon as it is whole.
 
-        None comes in between, every few steps, where the thread may turn to other work. Raises ModelRequestError
-        before the first item, Cancelled between steps.
+        Yields None every few steps, where the thread may turn to other work. Raises ModelRequestError before the first
+        item, Cancelled between steps.
         """
         ...
 
 
-# What a family's `load` returns, and what that is for.
+# Result of a family's `load`, and its task.
 Model = Synthesizer | Translator
-Kind = Literal["text-to-speech", "translation"]
+ModelKind = Literal["text-to-speech", "translation"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """Where a checkpoint's files are. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
+    """Files and options of a checkpoint. `files` maps a role ("config", "weights", "voices", "tokenizer") to a path.
 
-    `bits` (0, 4 or 8) quantizes the weights of models that can, `cache_bits` (0, 4 or 8) the keys and values they keep;
-    `shortlist` (0: off) bounds the output vocabulary of translation per target language; `steps` (0: the model's own)
-    is how many times a flow-matching decoder is evaluated; `draft` names what guesses tokens ahead ("": nothing);
-    `batch` is how many utterances may be spoken together by models that can.
+    `profile` times the stages inside the model; `dtype` is the number format on a GPU. `bits` (0, 4 or 8) quantizes the
+    weights of models that can, `cache_bits` (0, 4 or 8) their keys and values. `shortlist` (0: off) bounds the output
+    vocabulary of translation per target language. `steps` (0: the model's own) counts the evaluations of a
+    flow-matching decoder. `draft` names the drafter of tokens ("": none). `batch` bounds the requests that a
+    model speaks at once.
     """
 
     name: str

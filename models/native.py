@@ -1,9 +1,9 @@
-"""What is put in place on a Linux machine before MLX is loaded: BLAS, compiler flags, memory kept for reuse.
+"""Preparation of a Linux process before MLX is loaded: BLAS, compiler flags, memory kept for reuse.
 
 MLX's Linux CPU wheel links the reference BLAS and calls `cblas_sgemm` as a dynamic symbol that an earlier library may
-provide; it compiles its fused kernels with whatever g++ is on PATH; and it takes every array from malloc.
+provide. It compiles its fused kernels with the g++ that it finds on PATH. It takes every array from malloc.
 
-`scipy-openblas32` carries OpenBLAS under prefixed names; a forwarding shared object, compiled once per machine into the
+`scipy-openblas32` carries OpenBLAS under prefixed names. A forwarding shared object, compiled once per machine into the
 user's cache folder, gives it the plain ones (about 60 times faster products).
 """
 
@@ -48,17 +48,17 @@ static int vector_rows(int order, int ta, int tb, int m, int n, int k, float alp
   }
   return 1;
 }"""
-# glibc's mallopt parameters (malloc.h), and what its int values can hold.
+# glibc's mallopt parameters (malloc.h), and the largest of its int values.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _MALLOC_MOST = 2**31 - 1
 
 
 def _shim_source() -> str:
-    """C source of the forwarding object: CBLAS's gemm prototypes, and a count of calls for the tests.
+    """Return the C source of the forwarding object: CBLAS's gemm prototypes, and a count of calls for the tests.
 
-    A product with a matrix that `models.layers.int8` knows goes there. One of one or two rows goes to sgemv, as
+    A product with a matrix that `models.layers.int8` has registered goes there. One of one or two rows goes to sgemv:
     OpenBLAS's sgemm copies the whole matrix first and takes two to four times as long (1 x 1024 by 1024 x 4096: 2.1
-    against 0.6 ms).
+    instead of 0.6 ms).
     """
     lines = [_VECTOR_SOURCE, "static volatile long calls;", "long nightingale_blas_calls(void) { return calls; }"]
     lines.append("void nightingale_replace_products(product_routine routine) { replaced = routine; }")
@@ -76,7 +76,7 @@ def _shim_source() -> str:
 
 
 def _shim(library: Path) -> Path:
-    """The forwarding object beside OpenBLAS's `library`."""
+    """Compile the forwarding object for OpenBLAS's `library`; return its path."""
     link = (str(library), f"-Wl,-rpath,{library.parent}")
     return compile_c("blas", _shim_source(), [("-O2",)], after=link, of=str(library.stat().st_size))
 
@@ -93,9 +93,9 @@ def cache_folder() -> Path:
 
 
 def keep_kernels() -> None:
-    """Have MLX keep the kernels that it compiles in the cache folder. Raises FolderError.
+    """Make MLX keep the kernels that it compiles in the cache folder. Raises FolderError.
 
-    MLX loads whatever lies under TMPDIR by a kernel's name, and reads TMPDIR at each compilation. Python's own
+    MLX loads any file under TMPDIR that has a kernel's name, and reads TMPDIR at each compilation. Python's own
     temporary files stay where they were.
     """
     with suppress(FileNotFoundError):  # no folder for temporary files at all
@@ -114,8 +114,15 @@ def compile_c(
 ) -> Path:
     """Compile C `source` to a shared object in the user's cache folder, once; return its path.
 
-    The first of `choices`, each the flags before the source, that the compiler takes; `after` are flags behind it. `of`
-    says what else it depends on. Raises OSError where it cannot be.
+    Args:
+        name: Of the object.
+        source: C code.
+        choices: Flags before the source; the first choice that the compiler accepts is used.
+        after: Flags behind the source.
+        of: Anything else that the object depends on, for its name in the cache.
+
+    Raises:
+        OSError: There is no compiler, or it fails.
     """
     key = hashlib.sha256(f"{source}\0{choices}\0{after}\0{of}\0{platform.machine()}".encode()).hexdigest()
     target = cache_folder() / f"{name}-{key[:16]}.so"
@@ -129,20 +136,8 @@ def compile_c(
         code, built = Path(folder) / f"{name}.c", Path(folder) / target.name
         code.write_text(source)
         for flags in choices:
-            command = [
-                compiler,
-                *flags,
-                "-fPIC",
-                "-shared",
-                "-x",
-                "c",
-                str(code),
-                "-x",
-                "none",
-                "-o",
-                str(built),
-                *after,
-            ]
+            language = ("-x", "c", str(code), "-x", "none")
+            command = [compiler, *flags, "-fPIC", "-shared", *language, "-o", str(built), *after]
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
             if not done.returncode:
                 built.replace(target)
@@ -150,20 +145,20 @@ def compile_c(
         raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
 
 
-# Sums may be reordered, or their loops would not become vector code; infinities stay what they are.
+# Sums may be reordered, or their loops would not become vector code. Infinities keep their meaning.
 _REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # which of them is understood differs
+_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # a compiler accepts one or the other
 
 
 def compile_tuned(name: str, beside: str) -> ctypes.CDLL:
-    """The C file `name`.c beside the Python file `beside`, compiled for this processor. Raises OSError."""
+    """Compile the C file `name`.c beside the Python file `beside` for this processor and load it. Raises OSError."""
     source = Path(beside).with_name(f"{name}.c").read_text()
     choices = [("-O3", "-pthread", *_REORDER, tuned) for tuned in _THIS_PROCESSOR]
     return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=_processor())))
 
 
 def _processor() -> str:
-    """Say what instructions this processor has.
+    """Return a description of this processor's instructions.
 
     Cache folders travel between machines (images, network homes): one processor's code may not run on another.
     """
@@ -200,8 +195,8 @@ def preload_blas() -> ctypes.CDLL | None:
                 del os.environ["OPENBLAS_NUM_THREADS"]
             else:
                 os.environ["OPENBLAS_NUM_THREADS"] = wanted
-        # Lanes are the parallelism here. OpenBLAS's own threads spin while they wait for each other: beside anything
-        # else that wants the cores (an event loop, an encoder) they were measured to make synthesis 12 times slower.
+        # CPU streams are the parallelism here. OpenBLAS's own threads spin while they wait for each other: beside other
+        # work on the cores (an event loop, an encoder) they were measured to make synthesis 12 times slower.
         openblas.scipy_openblas_set_num_threads(1)
         return ctypes.CDLL(str(_shim(library)), mode=ctypes.RTLD_GLOBAL)
     except (ImportError, OSError) as error:
@@ -210,7 +205,7 @@ def preload_blas() -> ctypes.CDLL | None:
 
 
 # Kernels of MLX's CPU compiler step through every input by a stride that is known only at run time, which keeps them
-# scalar. This gives each loop nest a twin for inner strides of one; source that looks otherwise passes unchanged.
+# scalar. This adds to each loop nest a second one for inner strides of one. Other source passes unchanged.
 _UNIT_STRIDES = r"""
 match($0, /_strided_[0-9]+\(/) { inner = substr($0, RSTART + 9, RLENGTH - 10) - 1 }
 !inside && /^  for \(int i0/ { inside = 1; names = ""; nest = ""; unit = "" }
@@ -238,7 +233,7 @@ _SCRIPT_HEAD = "#!/bin/sh\n# Nightingale's stand-in for g++."
 
 
 def _find_compiler() -> str | None:
-    """Return the first g++ of PATH that is not such a script: a parent process may have put its own there."""
+    """Return the first g++ of PATH that is not such a script, which a parent process may have put there."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which("g++", path=folder) if Path(folder).is_absolute() else None
         if found is not None and not Path(found).read_bytes().startswith(_SCRIPT_HEAD.encode()):
@@ -247,7 +242,7 @@ def _find_compiler() -> str | None:
 
 
 def _compiler_script(compiler: str) -> str:
-    """A shell script that stands in for g++: this processor's instructions, and unit strides in MLX's kernels."""
+    """Return a shell script that replaces g++: it adds this processor's instructions and unit strides."""
     return f"""{_SCRIPT_HEAD}
 source= target= rewritten= before=
 for last; do
@@ -280,11 +275,12 @@ exit $status
 
 @cache
 def vectorize_jit() -> bool:
-    """Have MLX's CPU kernels, which it compiles with g++ at run time, use this processor's vector instructions.
+    """Make MLX's CPU kernels, which it compiles with g++ at run time, use this processor's vector instructions.
 
-    MLX passes no machine flags, so that on x86-64 its kernels are held to SSE2. It finds g++ on PATH: a script of that
-    name, put in front for this process, adds `-march=native` and makes unit strides known to the compiler (fused
-    elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything works, slower.
+    MLX passes no machine flags: on x86-64 its kernels use SSE2 only. It finds g++ on PATH. This function puts a script
+    of that name in front, for this process. The script adds `-march=native` and makes unit strides known to the
+    compiler (fused elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything
+    works, slower.
     """
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
@@ -305,13 +301,13 @@ def vectorize_jit() -> bool:
     return True
 
 
-def keep_pages() -> bool:
-    """Have glibc keep the pages of freed arrays instead of returning each array to the system; return whether it does.
+def tune_malloc() -> bool:
+    """Make glibc keep the pages of freed arrays instead of returning each array to the system; return whether it does.
 
-    Else every large array would be mapped, zeroed by the kernel and unmapped again (a tenth of Kokoro's time). Arenas
-    of other threads cannot hold large arrays, so there is one. MLX's own cache keeps arrays by their size, which
-    differs with each length of a sentence: beside these pages it holds memory and saves no time. The process stays near
-    its peak until `trim`.
+    Without, every large array is mapped, zeroed by the kernel and unmapped again (a tenth of Kokoro's time). Arenas of
+    other threads cannot hold large arrays, so there is one. MLX's own cache keeps arrays by their size, which differs
+    with each length of a sentence: beside these pages it holds memory and saves no time. The process stays near its
+    peak until `trim`.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
@@ -324,9 +320,9 @@ _beside_after_trim = 0
 
 
 def trim(most: int, used: int) -> None:
-    """Have glibc return its free pages where what is resident beside `used` bytes grew by more than `most` bytes.
+    """Make glibc return its free pages where resident memory beyond `used` bytes grew by more than `most` bytes.
 
-    It counts from the last time.
+    Growth counts from the last trim.
     """
     global _beside_after_trim  # noqa: PLW0603
     if _resident() - used - _beside_after_trim > most:
@@ -335,6 +331,6 @@ def trim(most: int, used: int) -> None:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory that no file backs."""
+    """Return the bytes of this process in memory that no file backs."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Folders that only this user can write. Code that is compiled at run time is loaded from nowhere else."""
+"""Folders that only this user can write: the only place from which code compiled at run time is loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class FolderError(OSError):
-    """A private folder cannot be had. The message is one line: which folder, why, and what to set."""
+    """Error for a private folder that is not available. The message is one line: the folder, the cause, the remedy."""
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
@@ -39,13 +39,13 @@ def cache_root(environ: Mapping[str, str]) -> Path | None:
 def private_folder(folder: Path, user: int | None = None) -> Path:
     """Make the absolute path `folder` where it is missing, with mode 0700; return its real path.
 
-    `user` is the owner that it must have (default: the effective user). Raises FolderError where it cannot be made or
-    written, and where another user could put something into it, owns something in it, or could exchange it.
+    `user` must own it (default: the effective user). Raises FolderError where it cannot be made or written, and where
+    another user could put something into it, owns something in it, or could replace it.
     """
     user = os.geteuid() if user is None else user
     try:
         real = folder.resolve()
-        # Whoever owns the root of the file system can do everything: in a user namespace that is not user 0.
+        # The owner of the root of the file system is trusted: in a user namespace that is not user 0.
         trusted = {0, user, Path("/").stat().st_uid}
         for parent in reversed(real.parents):
             if not parent.exists():
@@ -71,11 +71,11 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
 
 
 def _check_parent(folder: Path, trusted: set[int], user: int) -> None:
-    """Raise FolderError where somebody else can exchange what lies in `folder`."""
+    """Raise FolderError where another user can replace an entry of `folder`."""
     status = folder.stat()
     if status.st_uid not in trusted:
         raise FolderError(f"{folder} belongs to another user")
-    # In a sticky folder each entry is safe from all but its own owner and the folder's.
+    # In a sticky folder only its owner and the folder's owner can replace an entry.
     if not status.st_mode & stat.S_ISVTX and _is_shared(status, user):
         raise FolderError(f"others can write {folder}")
 
@@ -93,7 +93,7 @@ def _check_owner(path: Path, user: int) -> None:
 
 
 def _is_shared(status: os.stat_result, user: int) -> bool:
-    """Whether somebody else may write: anybody, or a group that is not the user's private one."""
+    """Return whether another user may write: any user, or a group that is not the user's private one."""
     if status.st_mode & stat.S_IWOTH:
         return True
     if not status.st_mode & stat.S_IWGRP:

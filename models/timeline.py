@@ -1,4 +1,4 @@
-"""One record of where a request's time went.
+"""Timeline: one record of the time of a request, stage by stage.
 
 The same record feeds the Prometheus histograms, the `Server-Timing` header and the WebSocket `done` event, so the
 three agree by construction. Times are seconds of `time.perf_counter`.
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """Every stage that is timed, in the order in which a request passes them."""
+    """Timed stages, in the order in which a request passes them."""
 
     QUEUE = "queue"
     BOUNDARY = "boundary"
@@ -35,11 +35,11 @@ class Stage(StrEnum):
     WATERMARK = "watermark"
     AUDIO_ENCODE = "audio_encode"
 
-    # Enum's own is a Python function, and every stage of every request is looked up some times.
+    # Enum's own is a Python function, and every request looks its stages up many times.
     __hash__ = str.__hash__
 
 
-# Single turns of stages that a timeline keeps: a long text has hundreds of sentences, and its sums are complete anyway.
+# Spans that a timeline keeps: a long text has hundreds of sentences, and the sums of its stages are complete anyway.
 MAX_SPANS = 256
 
 
@@ -76,9 +76,9 @@ class Timeline:
         self.audio_seconds = 0.0
         # Seconds that the model thread worked for this request, turns of others not counted.
         self.busy = 0.0
-        # When a listener who plays without pause will have heard all that was computed; None before there is any.
+        # Time at which a listener who plays without pause has heard all computed audio; None before there is any.
         self.plays_until: float | None = None
-        # Speech tokens a model drew; how many were guessed ahead, and how many of those guesses stood.
+        # Speech tokens that a model drew; those that were drafted, and the drafted ones that were right.
         self.tokens = 0
         self.drafted = 0
         self.accepted = 0
@@ -99,7 +99,7 @@ class Timeline:
             self.add(stage, time.perf_counter() - start)
 
     def computed(self, seconds: float) -> None:
-        """Note that so many seconds of audio more are there to be played."""
+        """Note that `seconds` more of audio can be played."""
         now = time.perf_counter()
         self.plays_until = max(now, self.plays_until or now) + seconds
 
@@ -109,7 +109,7 @@ class Timeline:
             self.first_audio = time.perf_counter()
 
     def mark_first_audible(self, heard: float) -> None:
-        """Note that the first sample above the silence threshold is heard at `heard`, or now if that has passed.
+        """Note that the first audible sample is heard at `heard`, or now if that has passed.
 
         Later calls change nothing.
         """
@@ -137,7 +137,7 @@ class Timeline:
         return self.total_seconds / self.audio_seconds if self.audio_seconds > 0 else None
 
     def server_timing(self) -> str:
-        """Render as the value of a `Server-Timing` header (milliseconds)."""
+        """Return the value of a `Server-Timing` header (milliseconds)."""
         parts = [f"{stage};dur={self.stages[stage] * 1e3:.2f}" for stage in Stage if stage in self.stages]
         parts.append(f"total;dur={self.total_seconds * 1e3:.2f}")
         return ", ".join(parts)

@@ -22,7 +22,7 @@ import soundfile
 import soxr
 from hypothesis import settings
 
-# A first start compiles every shape; a loaded machine of two cores needs its time for that.
+# A first start compiles every shape, which takes minutes on a loaded machine of two cores.
 START_SECONDS = 240
 STOP_SECONDS = 30
 # Tests of clients that need packages of their own run in an environment that has no server.
@@ -36,7 +36,7 @@ settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the test that happens to start the server the time that takes."""
+    """Give the first test of the shared server the time that its start takes."""
     for item in items:
         if "house_server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(START_SECONDS + 120))
@@ -50,7 +50,7 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
     """
     log = folder / "server.log"
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
-    # No model but the bundled one, whatever lies in this machine's data directory.
+    # Only the bundled models, whatever this machine's data directory holds.
     clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -121,13 +121,13 @@ def house_server(tmp_path_factory: pytest.TempPathFactory, wyoming_port: int) ->
 
 @pytest.fixture(scope="session")
 def run_house() -> Callable[..., AbstractContextManager[str]]:
-    """`run_house(folder, *arguments, **environment)`: another such process, for settings of its own."""
+    """`run_house(folder, *arguments, **environment)`: another server process, with settings of its own."""
     return serve
 
 
 @pytest.fixture(scope="session")
 def server(house_server: str) -> str:
-    """The same; folders of tests with a server of their own override this name."""
+    """The same server; folders of tests with a server of their own override this name."""
     return house_server
 
 
@@ -152,7 +152,7 @@ Recognize = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def recognize() -> Recognize:
-    """`recognize(audio, rate)`: what pocketsphinx's English model hears, lower case.
+    """`recognize(audio, rate)`: the words that pocketsphinx's English model hears, lower case.
 
     `audio` is an encoded file's bytes (then no rate is needed), or samples at `rate`: float in [-1, 1] or int16.
     """

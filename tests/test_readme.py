@@ -18,11 +18,14 @@ import av
 import httpx
 import pytest
 
+from app import errors
 from app.audio.encoders import FORMATS
 from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
-from app.server.middleware.auth import KeyFile
+from app.server.middleware.key_file import KeyFile
+from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
+from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +66,8 @@ def section(page: str, heading: str) -> str:
     return PAGES[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-EXAMPLES = blocks("bash", "python")
+# A block that several pages show runs once.
+EXAMPLES = list({block.code: block for block in reversed(blocks("bash", "python"))}.values())[::-1]
 
 # What curl does in the examples, for machines without it.
 CURL = """#!{python}
@@ -166,12 +170,40 @@ def test_formats_and_languages_are_all_named():
     assert all(f"`{language.tag}`" in speech for language in LANGUAGES)
 
 
+@pytest.mark.parametrize(
+    ("body", "pages"),
+    [
+        (SpeechBody, ["http", "voice-cloning"]),
+        (PhonemesBody, ["http"]),
+        (TranslateBody, ["translation"]),
+        (Start, ["websocket", "voice-cloning"]),
+    ],
+)
+def test_every_field_is_named(body, pages):
+    text = "".join(PAGES[f"docs/{page}.md"] for page in pages)
+    assert [name for name in body.model_fields if name != "type" and f"`{name}`" not in text] == []
+
+
 def test_paths_are_those_of_the_api(server):
     paths = httpx.get(f"{server}/openapi.json").json()["paths"]
     shown = set(re.findall(r"`(?:GET |POST |DELETE )?(/(?:v1|v2)/[\w/{}-]+)", "".join(PAGES.values())))
     known = set(paths) | {re.sub(r"\{\w+\}", "{id}", path) for path in paths}
     sockets = {"/v1/audio/stream", "/v1/text-to-speech/{voice_id}/stream-input", "/v1/text-to-speech/"}
     assert shown - known - sockets == set()
+
+
+def test_table_of_errors_is_the_errors():
+    def below(kind: type[errors.ServiceError]) -> list[type[errors.ServiceError]]:
+        return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
+
+    known = {
+        (kind.code, str(kind.status), str(kind.close_code))
+        for kind in below(errors.ServiceError)
+        if kind.__module__ == errors.__name__
+    }
+    shown = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \|", section("docs/http.md", "Errors"), re.MULTILINE)
+    assert set(shown) == known
+    assert len(shown) == len(known)
 
 
 def test_metrics_are_those_of_the_server(server):

@@ -59,7 +59,7 @@ def pauses(
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Return the speech level and the loudest pause in dBFS, largest |sample|, largest |mean| and clipped samples."""
+    """Levels over many utterances: speech and loudest pause in dBFS, largest |sample| and |mean|, clipped samples."""
 
     level: float
     peak: float

@@ -1,6 +1,6 @@
-"""Recordings that people send, decoded in processes of their own, to mono samples at one rate.
+"""Decoding of uploaded recordings, in processes of their own, to mono samples at one rate.
 
-FFmpeg's libraries read what strangers wrote. They do it in `decoder_process`, under limits of memory and time: a
+FFmpeg's libraries read files of strangers. They do it in `decoder_process`, under limits of memory and time: a
 recording that crashes them, or takes too much, ends that process, and its sender gets an error. Another process takes
 the next recording.
 """
@@ -27,17 +27,17 @@ from app.errors import DrainingError, UnavailableError, UnusableRecordingError
 
 log = logging.getLogger(__name__)
 
-# A louder sample than this must be in a recording: microphones make more noise than that.
+# A recording needs a sample louder than this: the noise of a microphone is louder.
 SILENCE: Final = 1e-3
-# Seconds by the clock for one recording, beside those that are decoded of it. The limit on CPU time is shorter; this
-# one ends what waits.
+# Seconds by the clock for one recording, besides the seconds that are decoded. The limit on CPU time is shorter; this
+# one ends a process that waits.
 DEADLINE: Final = 60.0
 SAMPLE_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """`pcm`: float32 mono [samples] in [-1, 1] at `sample_rate`. `cut`: the file held more."""
+    """Decoded recording. `pcm`: float32 mono [samples] in [-1, 1] at `sample_rate`. `cut`: the file held more."""
 
     pcm: npt.NDArray[np.float32]
     sample_rate: int
@@ -45,12 +45,12 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """Length in seconds."""
         return self.pcm.size / self.sample_rate
 
 
 class Decoder:
-    """Decodes recordings in at most `processes` processes. One of them waits for the next recording.
+    """Decoder of recordings in at most `processes` processes. One of them waits for the next recording.
 
     Args:
         sample_rate: Rate of the samples that `decode` returns, in Hz.
@@ -112,7 +112,7 @@ class Decoder:
         return recording
 
     def close(self) -> None:
-        """End every process; what they decode fails."""
+        """End every process. The recordings that they decode fail."""
         self._closed = True
         for process in self._busy:
             process.kill()
@@ -141,7 +141,7 @@ class Decoder:
 
 
 class DecoderProcess:
-    """A process that decodes one recording after the other, until one of them breaks it."""
+    """Process that decodes one recording after the other, until one of them breaks it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -153,12 +153,12 @@ class DecoderProcess:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes another recording."""
+        """Whether the process takes another recording."""
         return self._more and not self._killed
 
     @property
     def ended(self) -> bool:
-        """Whether the program ended by itself, or somebody else ended it."""
+        """Whether the program has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
@@ -193,14 +193,14 @@ class DecoderProcess:
         return Recording(np.frombuffer(rest, np.float32), sample_rate, kind == CUT)
 
     def kill(self) -> None:
-        """End the program at once. What it decodes fails."""
+        """End the program at once. The recording that it decodes fails."""
         with self._lock:
             self._killed = True
             if self._process is not None:
                 self._process.kill()
 
     def end(self) -> int | None:
-        """Kill the program and wait for its end, which is short. Returns its exit status, None if it never ran."""
+        """Kill the program, wait for its end, and return its exit status: None if it never ran."""
         self.kill()
         process = self._process
         if process is None:

@@ -73,7 +73,7 @@ Samples = npt.NDArray[np.float32]
 
 
 class RefusedError(Exception):
-    """The recording cannot be used; the message says why, to the person who sent it."""
+    """Raised for a recording that cannot be used. The message is written for the person who sent it."""
 
 
 def decode(data: bytes, sample_rate: int, max_seconds: float) -> tuple[Samples, bool]:
@@ -141,7 +141,7 @@ def _decode_stream(
 
 
 class Collected:
-    """Samples of a recording, mixed and resampled as they come: the result and a second are in memory, and no more.
+    """Samples of a recording, mixed and resampled as they come. Memory holds the result and one second besides.
 
     `missing` counts the samples that are still wanted; it is negative once the recording is too long.
 
@@ -259,9 +259,9 @@ def has_memory(size: int) -> bool:
 def main() -> None:
     """Answer requests until the input ends, or this process should take no more."""
     parent = os.getppid()
-    # Speech comes first.
+    # Speech has a higher priority.
     os.nice(NICENESS)
-    # A service manager sends it to every process. The server finishes its work, and ends this one.
+    # A service manager sends SIGTERM to every process. The server finishes its work, and ends this one.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # A library that prints must break neither the replies nor the server's log.

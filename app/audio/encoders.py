@@ -1,7 +1,7 @@
 """One interface over every output format: float32 in, bytes of ONE continuous stream out, as soon as there are any.
 
-A stream does not say how long it is. What is encoded whole does: WAV in its sizes, FLAC in its number of samples, with
-their MD5. (Ogg does in its last page; MP3 and AAC stay plain sequences of frames, which clients join.)
+A stream does not say how long it is. Audio that is encoded whole does: WAV in its sizes, FLAC in its number of samples,
+with their MD5. (Ogg says it in its last page. MP3 and AAC stay plain sequences of frames, which clients join.)
 
 WAV and PCM are written here; FLAC, MP3, Ogg Opus, AAC (ADTS) and the two laws of ITU-T G.711 (mu-law, A-law) by
 FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
@@ -28,18 +28,19 @@ from app.errors import UnsupportedFormatError
 
 Format = Literal["wav", "pcm", "flac", "mp3", "opus", "aac", "mulaw", "alaw"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-# What the bytes of mu-law and A-law are put into.
+# Container of mu-law and A-law.
 Container = Literal["none", "wav"]
 
-# What stands behind a WAV header.
+# Coding of the samples behind a WAV header.
 CODINGS: dict[Format, Coding] = {"mulaw": "mulaw", "alaw": "alaw"}
 
 Float32 = npt.NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """`encode` returns what is ready, maybe nothing; `finish` the rest, after which neither may be called.
+    """Encoder of one stream.
 
+    `encode` returns the bytes that are ready, maybe none. `finish` returns the rest; after it neither may be called.
     `quick`: both only round and copy.
     """
 
@@ -53,9 +54,10 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormatInfo:
-    """What a format is called on the wire and which sample rates (Hz) it carries; None: any in [8000, 48000].
+    """Properties of a format: media type, and the sample rates (Hz) that it carries; None: any in [8000, 48000].
 
-    `usual_rate` is the one it has when nobody asks for another; None: the model's.
+    `usual_rate`: rate (Hz) where the request names none; None: the model's. `container`, `codec` and `sample_format`
+    are FFmpeg's names. `bit_rate`: bit/s where the request names none.
     """
 
     media_type: str
@@ -71,9 +73,9 @@ class FormatInfo:
 _MPEG_1_KBITS = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 _MPEG_2_KBITS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 _MPEG_25_KBITS = (8, 16, 24, 32, 40, 48, 56, 64)
-# Of Opus any in this range, in kbit/s: RFC 6716, section 2.1.1, and libopus's limit for one channel.
+# Range of Opus in kbit/s: RFC 6716, section 2.1.1, and libopus's limit for one channel.
 _OPUS_KBITS = (6, 256)
-# Of AAC any from the first, in kbit/s, to the second, in bits a sample: what FFmpeg's encoder keeps to, within a fifth.
+# Range of AAC from the first, in kbit/s, to the second, in bits a sample: FFmpeg's encoder keeps to it within a fifth.
 _AAC_RANGE = (16, 4)
 
 # The MPEG rates are those of the three MPEG audio versions; Opus's are RFC 6716's.
@@ -85,7 +87,7 @@ INFO: dict[Format, FormatInfo] = {
     "mp3": FormatInfo("audio/mpeg", _MPEG_RATES, "mp3", "libmp3lame", "fltp", 96_000),
     "opus": FormatInfo("audio/ogg", (8000, 12000, 16000, 24000, 48000), "ogg", "libopus", "flt", 48_000),
     "aac": FormatInfo("audio/aac", _MPEG_RATES, "adts", "aac", "fltp", 96_000),
-    # What telephones carry: 8 bits a sample, at 8 kHz unless both ends agree on more.
+    # Telephones carry 8 bits a sample, at 8 kHz unless both ends agree on more.
     "mulaw": FormatInfo("audio/basic", None, "mulaw", "pcm_mulaw", "s16", usual_rate=8000),
     "alaw": FormatInfo("audio/PCMA", None, "alaw", "pcm_alaw", "s16", usual_rate=8000),
 }
@@ -143,8 +145,10 @@ def check_bit_rate(name: Format, rate: int, kbits: int) -> int:
 
 
 def choose_rate(name: Format, own: int, asked: int | None) -> int:
-    """The rate in Hz of a stream in format `name`, of a model whose `own` rate it is: the one asked for, or else the
-    format's usual one. Raises UnsupportedFormatError."""
+    """Return the rate in Hz of a stream: `asked`, else the usual rate of format `name`, else `own`, the model's.
+
+    Raises UnsupportedFormatError.
+    """
     if asked is None:
         asked = INFO[name].usual_rate or own
     return check_rate(name, asked)
@@ -159,11 +163,18 @@ def make_encoder(
     *,
     whole: bool = False,
 ) -> Encoder:
-    """An encoder of `name` for mono audio at `source_rate`, resampled to `rate` (default: as `choose_rate` has it).
+    """Return an encoder for mono audio.
 
-    `container` "wav" puts a header before mu-law or A-law; other formats have theirs. `bit_rate`, in bit/s, as
-    `check_bit_rate` returns it: MP3 then has it in every frame, Opus and AAC on average. With `whole` the bytes may all
-    come from `finish`, and their headers are exact. Raises UnsupportedFormatError.
+    Args:
+        name: format of the bytes.
+        source_rate: sample rate of the audio, in Hz.
+        rate: sample rate of the bytes, in Hz; default: `choose_rate`.
+        container: "wav" puts a header before mu-law or A-law; other formats have their own.
+        bit_rate: bit/s, as `check_bit_rate` returns it. MP3 has it in every frame, Opus and AAC on average.
+        whole: the bytes may all come from `finish`, and their headers are exact.
+
+    Raises:
+        UnsupportedFormatError: the format does not carry the rate.
     """
     rate = choose_rate(name, source_rate, rate)
     inner: Encoder = _Raw() if name in ("pcm", "wav") else _Compressed(INFO[name], rate, bit_rate, whole)
@@ -174,7 +185,7 @@ def make_encoder(
 
 
 class _Raw:
-    """16-bit little-endian samples."""
+    """Encoder of 16-bit little-endian samples."""
 
     quick = True
 
@@ -186,9 +197,10 @@ class _Raw:
 
 
 class _Headed:
-    """A header before the first bytes, or before none; `make` is told how many samples follow, None: not known yet.
+    """Encoder that puts a header before the bytes of `inner`, even where there are none.
 
-    With `whole` it is known, since all comes in the end.
+    `make` returns the header for a number of samples; None: not known yet. With `whole` it is known, since all bytes
+    come in the end.
     """
 
     def __init__(self, make: Callable[[int | None], bytes], inner: Encoder, whole: bool) -> None:
@@ -219,7 +231,7 @@ class _Headed:
 
 
 class _Resampled:
-    """Resample, then encode."""
+    """Encoder that resamples before `inner`."""
 
     quick = False
 
@@ -236,7 +248,7 @@ class _Resampled:
 
 
 class _Sink(io.RawIOBase):
-    """A file that FFmpeg can only append to: muxers then write nothing they would have to correct later."""
+    """File that FFmpeg can only append to: muxers then write nothing that they would have to correct later."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -254,12 +266,12 @@ class _Sink(io.RawIOBase):
 
 
 class _Compressed:
-    """Any FFmpeg codec in any streamable container."""
+    """Encoder of any FFmpeg codec in any streamable container."""
 
     quick = False
 
     def __init__(self, info: FormatInfo, rate: int, bit_rate: int | None, whole: bool) -> None:
-        # A muxer goes back in a file to write into its head how long it became.
+        # A muxer goes back in a file to write the length into its head.
         self._sink = io.BytesIO() if whole else _Sink()
         options = {"write_xing": "0", "id3v2_version": "0", "page_duration": "100000", "flush_packets": "1"}
         accepted = {"mp3": ("write_xing", "id3v2_version"), "ogg": ("page_duration",)}.get(info.container, ())

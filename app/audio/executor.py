@@ -1,4 +1,4 @@
-"""Encoding beside the event loop, where it takes longer than the way to another thread and back."""
+"""Encoding on another thread, where it takes longer than the switch of threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INLINE_SAMPLES = 48_000
 
 
 async def encode(encoder: Encoder, pcm: Float32 | None, *, last: bool = False) -> bytes:
-    """What `encoder` makes of `pcm`, and with `last`, or without `pcm`, of the end of the stream."""
+    """Return `pcm` encoded, and the end of the stream with `last` or without `pcm`."""
 
     def work() -> bytes:
         begun = b"" if pcm is None else encoder.encode(pcm)

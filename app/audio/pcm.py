@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-# What stands for "unknown" in the size fields of a WAV header that is sent before its audio.
+# Value for "unknown" in the size fields of a WAV header that is sent before its audio.
 UNKNOWN_SIZE = 0xFFFFFFFF
 
 
@@ -30,7 +30,7 @@ _CODINGS: dict[Coding, tuple[int, int]] = {"pcm": (1, 16), "alaw": (6, 8), "mula
 
 
 def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm") -> bytes:
-    """44-byte RIFF header for mono audio; `samples` None writes UNKNOWN_SIZE, as streams do.
+    """Return a 44-byte RIFF header for mono audio; `samples` None writes UNKNOWN_SIZE, as streams do.
 
     Source: "Multimedia Programming Interface and Data Specifications 1.0" (1991), chapter 3; RFC 2361 for the tags.
     """
@@ -57,6 +57,6 @@ def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm") ->
 
 
 def frames(data: bytes, size: int) -> Iterator[bytes]:
-    """Cut `data` into pieces of at most `size` bytes."""
+    """Yield `data` in pieces of at most `size` bytes."""
     for start in range(0, len(data), size):
         yield data[start : start + size]

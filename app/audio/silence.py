@@ -1,4 +1,4 @@
-"""Silence that a model speaks before and after an utterance, cut to a given length as the audio streams."""
+"""Removal of the silence that a model speaks before and after a sentence, as the audio streams."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from models.contract import Pcm
 LEAD: Final = 0.020
 LEAD_BETWEEN: Final = 0.150
 TRAIL: Final = 0.150
-# Sound is what exceeds this part of the loudest sample, -46 dB, as the root mean square of a short window; within
-# these bounds, as a piece may be silent or a voice quiet. An f or h rises slowly: it begins at _ONSET of that.
+# Sound is a short window whose root mean square exceeds this part of the loudest sample, -46 dB. The bounds are for a
+# silent piece and a quiet voice. An f or h rises slowly: it begins at _ONSET of that level.
 _PART: Final = 0.005
 _ONSET: Final = 0.4
 _QUIETEST, _LOUDEST = 5e-4, 2e-3
@@ -21,7 +21,7 @@ _WINDOW: Final = 0.005
 
 
 class Trimmer:
-    """Cuts one utterance's silence, piece by piece. An utterance without any sound stays whole."""
+    """Trimmer of one sentence's silence, piece by piece. A sentence without any sound stays whole."""
 
     def __init__(self, sample_rate: int, lead: float = LEAD) -> None:
         """`lead`: seconds of silence to keep before the first sound."""
@@ -33,7 +33,7 @@ class Trimmer:
         self._held: Pcm = np.zeros(0, np.float32)
 
     def push(self, pcm: Pcm, *, last: bool) -> Pcm:
-        """Return what can be sent, [samples], perhaps none: silence is held back until sound or the end follows it."""
+        """Return the samples that can be sent, perhaps none: silence is held back until sound or the end follows it."""
         piece = np.concatenate((self._held, pcm)) if self._held.size else pcm
         sound = self._sound(piece)
         if sound is None:
@@ -51,7 +51,7 @@ class Trimmer:
         return piece[:end]
 
     def _sound(self, pcm: Pcm) -> tuple[int, int] | None:
-        """Return where sound begins and where it ends in `pcm`, to the window; None where there is none."""
+        """Return the first sample of sound in `pcm` and the end of the last, to a window; None if there is no sound."""
         if not pcm.size:
             return None
         level = float(np.clip(_PART * np.abs(pcm).max(), _QUIETEST, _LOUDEST))

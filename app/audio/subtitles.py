@@ -1,4 +1,4 @@
-"""Subtitles of what was spoken, as SubRip (.srt) or WebVTT (www.w3.org/TR/webvtt1).
+"""Subtitles of speech, as SubRip (.srt) or WebVTT (www.w3.org/TR/webvtt1).
 
 Cues follow the words: one sentence or a part of it, at most two lines of 42 characters and seven seconds, as
 broadcasters' style guides have it.
@@ -19,7 +19,7 @@ MEDIA_TYPES: Final[dict[SubtitleFormat, str]] = {"srt": "application/x-subrip", 
 LINE: Final = 42
 LINES: Final = 2
 MOST_SECONDS: Final = 7.0
-# Shorter ones cannot be read; they stay as long as nothing else is shown.
+# Shorter cues cannot be read: they stay this long if nothing else is shown.
 LEAST_SECONDS: Final = 0.8
 
 _CLAUSE_END: Final = re.compile(r"[,;:、，；：—–]\W*$")
@@ -27,7 +27,7 @@ _BLANK: Final = re.compile(r"\s*\n\s*")
 
 
 class TimedWord(Protocol):
-    """A word, when it is spoken (seconds), and where it is in the text."""
+    """Word with the times of its speech (seconds), and its place in the text."""
 
     @property
     def start(self) -> float: ...
@@ -40,7 +40,7 @@ class TimedWord(Protocol):
 
 
 class TimedText(Protocol):
-    """A piece of speech: its sentence, which begins at character `char_start`, and the words that it finishes."""
+    """Piece of speech: its sentence, which begins at character `char_start`, and the words that it finishes."""
 
     @property
     def text(self) -> str: ...
@@ -60,7 +60,7 @@ class TimedText(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What is shown from `start` to `end`, in seconds."""
+    """Text that is shown from `start` to `end`, in seconds."""
 
     start: float
     end: float
@@ -68,7 +68,7 @@ class Cue:
 
 
 def cues(pieces: Iterable[TimedText]) -> list[Cue]:
-    """The cues of a whole speech, in order; they do not overlap."""
+    """Return the cues of a whole speech, in order; they do not overlap."""
     found: list[Cue] = []
     for text, start, end, words in _sentences(pieces):
         found += _cut(text, start, end, words)
@@ -79,7 +79,7 @@ def cues(pieces: Iterable[TimedText]) -> list[Cue]:
 
 
 def render(found: Sequence[Cue], kind: SubtitleFormat) -> str:
-    """The file's text."""
+    """Return the text of the file."""
     if kind == "vtt":
         blocks = [f"{_time(cue.start, '.')} --> {_time(cue.end, '.')}\n{_vtt_text(cue.text)}\n" for cue in found]
         return "\n".join(["WEBVTT\n", *blocks])
@@ -90,11 +90,11 @@ def render(found: Sequence[Cue], kind: SubtitleFormat) -> str:
     return "\n".join(blocks)
 
 
-_Sentence = tuple[str, float, float, list[tuple[int, TimedWord]]]
+_TimedSentence = tuple[str, float, float, list[tuple[int, TimedWord]]]
 
 
-def _sentences(pieces: Iterable[TimedText]) -> Iterator[_Sentence]:
-    """Text, start, end and the words with their places in the text, of each sentence; pauses left out."""
+def _sentences(pieces: Iterable[TimedText]) -> Iterator[_TimedSentence]:
+    """Yield the text, start, end and words with their places of each sentence; pauses are left out."""
     text, position, start, end = "", -1, 0.0, 0.0
     words: list[tuple[int, TimedWord]] = []
     for piece in pieces:
@@ -111,7 +111,7 @@ def _sentences(pieces: Iterable[TimedText]) -> Iterator[_Sentence]:
 
 
 def _cut(text: str, start: float, end: float, words: list[tuple[int, TimedWord]]) -> Iterator[Cue]:
-    """The cues of one sentence. Without word times it is shown whole, its lines after each other."""
+    """Yield the cues of one sentence. Without word times its lines share its time."""
     if not words:
         lines = textwrap.wrap(_one_line(text), LINE * LINES) or [""]
         share = (end - start) / len(lines)
@@ -128,7 +128,7 @@ def _cut(text: str, start: float, end: float, words: list[tuple[int, TimedWord]]
 
 
 def _last_word(text: str, words: list[tuple[int, TimedWord]], first: int) -> int:
-    """The last word of the cue that begins with word `first`: the last clause end that fits, else the last word."""
+    """Return the last word of the cue that begins with word `first`: the last clause end or word that fits."""
     best = fits = first
     for index in range(first, len(words)):
         stop = words[index + 1][0] if index + 1 < len(words) else len(text)
@@ -152,7 +152,7 @@ def _one_line(text: str) -> str:
 
 
 def _wrap(text: str) -> str:
-    """At most two lines of about the same length."""
+    """Return `text` in at most two lines of about the same length."""
     if len(text) <= LINE:
         return text
     for width in range(-(-len(text) // LINES), LINE + 1):

@@ -1,8 +1,8 @@
-"""An inaudible mark in what is spoken, which says that a machine spoke: Perth (github.com/resemble-ai/Perth).
+"""Inaudible mark in speech, which says that a machine spoke: Perth (github.com/resemble-ai/Perth).
 
 Perth marks a whole recording. Here a stream is marked piece by piece, without holding any of it back: a piece is
-marked together with the sound before it, and only what the mark adds is taken from that. What is added is faded in
-and out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be heard.
+marked together with the sound before it, and only the difference is taken from that. The difference is faded in and
+out at the ends of every piece, so that the sound itself stays joined as it was and no seam can be heard.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ log = logging.getLogger(__name__)
 
 Float32 = npt.NDArray[np.float32]
 Choice = Literal["auto", "perth", "none"]
-Name = Literal["perth", "none"]  # of what a stream is marked with
+Name = Literal["perth", "none"]  # the mark of a stream
 
-RATE: Final = 32_000  # what Perth works at
+RATE: Final = 32_000  # Perth's sample rate, in Hz
 # Perth's network looks 15 frames of 10 ms around, each of 64 ms.
 CONTEXT_SECONDS: Final = 0.25
 FADE_SECONDS: Final = 0.01
-# Its Fourier transform mirrors 1024 samples at either end: it needs more than those.
+# Perth's Fourier transform mirrors 1024 samples at either end: it needs more than those.
 _LEAST: Final = 2_048
 _NEEDED: Final = ("perth", "torch", "torchaudio", "librosa", "scipy", "yaml")
 
 
 class Marker(Protocol):
-    """Marks float32 [samples] at RATE; what comes back has about that length."""
+    """Function that marks float32 [samples] at RATE, and returns about as many."""
 
     def __call__(self, pcm: Float32) -> Float32: ...
 
 
 class MarkedStream:
-    """The state of one stream: pieces of float32 [samples] at `sample_rate` in, the same pieces marked out."""
+    """State of one stream: pieces of float32 [samples] at `sample_rate` in, the same pieces marked out."""
 
     def __init__(self, marker: Marker, sample_rate: int) -> None:
         self._marker = marker
@@ -70,11 +70,11 @@ class MarkedStream:
         return marked
 
     def reset(self) -> None:
-        """Silence comes next: what follows it has nothing to do with what was before."""
+        """Forget the sound before a silence: the sound after it does not depend on it."""
         self._context = np.empty(0, np.float32)
 
     def _added(self, pcm: Float32) -> Float32:
-        """What the mark adds to `pcm`, float32 of the same length."""
+        """Return the difference that the mark makes to `pcm`, float32 of the same length."""
         plain = soxr.resample(pcm, self._rate, RATE).astype(np.float32)
         plain = np.pad(plain, (0, max(0, _LEAST - plain.size)))
         marked = self._marker(plain)[: plain.size]
@@ -85,7 +85,7 @@ class MarkedStream:
 
 
 class Marking:
-    """One stream's marking on the thread that marks."""
+    """Marking of one stream, on the thread of the watermark."""
 
     def __init__(self, stream: MarkedStream, thread: ThreadPoolExecutor) -> None:
         self._stream = stream
@@ -96,15 +96,15 @@ class Marking:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._stream.push, pcm)
 
     def reset(self) -> None:
-        """As MarkedStream.reset; between two pieces."""
+        """Forget the sound before a silence. Call between two pieces."""
         self._stream.reset()
 
 
 class Watermark:
-    """The deployment's choice, and the one thread that carries it out: neither the event loop's nor MLX's."""
+    """Watermark that the deployment chose, and its one thread, which is neither the event loop's nor MLX's."""
 
     def __init__(self, choice: Choice, load: Callable[[], Marker] | None = None) -> None:
-        """`load` makes the marker, once, on the thread; default: Perth."""
+        """Take the function that makes the marker, once, on the thread; default: Perth."""
         self._choice = choice
         self._load = load or load_perth
         self._installed = load is not None or is_installed()
@@ -115,11 +115,11 @@ class Watermark:
 
     @property
     def wanted(self) -> bool:
-        """Whether models that ask for a mark get one, as far as is known before it is loaded."""
+        """Whether models that ask for a mark get one. Until it is loaded this is only expected."""
         return self._choice == "perth" or (self._choice == "auto" and self._installed)
 
     def begin(self) -> Future[Marker] | None:
-        """Load the marker unless that was begun, or none is wanted. Returns at once; safe on any thread."""
+        """Begin to load the marker, unless that was begun or none is wanted. Return at once; safe on any thread."""
         if not self.wanted:
             return None
         with self._lock:
@@ -131,7 +131,7 @@ class Watermark:
             return self._loading
 
     async def marker(self) -> Marker | None:
-        """What marks, once it is loaded; None: nothing does. Raises UnavailableError when it is required and fails."""
+        """Return the marker once it is loaded, or None: no mark. Raises UnavailableError if a required one fails."""
         loading = self.begin()
         if loading is None:
             return None
@@ -155,19 +155,19 @@ class Watermark:
 
 
 def is_installed() -> bool:
-    """Whether everything that Perth's watermarker imports is on this machine."""
+    """Return whether everything that Perth's watermarker imports is on this machine."""
     return all(name in sys.modules or importlib.util.find_spec(name) is not None for name in _NEEDED)
 
 
 def load_perth() -> Marker:
-    """Perth's implicit watermarker on the CPU. Raises ImportError, or what its checkpoint raises."""
+    """Return Perth's implicit watermarker on the CPU. Raises ImportError, and the errors of its checkpoint."""
     with _PkgResources():
         network: Any = importlib.import_module("perth.perth_net.perth_net_implicit.model.perth_net")
         perth: Any = importlib.import_module("perth.perth_net.perth_net_implicit.perth_watermarker")
-    # It announces itself on standard output, where a command's audio may go.
+    # Perth prints to standard output, where a command's audio may go.
     network.print = lambda *_: None
     torch: Any = importlib.import_module("torch")
-    # The thread that calls this is the thread that marks: the other cores are the model's.
+    # The thread that calls this also marks. The other cores are for the model.
     torch.set_num_threads(1)
     watermarker = perth.PerthImplicitWatermarker()
 
@@ -180,7 +180,7 @@ def load_perth() -> Marker:
 
 
 class _PkgResources:
-    """A stand-in for the one function of pkg_resources that Perth calls: setuptools has it no longer."""
+    """Stand-in for the one function of pkg_resources that Perth calls: setuptools has it no longer."""
 
     def __enter__(self) -> None:
         self._before = sys.modules.get("pkg_resources")

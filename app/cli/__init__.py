@@ -1,1 +1,1 @@
-"""The command `nightingale`, one file per command."""
+"""Command line of `nightingale`, one file per command."""

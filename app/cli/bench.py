@@ -1,7 +1,7 @@
-"""`nightingale bench`: sentences of several lengths through the whole path in this process, timed stage by stage.
+"""`nightingale bench`: time sentences of several lengths, stage by stage, in this process.
 
-Each sentence is spoken once before it is timed, so that what is compiled at first use is not counted. Medians over the
-runs are reported; `first` is the time to the first piece of audio, `rtf` seconds of work per second of audio.
+Each sentence is spoken once before it is timed, so that compiling at first use is not counted. The report has medians
+over the runs; `first` is the time to the first piece of audio, `rtf` seconds of work per second of audio.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import median
 from app import __version__
 from app.cli.local import open_speech
 from app.config import Settings
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from models.timeline import Stage, Timeline
 
 SENTENCES = {
@@ -28,7 +28,7 @@ SENTENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Measurement:
     """Medians for one sentence; seconds."""
 
     sentence: str
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was measured, where."""
+    """Measurements of one run of the command, and the machine and model they are of."""
 
     version: str
     device: str
@@ -50,14 +50,14 @@ class Report:
     voice: str
     repeat: int
     load: float
-    rows: tuple[Row, ...]
+    rows: tuple[Measurement, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; seconds throughout."""
+        """Return the report for JSON, in seconds."""
         return asdict(self)
 
     def as_table(self) -> str:
-        """For a terminal; milliseconds except for the audio's length."""
+        """Return the report for a terminal, in milliseconds except for the length of the audio."""
         stages = [stage.value for stage in Stage if any(stage.value in row.stages for row in self.rows)]
         heads = ["sentence", "chars", "audio s", "first ms", "total ms", "RTF", *(f"{stage} ms" for stage in stages)]
         lines = [
@@ -81,7 +81,7 @@ class Report:
 
 
 async def run(settings: Settings, *, model: str | None, voice: str | None, repeat: int) -> Report:
-    """Measure. Raises ServiceError for a model or voice that cannot be had."""
+    """Measure. Raises ServiceError for a model or voice that is missing."""
     start = time.perf_counter()
     async with open_speech(settings, model) as speech:
         load = time.perf_counter() - start
@@ -94,7 +94,7 @@ async def run(settings: Settings, *, model: str | None, voice: str | None, repea
                 async for _pcm in speech.speak(text, options, timeline):
                     pass
                 timelines.append(timeline)
-            rows.append(_row(name, text, timelines[1:]))
+            rows.append(_measurement(name, text, timelines[1:]))
         from models.backend import device_name
 
         return Report(
@@ -108,13 +108,13 @@ async def run(settings: Settings, *, model: str | None, voice: str | None, repea
         )
 
 
-def _row(name: str, text: str, timelines: list[Timeline]) -> Row:
+def _measurement(name: str, text: str, timelines: list[Timeline]) -> Measurement:
     stages = {
         stage.value: median(timeline.stages.get(stage, 0.0) for timeline in timelines)
         for stage in Stage
         if any(stage in timeline.stages for timeline in timelines)
     }
-    return Row(
+    return Measurement(
         sentence=name,
         characters=len(text),
         audio=timelines[0].audio_seconds,

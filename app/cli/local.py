@@ -1,6 +1,6 @@
-"""Speech and translation in this process, without a server: what `nightingale say`, `translate` and `bench` run.
+"""Speech and translation in this process, without a server, for `nightingale say`, `translate` and `bench`.
 
-The parts are the server's own, so that what is heard and measured here is what the server does.
+The parts are the server's own, so its sound and its speed can be heard and measured here.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.loading import require
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.observability import metrics
-from app.speech.service import SpeechOptions, SpeechService
+from app.speech.options import SpeechOptions
+from app.speech.service import SpeechService
 from app.speech.stream import SpeechStream
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
+from app.translation.stream import TranslationStream
 from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
 
 
 class LocalSpeech:
-    """A loaded model and the text front end."""
+    """Loaded model and text front end."""
 
     def __init__(self, service: SpeechService, name: str, synthesizer: Synthesizer) -> None:
         self._service = service
@@ -34,7 +36,7 @@ class LocalSpeech:
         self.synthesizer = synthesizer
 
     async def speak(self, text: str, options: SpeechOptions, timeline: Timeline) -> AsyncIterator[Pcm]:
-        """The audio of `text`, float32 [samples] a piece, at the model's sample rate. Raises ServiceError."""
+        """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
         stream = await self.open(options, timeline)
         stream.feed(text)
         stream.finish()
@@ -48,17 +50,17 @@ class LocalSpeech:
             stream.close(outcome)
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
-        """A stream that text is fed to as it comes; it must be closed in the end. Raises ServiceError."""
-        speaker = await self._service.prepare(options)
+        """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
+        speech = await self._service.prepare(options)
         # A process of its own with nobody to scrape it: the label's value does not matter.
-        return self._service.stream(speaker, timeline, metrics.Labels(speaker.model, "openai", True))
+        return SpeechStream(self._service, speech, timeline, metrics.Labels(speech.model, "openai", True))
 
 
 @asynccontextmanager
 async def open_speech(
     settings: Settings, model: str | None, *, translate: bool = False, translate_model: str | None = None
 ) -> AsyncIterator[LocalSpeech]:
-    """Load a model on a thread of its own, and with `translate` a translation model beside it.
+    """Load a model on a thread of its own, and with `translate` a translation model, too.
 
     Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelFailedError.
     """
@@ -97,7 +99,7 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
         await asyncio.to_thread(_wait_until_loaded, worker.state(name))
         timeline = Timeline()
         plan = await service.prepare([text], options, timeline)
-        stream = service.stream(plan, timeline, metrics.Labels(name, "translate", False))
+        stream = TranslationStream(service, plan, timeline, metrics.Labels(name, "translate", False))
         outcome: metrics.Outcome = "cancelled"
         try:
             (translated,) = await stream.texts()

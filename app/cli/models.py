@@ -1,6 +1,6 @@
 """`nightingale models`: list, pull and verify.
 
-Each function carries out one action and returns the exit status; what is wrong is raised as a ServiceError.
+Each function carries out one action and returns the exit status. Failures are raised as ServiceError.
 """
 
 from __future__ import annotations

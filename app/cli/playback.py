@@ -1,4 +1,4 @@
-"""Where audio goes in a process of its own: a file, standard output, the loudspeaker."""
+"""Destinations of audio for the command line: a file, standard output, the loudspeaker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from app.errors import UnsupportedFormatError
 from app.extras import needs
 from models.contract import Pcm
 
-# Written by libsndfile, which puts exact sizes into the header; the others are streams by nature.
+# Formats that libsndfile writes, with exact sizes in the header; the others are streams.
 _SEEKABLE = ("wav", "flac")
 _SUFFIXES = {"ogg": "opus", "m4a": "aac"}
-# How often a blocked writer looks whether it is still wanted, in seconds.
+# Seconds between two looks of a blocked writer whether it was abandoned.
 _PATIENCE = 0.1
 # Programs that play a WAV file, in order of preference.
 _PLAYERS = (("afplay",), ("paplay",), ("pw-play",), ("aplay", "-q"))
@@ -36,7 +36,7 @@ class PlaybackError(Exception):
 
 
 class Destination(Protocol):
-    """Where audio goes. `close` makes it final; `abandon` leaves nothing behind."""
+    """Destination of audio. `close` makes it final; `abandon` leaves nothing behind."""
 
     def write(self, pcm: Pcm) -> None: ...
 
@@ -46,13 +46,13 @@ class Destination(Protocol):
 
 
 def open_file(path: Path, sample_rate: int, format_name: str | None = None) -> Destination:
-    """An audio file in the format named, or else that of its suffix. Raises UnsupportedFormatError, OSError."""
+    """Return an audio file of that format, or of that of its suffix. Raises UnsupportedFormatError, OSError."""
     name = check_format(format_name) if format_name is not None else file_format(path)
     return _SeekableFile(path, name, sample_rate) if name in _SEEKABLE else _StreamFile(path, name, sample_rate)
 
 
 def file_format(path: Path) -> str:
-    """The format of an audio file, by its suffix. Raises UnsupportedFormatError."""
+    """Return the format of an audio file by its suffix. Raises UnsupportedFormatError."""
     suffix = path.suffix.lower().removeprefix(".")
     if not suffix:
         raise UnsupportedFormatError(
@@ -102,12 +102,12 @@ class _StreamFile:
 
 
 def _partial(path: Path) -> Path:
-    """Written first and renamed at the end: an interrupted run leaves no half file under the name asked for."""
+    """Return the name of a file until it is whole: an interrupted run leaves no half file under `path`."""
     return path.with_name(f".{path.name}.partial")
 
 
 def open_output(format_name: str, sample_rate: int) -> Destination:
-    """Standard output, in a format that needs no seeking. Raises UnsupportedFormatError."""
+    """Return standard output, in a format that needs no seeking. Raises UnsupportedFormatError."""
     return _StandardOutput(check_format(format_name), sample_rate)
 
 
@@ -123,10 +123,10 @@ class _StandardOutput:
         self._send(self._encoder.finish())
 
     def abandon(self) -> None:
-        self._abandoned = True  # what was written is gone already
+        self._abandoned = True  # written bytes cannot be taken back
 
     def _send(self, data: bytes) -> None:
-        """Write it all, unless abandoned: a reader that stands still must not keep the process from ending."""
+        """Write all of `data`, unless abandoned: a reader that stands still must not keep the process from ending."""
         output = sys.stdout.fileno()
         left = memoryview(data)
         while left and not self._abandoned:
@@ -136,7 +136,7 @@ class _StandardOutput:
 
 
 def open_player(sample_rate: int, *, live: bool = False) -> Destination:
-    """The machine's loudspeaker: the `play` extra, else a player program. Raises PlaybackError.
+    """Return the machine's loudspeaker: the `play` extra, else a player program. Raises PlaybackError.
 
     A program plays all the audio at its end, or with `live` each piece that is written when its turn comes.
     """
@@ -157,7 +157,7 @@ def open_player(sample_rate: int, *, live: bool = False) -> Destination:
 
 
 class _Device:
-    """Plays as audio arrives; `write` blocks while the device's buffer is full."""
+    """Sound device that plays audio as it arrives; `write` blocks while its buffer is full."""
 
     def __init__(self, sample_rate: int) -> None:
         import sounddevice
@@ -176,7 +176,7 @@ class _Device:
             raise PlaybackError(f"the sound device failed: {error}") from None
 
     def close(self) -> None:
-        # Waits for what is buffered.
+        # Waits until the buffer is empty.
         self._stream.stop()
         self._stream.close()
 
@@ -186,7 +186,7 @@ class _Device:
 
 
 class _Program:
-    """Collects a WAV file and has a program play it."""
+    """Program that plays all the audio as one WAV file, at the end."""
 
     def __init__(self, command: list[str], sample_rate: int) -> None:
         self._command = command
@@ -210,7 +210,7 @@ class _Program:
 
 
 class _LiveProgram:
-    """Has a program play one WAV file after the other, each as soon as it is written and the one before has ended."""
+    """Program that plays one WAV file after the other, each as soon as it is written and the last one has ended."""
 
     def __init__(self, command: list[str], sample_rate: int) -> None:
         self._command, self._sample_rate = command, sample_rate

@@ -1,4 +1,4 @@
-"""A language model's stream, spoken while it arrives: what `nightingale say --from stream-json` runs."""
+"""Speech of a language model's stream while it arrives, for `nightingale say --from stream-json`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.llm_text.policy import BoundaryPolicy
 from app.speech.stream import SpeechStream
 from models.timeline import Stage
 
-# Events read and pieces cut that may wait; the pipe stops its writer after that.
+# Events and pieces that may wait; then the pipe stops its writer.
 _EVENTS = 256
 _PIECES = 64
-# Pieces that the speech stream may have before itself, and how often to look, in seconds.
+# Pieces that may wait in the speech stream, and seconds between two looks.
 _BACKLOG = 8
 _LOOK = 0.02
 
@@ -30,11 +30,16 @@ async def narrate(
     report: Callable[[Broken | Failed], None],
     live: bool = False,
 ) -> bool:
-    """Speak what the lines say into `out`, as they arrive; return False if the model reported a failure.
+    """Speak the text of `lines` into `out` as it arrives; return False if the model reported a failure.
 
-    `lines` is read on a thread of its own, which may be left waiting in it. `report` hears of lines that were no use.
-    `live` says that `out` is heard in real time: then short sentences are spoken together while there is enough to
-    hear. Raises ServiceError; NothingToSpeakError if there was no text.
+    Raises ServiceError; NothingToSpeakError if there was no text.
+
+    Args:
+        lines: the stream. It is read on a thread of its own, which may be left waiting in it.
+        stream: the speech stream that takes the text.
+        out: the destination of the audio.
+        report: called with each line that cannot be used.
+        live: `out` is heard in real time. Then short sentences are joined while enough audio waits.
     """
     narrator = _Narrator(stream, report, live)
     feeding = asyncio.create_task(narrator.feed(lines))
@@ -65,8 +70,8 @@ class _Narrator:
         self._stream = stream
         self._report = report
         self._live = live
-        route = stream.speaker.route
-        languages = (stream.speaker.language, None) if route is None else (route.source or "en", route.target)
+        route = stream.speech.route
+        languages = (stream.speech.language, None) if route is None else (route.source or "en", route.target)
         self._text = LiveText(BoundaryPolicy(*languages))
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue(_EVENTS)
@@ -74,14 +79,14 @@ class _Narrator:
         self._played_out = 0.0
 
     def heard(self, seconds: float) -> None:
-        """Audio of that length goes out."""
+        """Note that `seconds` of audio go out."""
         if self._live:
             now = self._loop.time()
             self._played_out = max(self._played_out, now) + seconds
             self._text.queued(self._played_out - now, now)
 
     async def feed(self, lines: Iterable[bytes | str]) -> None:
-        """Read, cut and say everything, then finish the stream."""
+        """Read, cut and speak everything, then finish the stream."""
         threading.Thread(target=self._read, args=(lines,), name="lines", daemon=True).start()
         cutting = asyncio.create_task(self._cut())
         try:
@@ -114,7 +119,7 @@ class _Narrator:
             raise
 
     async def _cut(self) -> None:
-        """From events to pieces, to the end or an error."""
+        """Cut events into pieces until the end or an error."""
         try:
             await self._cut_all()
         except asyncio.CancelledError:

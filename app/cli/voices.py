@@ -1,8 +1,8 @@
 """`nightingale voices`: add, list and remove cloned voices, beside a running server or without one.
 
-Whoever runs it owns the machine: voices of all keys are listed and removed, and those that are added are no key's.
+The user owns the machine: voices of all keys are listed and removed, and an added voice belongs to no key.
 
-Each function carries out one action and returns the exit status; what is wrong is raised as a ServiceError.
+Each function carries out one action and returns the exit status. Failures are raised as ServiceError.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def list_voices(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def remove_voices(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Delete voices; those that do not exist are named once the others are gone."""
+    """Delete voices. Raises UnknownVoiceError for ids that do not exist, after the others are deleted."""
     store = _store(settings)
     missing = [voice for voice in arguments.ids if not store.remove(voice)]
     if missing:

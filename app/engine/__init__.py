@@ -1,1 +1,1 @@
-"""The thread that owns MLX, its queue, admission, and the models on this machine."""
+"""Model thread, its jobs and their order, admission, and the models on this machine."""

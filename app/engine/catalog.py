@@ -1,4 +1,4 @@
-"""The catalog: model name -> how to find, verify and load it. The only importer of `models.<family>`.
+"""Catalog of models: find, verify and load the model of a name. The only importer of `models.<family>`.
 
 The catalog is static (`catalog.toml`): a request can name a model, never a path or a repository. Bundled models lie
 beside the code; others under `<data_dir>/models/<name>/`, in their repository's layout.
@@ -18,12 +18,12 @@ from typing import Any, Literal
 import models
 from app.config import Settings
 from app.errors import UnknownModelError
-from models.contract import Kind, Model, ModelSpec, WeightsMissingError
+from models.contract import Model, ModelKind, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
 NLLB = "nllb-200-distilled-600m"
-# What OpenAI's own speech models are called: clients that know no other name get the default model.
+# Names of OpenAI's own speech models: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
 
 _BLOCK = 1 << 20
@@ -45,9 +45,8 @@ class PinnedFile:
 class Entry:
     """One model of the catalog. `roles` maps config, weights, voices and the like to candidate paths, best first.
 
-    `parameters` counts the numbers in its checkpoint.
-
-    A model can do without its `optional` roles. `cloning`: it also speaks in the voice of a recording.
+    `parameters` counts the numbers in its checkpoint. The model works without its `optional` roles. `cloning`: it also
+    speaks in the voice of a recording.
     """
 
     name: str
@@ -61,14 +60,14 @@ class Entry:
     repository: str | None = None
     revision: str | None = None
     files: tuple[PinnedFile, ...] = ()
-    kind: Kind = "text-to-speech"
+    kind: ModelKind = "text-to-speech"
     noncommercial: bool = False
     optional: tuple[str, ...] = ()
     cloning: bool = False
 
     @property
     def size(self) -> str:
-        """The number of parameters, in words."""
+        """Number of parameters, in words."""
         millions = self.parameters / 1e6
         if millions >= 1000:
             return f"{millions / 1000:.2f} B"
@@ -76,12 +75,12 @@ class Entry:
 
     @property
     def install_command(self) -> str | None:
-        """The command that installs the weights; None for a bundled model and for one without pinned checksums."""
+        """Command that installs the weights; None for a bundled model and for one without pinned checksums."""
         return f"nightingale models pull {self.name}" if self.files else None
 
     @property
     def install_hint(self) -> str:
-        """How the weights come onto this machine, as a sentence."""
+        """Sentence that tells a person how to install the weights."""
         if self.install_command is not None:
             return f"Install them with: {self.install_command}"
         if self.repository is None:
@@ -95,11 +94,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as it is listed."""
+    """One model in a list of models."""
 
     name: str
     family: str
-    kind: Kind
+    kind: ModelKind
     status: Literal["ready", "absent"]
     description: str
     license: str
@@ -111,7 +110,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """One file and what is wrong with it. "not pinned" is a well-formed file the catalog has no checksum of."""
+    """State of one file. "not pinned": a well-formed file that the catalog has no checksum of."""
 
     path: str
     state: FileState
@@ -119,7 +118,7 @@ class FileCheck:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found: one line per file that the model needs or has."""
+    """Result of `verify`: one check per file that the model needs or has."""
 
     name: str
     directory: Path
@@ -127,12 +126,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every file is present and what it should be."""
+        """Whether every file is present and as it should be."""
         return bool(self.files) and all(check.state in ("ok", "not pinned") for check in self.files)
 
 
 class Catalog:
-    """The models this installation knows, seen through one deployment's settings."""
+    """Models that this installation knows, under one deployment's settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -142,7 +141,7 @@ class Catalog:
             self._names |= dict.fromkeys(entry.aliases, entry.name)
 
     def models(self) -> list[ModelInfo]:
-        """Every model, present or not."""
+        """Return every model, present or not."""
         return [
             ModelInfo(
                 name=entry.name,
@@ -160,45 +159,45 @@ class Catalog:
         ]
 
     def default(self) -> str:
-        """The model of a request that names none: the configured one, else Kokoro-82M where it is installed.
+        """Return the model of a request that names none: the configured one, else Kokoro-82M where it is installed.
 
-        Raises UnknownModelError when the settings name a model that does not exist.
+        Raises UnknownModelError if the settings name a model that does not exist.
         """
         if self._settings.default_model is not None:
             return self._canonical(self._settings.default_model)
         return KOKORO if self.present(KOKORO) else HOUSE
 
     def default_translator(self) -> str:
-        """The model of a translation that names none: the configured one, else NLLB-200-distilled-600M.
+        """Return the model of a translation that names none: the configured one, else NLLB-200-distilled-600M.
 
-        A demonstrator is never chosen in its place. Raises UnknownModelError when the settings name a model that does
+        A demonstrator is never chosen in its place. Raises UnknownModelError if the settings name a model that does
         not exist.
         """
         return self._canonical(self._settings.translation_model or NLLB)
 
     def resolve(self, name: str | None) -> str:
-        """The catalog's name for what a client calls a model. Raises UnknownModelError listing what is accepted."""
+        """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
         if name is None or name.strip().lower() in OPENAI_NAMES:
             return self.default()
         return self._canonical(name)
 
     def entry(self, name: str) -> Entry:
-        """The entry of a model or alias. Raises UnknownModelError."""
+        """Return the entry of a model or alias. Raises UnknownModelError."""
         return self._entries[self._canonical(name)]
 
     def directory(self, name: str) -> Path:
-        """Where the files of a model belong. Raises UnknownModelError."""
+        """Return the folder of a model's files. Raises UnknownModelError."""
         entry = self.entry(name)
         if entry.bundled is not None:
             return Path(models.__file__).parent / entry.bundled
         return self._settings.data_dir / "models" / entry.name
 
-    def kind(self, name: str) -> Kind:
-        """What a model is for. Raises UnknownModelError."""
+    def kind(self, name: str) -> ModelKind:
+        """Return the task of a model. Raises UnknownModelError."""
         return self.entry(name).kind
 
     def present(self, name: str) -> bool:
-        """Whether every role of a model has its file. Cheap: contents are `verify`'s to judge."""
+        """Whether every role of a model has its file. Cheap: `verify` checks the contents."""
         entry = self.entry(name)
         return not _missing(entry, self._find(entry))
 
@@ -228,7 +227,7 @@ class Catalog:
         return load(spec)
 
     def _choices(self, entry: Entry) -> dict[str, Any]:
-        """What the settings say about models of this kind or family."""
+        """Return the options of models of this kind or family."""
         settings = self._settings
         if entry.kind == "translation":
             return {"bits": settings.translation_bits, "shortlist": settings.translation_shortlist}
@@ -257,7 +256,7 @@ class Catalog:
             pins = [file for file in entry.files if file.path == chosen or file.path.startswith(f"{chosen}/")]
             files = [] if path is None else [str(file.relative_to(directory)) for file in _files_under(path)]
             if files and not any(pin.path in files for pin in pins):
-                pins = []  # a conversion that a person put there
+                pins = []  # a conversion that somebody put there
             checks += [check_file(directory, pin) for pin in pins]
             listed = {pin.path for pin in pins}
             checks += [_check_unpinned(directory, file) for file in files if file not in listed]
@@ -301,7 +300,7 @@ def _entry(name: str, values: dict[str, Any]) -> Entry:
 
 
 def sha256_of(path: Path) -> str:
-    """Hex digest of a file, read in pieces. Raises OSError."""
+    """Return the hex digest of a file, which is read in pieces. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -349,7 +348,7 @@ def _exists(path: Path) -> bool:
 
 
 def _files_under(path: Path) -> Iterator[Path]:
-    """The file itself, or the voice files of a folder."""
+    """Yield the file itself, or the voice files of a folder."""
     if path.is_dir():
         yield from (file for file in sorted(path.iterdir()) if file.suffix in (".pt", ".safetensors"))
     else:
@@ -366,7 +365,7 @@ def _missing_message(entry: Entry, missing: list[str]) -> str:
 
 
 def _loader(family: str) -> Callable[[ModelSpec], Model]:
-    """The `load` of a family, imported when it is first needed: MLX starts with it."""
+    """Return the `load` of a family, imported on first use: MLX starts with it."""
     if family == "kokoro":
         from models.kokoro.pipeline import load
 

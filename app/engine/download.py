@@ -1,8 +1,8 @@
-"""Pulling a catalog model's weights from a Hugging Face hub.
+"""Download of a catalog model's weights from a Hugging Face hub.
 
 Every file is pinned: revision, sha256 and, where known, size. Files are collected in `<name>.partial` beside their
 destination, resumed from there after an interruption, checked, and only then put in place, weights last; a model that
-is half pulled never looks installed. What cannot be done raises HubError with one line for a person.
+is half pulled never looks installed. Every failure raises HubError with one line for a person.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from app.engine.catalog import Entry, PinnedFile, check_file
 HEADROOM_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
 LISTING_TIMEOUT = 30.0
-# Most bytes of what a hub says that is no file: a listing, or why there is none.
-MAX_SAID = 8 << 20
-# Most bytes of a file whose size is not pinned: they are small, and the hub's word is all there is of it.
+# Most bytes of an answer that is no file: a listing, or an error.
+MAX_ANSWER = 8 << 20
+# Most bytes of a file whose size is not pinned: such files are small, and only the hub tells their size.
 MAX_UNPINNED = 64 << 20
-# Of requests for files; others add the library's own name.
+# Sent with requests for files; other requests add the library's own name.
 _USER_AGENT = f"nightingale/{__version__}"
 
 
@@ -50,7 +50,7 @@ class HubError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a pull did: files fetched or resumed now, and those that were in place and intact already."""
+    """Result of a pull: files fetched or resumed now, and files that were in place and intact already."""
 
     fetched: tuple[str, ...]
     intact: tuple[str, ...]
@@ -69,9 +69,9 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     base = (endpoint or constants.ENDPOINT).rstrip("/")
     if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).netloc:
         raise HubError(f"the hub's address must be an http:// or https:// URL, not '{base}'")
-    # A local speech server tells nobody about its users; and each failure is ours to report, in one line.
+    # A local server tells nobody about its users, and reports each failure itself, in one line.
     constants.HF_HUB_DISABLE_TELEMETRY = True
-    # Its 10 MB pieces would hold the bar still on a slow line, and be lost to an interruption.
+    # The library's pieces of 10 MB would hold the bar still on a slow line, and be lost to an interruption.
     constants.DOWNLOAD_CHUNK_SIZE = PIECE_BYTES
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     _bound_answers()
@@ -115,7 +115,7 @@ def _fetch_all(entry: Entry, wanted: list[PinnedFile], staging: Path, base: str,
 
 
 def _listed_sizes(entry: Entry, wanted: list[PinnedFile], base: str) -> dict[str, int]:
-    """Bytes of each wanted file, by the hub's listing of the pinned revision, which must agree with the pins."""
+    """Return the bytes of each wanted file, as the hub lists the pinned revision. Raises HubError unless pins agree."""
     api = HfApi(endpoint=base, token=False, library_name="nightingale", library_version=__version__)
     info = api.model_info(
         cast(str, entry.repository), revision=entry.revision, files_metadata=True, timeout=LISTING_TIMEOUT
@@ -139,7 +139,7 @@ def _most(pin: PinnedFile) -> int:
 
 
 def _bound_answers() -> None:
-    """Have no answer of the hub fill the memory. Files are bounded where they are written."""
+    """Bound the hub's answers in memory. Files are bounded where they are written."""
     client = get_session()
     # A packed answer could unpack to any size.
     client.headers["accept-encoding"] = "identity"
@@ -147,7 +147,7 @@ def _bound_answers() -> None:
 
 
 def _bound_answer(response: httpx2.Response) -> None:
-    # By its name a file is told from the rest, wherever the hub sends its reader on to.
+    # The user agent marks requests for files, also after redirects.
     if response.is_success and response.request.headers.get("user-agent") == _USER_AGENT:
         return
     if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -156,7 +156,7 @@ def _bound_answer(response: httpx2.Response) -> None:
 
 
 class _Bounded(httpx2.SyncByteStream):
-    """The bytes of an answer. Raises HubError after MAX_SAID of them."""
+    """Bytes of an answer. Raises HubError after MAX_ANSWER of them."""
 
     def __init__(self, inner: httpx2.SyncByteStream, host: str) -> None:
         self._inner = inner
@@ -166,7 +166,7 @@ class _Bounded(httpx2.SyncByteStream):
         size = 0
         for piece in self._inner:
             size += len(piece)
-            if size > MAX_SAID:
+            if size > MAX_ANSWER:
                 raise HubError(f"{self._host} does not come to an end; nothing was installed")
             yield piece
 
@@ -189,7 +189,7 @@ class _PartFile:
         return self._file.write(data)
 
     def expect(self, total: int | None) -> None:
-        """The hub says how long the file is."""
+        """Check the length that the hub tells. Raises HubError."""
         if total not in (None, self._size):
             raise _wrong_size(self._name, self._size)
 
@@ -214,7 +214,7 @@ def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> No
         part.unlink()
 
     def advance(total: int | None = None, **_: Any) -> AbstractContextManager[tqdm]:
-        """Anything that makes a context manager with `update` will do: every file advances the one bar."""
+        """Stand in for tqdm: return a context manager with `update`, as every file advances the one bar."""
         file.expect(total)
         return nullcontext(bar)
 
@@ -241,8 +241,8 @@ def _fetch(url: str, pin: PinnedFile, staging: Path, size: int, bar: tqdm) -> No
 
 
 def _put_in_place(pins: list[PinnedFile], staging: Path, directory: Path) -> None:
-    """Move checked files to where models are looked for: at once if the model is new, else weights last."""
-    # Large last: the weights, whose presence makes a model count as installed.
+    """Move checked files to the model's folder, the weights last."""
+    # The largest last: with its weights a model counts as installed.
     for pin in sorted(pins, key=lambda pin: (staging / pin.path).stat().st_size):
         target = directory / pin.path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -273,7 +273,7 @@ def _exclusive(staging: Path) -> Iterator[None]:
 
 @contextmanager
 def _explained(base: str, entry: Entry, staging: Path) -> Iterator[None]:
-    """Say in one line what the network, the hub or the disk did."""
+    """Raise failures of the network, the hub or the disk as HubError, in one line."""
     where = f"{entry.repository} at revision {entry.revision}"
     try:
         yield
@@ -295,7 +295,7 @@ def _explained(base: str, entry: Entry, staging: Path) -> Iterator[None]:
             ) from None
         raise HubError(f"cannot write to {error.filename or staging}: {error.strerror}") from None
     except ValueError as error:
-        # A hub that answers with something else than its own JSON.
+        # The hub answered with something else than its JSON.
         raise HubError(f"{base} does not answer like a Hugging Face hub: {str(error).splitlines()[0]}") from None
 
 

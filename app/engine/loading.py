@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import DrainingError, ModelAbsentError, WrongModelKindError
-from models.contract import Kind
+from models.contract import ModelKind
 
 # Called with the progress of a model that a request waits for.
 Progress = Callable[[ModelState], Awaitable[None]]
@@ -22,7 +22,7 @@ _UNDER_WAY = (ModelStatus.LOADING, ModelStatus.WARMING)
 _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
 
 
-def require(catalog: Catalog, worker: ModelWorker, name: str, kind: Kind) -> None:
+def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -> None:
     """Check that the model with the canonical name `name` is of `kind`; have it loaded unless it is already.
 
     Raises WrongModelKindError, and ModelAbsentError with the command that installs the weights.

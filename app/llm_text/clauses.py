@@ -1,4 +1,4 @@
-"""Where the first clause of a stream may be cut off, so that speech begins before the sentence has ended."""
+"""Cutter of the first clause of a stream, so that speech begins before the sentence has ended."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final
 
 from app.text.languages import primary_language
 
-# Where the verb comes last: a clause from its beginning cannot be put into another word order, nor the reverse.
+# Languages with the verb last. A first clause cannot be translated between them and other languages.
 _VERB_LAST_CODES: Final = """
     ja ko tr hi az uz kk ky tk tt ba ug mn ne mr gu pa bn as or ta te kn ml si ur sd ks mai bho awa mag hne sa fa ps ku
     ckb tg am ti om so my bo dz eu mni sat kac lus shn crh
 """
 _VERB_LAST: Final = frozenset(_VERB_LAST_CODES.split())
-# Where commas fence subordinate clauses with their verb at the end.
+# Languages whose subordinate clauses stand between commas, with the verb last.
 _VERB_LAST_BEHIND_COMMAS: Final = frozenset(("de", "nl", "af", "lb", "li"))
 _UNSPACED: Final = frozenset(("zh", "yue", "ja", "th", "lo", "km", "my", "shn", "bo", "dz"))
-# Nothing but a space between sentences.
 WITHOUT_STOPS: Final = frozenset(("th", "lo"))
+"""Languages with only a space between sentences."""
 
 _CLOSERS: Final = "[\"'”’»)\\]]*"
 _STRONG: Final = rf"[;:؛፤፥·]{_CLOSERS}(?=\s)|[；：]|(?<=\S)[^\S\n]+[-–—]+(?=[^\S\n]+[^\W\d])|(?<=\w)—(?=[^\W\d])"
@@ -32,15 +32,15 @@ _LETTER: Final = re.compile(r"\w")
 _LINK: Final = re.compile(r"://|^www\.|@", re.IGNORECASE)
 _CODE: Final = re.compile(r"```.*?```|(?<!`)`(?!`)[^`]*`", re.DOTALL)
 _OPEN_TAG: Final = re.compile(r"<[/!a-zA-Z][^<>]*$")
-# Places of a text that are tried: a long text of which none will do is not looked at again for each of them.
 TRIES: Final = 32
+"""Most places of a text that are tried as a cut, so that time is linear."""
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "（": "）", "「": "」", "『": "』", "《": "》", "【": "】"}
 _CLOSING: Final = frozenset(_BRACKETS.values())
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseCutter:
-    """Finds the end of a first clause: a separator after `words` words or `characters`, else a space after `forced`."""
+    """Cutter of a first clause, at a separator after `words` or `characters`, else at a space after `forced` words."""
 
     separators: re.Pattern[str] | None
     spaced: bool
@@ -50,7 +50,7 @@ class ClauseCutter:
 
     @classmethod
     def between(cls, language: str, target: str | None, *, words: int, characters: int, forced: int) -> ClauseCutter:
-        """The cutter for speech in `language`, or translation from it to `target`: some pairs allow fewer cuts."""
+        """Return the cutter for speech in `language`, or for translation to `target`. Some pairs allow fewer cuts."""
         source = primary_language(language)
         into = primary_language(target) if target is not None else source
         separators: str | None = f"{_STRONG}|{_WEAK}"
@@ -62,7 +62,7 @@ class ClauseCutter:
         if separators is not None and source in WITHOUT_STOPS:
             separators += f"|{_SPACE}"
         spaced = source not in _UNSPACED
-        # Without spaces there is no telling where a word ends, and a character says twice as much.
+        # Without spaces words cannot be counted, and a character stands for about two.
         return cls(
             re.compile(separators) if separators is not None else None,
             spaced,
@@ -72,9 +72,9 @@ class ClauseCutter:
         )
 
     def find(self, text: str, *, forced: bool = True) -> int:
-        """Return how many characters of `text` the first clause has, white space after it included; 0: none yet.
+        """Return the length of the first clause of `text` with the white space after it, or 0 if there is none yet.
 
-        A cut needs the character after it, so the end of `text` is never one.
+        A cut needs the character after it, so it is never at the end of `text`.
         """
         if self.separators is None:
             return 0
@@ -90,15 +90,15 @@ class ClauseCutter:
         return 0
 
     def is_long(self, text: str) -> bool:
-        """Whether a whole sentence is worth cutting: it has more words than a cut would be forced after."""
+        """Return whether a whole sentence has more words than the limit of a forced cut."""
         return bool(self.forced) and count_words(text) > self.forced
 
     def suffices(self, clause: str) -> bool:
-        """Whether a clause is long enough to be spoken by itself."""
+        """Return whether a clause is long enough to be spoken by itself."""
         return len(clause.strip()) >= self.characters or (self.spaced and count_words(clause) >= self.words)
 
     def _word_ends(self, text: str) -> Iterator[int]:
-        """Ends of the words from number `forced` on that a space follows, but for numbers and abbreviations."""
+        """Yield the ends of words before a space, from number `forced` on, without numbers and abbreviations."""
         words = (match for match in _WORD.finditer(text) if _LETTER.search(match.group()))
         for number, match in enumerate(words, 1):
             after = text[match.end() : match.end() + 2]
@@ -109,13 +109,13 @@ class ClauseCutter:
 
 
 def count_words(text: str) -> int:
-    """Words between spaces; a word has a letter or digit."""
+    """Return the number of words. A word has a letter or digit."""
     return sum(1 for word in text.split() if _LETTER.search(word))
 
 
 def is_open(text: str) -> bool:
-    """Whether code, emphasis, a tag or a bracket that begins in `text` is still under way at its end."""
-    prose = _CODE.sub("", text)  # code hides what is in it
+    """Return whether code, emphasis, a tag or a bracket is open at the end of `text`."""
+    prose = _CODE.sub("", text)  # marks inside code do not count
     if "`" in prose or prose.count("**") % 2 or prose.count("__") % 2 or _OPEN_TAG.search(prose):
         return True
     waiting: list[str] = []
@@ -128,7 +128,7 @@ def is_open(text: str) -> bool:
 
 
 def in_link(text: str) -> bool:
-    """Whether the last word of `text` is an address that may go on."""
+    """Return whether the last word of `text` is an address that may go on."""
     if not text or text[-1].isspace():
         return False
     return _LINK.search(text.rsplit(maxsplit=1)[-1].lstrip("(<[\"'")) is not None

@@ -1,13 +1,13 @@
-"""What a language model says, out of the lines in which its program or its API streams it.
+"""Reader of the lines in which a language model's program or API streams its answer.
 
-The format of every line is found out by itself, so they may be mixed:
+The reader detects the format of each line, so formats may be mixed:
 
 - Claude Code's `--output-format stream-json`, with and without `--include-partial-messages`,
 - Anthropic's Messages API and OpenAI's Chat Completions and Responses APIs: the events as JSON lines, or as
   server-sent events (`event:` and `data:` lines).
 
-Only what is said to the user comes out: no thinking, no tool calls and their results, nothing of sub-agents. Events of
-unknown types are skipped, as the APIs ask their clients to do.
+Only the text for the user comes out: no thinking, no tool calls and their results, no sub-agents. Events of unknown
+types are skipped, as the APIs ask their clients to do.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from io import FileIO
 from typing import Any, BinaryIO, Final
 
 MAX_LINE: Final = 1_000_000
-"""The longest line that is read, in bytes."""
+"""Longest line in bytes. A longer one is skipped."""
 
 _CHUNK: Final = 65_536
-# Messages whose partial text is remembered, to know it again when the whole message comes.
+# Messages whose partial text is kept, to recognize it when the whole message arrives.
 _REMEMBERED: Final = 16
 _SSE_FIELDS: Final = ("event:", "id:", "retry:", ":")
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The next fragment of what is said, of any length."""
+    """Next fragment of the answer, of any length."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What was said so far is complete: a message ended, or the model turned to something else."""
+    """End of a message, or of a part of it: the text so far is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Line `line` (from 1) was skipped; `reason` says what was wrong with it."""
+    """Line `line` (from 1) was skipped because of `reason`."""
 
     line: int
     reason: str
@@ -50,7 +50,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Line `line` says that the model, or the service behind it, failed."""
+    """Line `line` reports that the model or its service failed."""
 
     line: int
     message: str
@@ -60,12 +60,12 @@ Event = TextDelta | Boundary | Broken | Failed
 
 
 class _Malformed(Exception):  # noqa: N818  (becomes a Broken)
-    """A known event without the parts it must have."""
+    """A known event lacks a part."""
 
 
 @dataclass(slots=True)
 class _Message:
-    """A message whose text came, or is coming, in parts: its text blocks by index, and how many came again whole."""
+    """Message whose text arrives in parts: its text blocks by index, and how many were repeated whole."""
 
     id: str | None
     blocks: dict[int, list[str]] = field(default_factory=dict)
@@ -73,8 +73,8 @@ class _Message:
 
 
 def read_lines(file: BinaryIO | FileIO) -> Iterator[bytes]:
-    """Yield the lines of `file` as they arrive. Of one longer than MAX_LINE only so much that it shows."""
-    # Not `readline`: on a raw file it reads byte by byte, and a buffered one cannot be left while it waits.
+    """Yield the lines of `file` as they arrive. A line longer than MAX_LINE is cut to a little more than that."""
+    # Not `readline`: on a raw file it reads byte by byte, on a buffered one it cannot be interrupted.
     read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
     held = b""
     passing = False  # the rest of a line that was too long
@@ -94,7 +94,7 @@ def read_lines(file: BinaryIO | FileIO) -> Iterator[bytes]:
 
 
 def read_events(lines: Iterable[bytes | str]) -> Iterator[Event]:
-    """Yield the events of a stream's lines, each as soon as its line is there; the last is a Boundary if text came."""
+    """Yield the events of a stream's lines as the lines arrive. The last event is a Boundary if there was text."""
     reader = EventReader()
     for line in lines:
         yield from reader.feed(line)
@@ -113,7 +113,7 @@ class EventReader:
         self._items: deque[tuple[object, object]] = deque(maxlen=_REMEMBERED)
 
     def feed(self, line: bytes | str) -> list[Event]:
-        """The events of the next line. Never raises for what is in it."""
+        """Return the events of the next line. Never raises for its content."""
         self._line += 1
         try:
             text = _text(line)
@@ -129,10 +129,10 @@ class EventReader:
             return [Broken(self._line, str(error))]
 
     def close(self) -> list[Event]:
-        """No more lines follow."""
+        """Return the events at the end of the lines."""
         return self._boundary()
 
-    # What a line brings
+    # Events of one line
 
     def _event(self, event: dict[str, Any]) -> list[Event]:
         kind = event.get("type")
@@ -182,18 +182,18 @@ class EventReader:
         return message
 
     def _partial(self, event: dict[str, Any], text: str) -> list[Event]:
-        if self._message is None:  # the line that began it was lost
+        if self._message is None:  # its first line was lost
             self._message = self._begin(None)
         index = event.get("index")
         self._message.blocks.setdefault(index if isinstance(index, int) else 0, []).append(text)
         return self._say(text)
 
     def _assistant(self, message: dict[str, Any]) -> list[Event]:
-        """A whole message, or one block of it; what was said of it before is not said again."""
+        """Return the events of a whole message, or one block of it, without the text that came before."""
         events: list[Event] = []
         for text in _texts(message.get("content")):
             events += self._say(self._unsaid(message.get("id"), text))
-        # Its end is not known while its parts are still coming.
+        # Its end is not known while parts still arrive.
         return events if self._message is not None else events + self._boundary()
 
     def _unsaid(self, identifier: object, text: str) -> str:
@@ -205,7 +205,7 @@ class EventReader:
                 continue
             said = blocks[message.repeated]
             message.repeated += 1
-            # If a part got lost on the way the beginnings differ: a gap is less trouble than a repetition.
+            # If a part was lost, the beginnings differ. A gap is better than a repetition.
             return text[len(said) :] if text.startswith(said) else ""
         return text
 
@@ -263,7 +263,7 @@ class EventReader:
             return events
         return []
 
-    # Events
+    # State of the answer
 
     def _say(self, text: str) -> list[Event]:
         if not text:
@@ -321,7 +321,7 @@ def _string(event: dict[str, Any], name: str) -> str:
 
 
 def _texts(content: object) -> list[str]:
-    """The texts of a message's content: text itself, or a list of blocks of which some are text."""
+    """Return the texts of a message's content, which is text or a list of blocks."""
     if content is None or isinstance(content, str):
         return [content] if content else []
     if not isinstance(content, list):

@@ -1,20 +1,20 @@
-"""A language model's text as it is to be spoken or translated: cleaned, and cut at the boundaries of the policy."""
+"""Text of a language model, cleaned and cut at the boundaries of the policy, for speech or translation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from app.llm_text.clean import Cleaner
-from app.llm_text.output import Clean, Origins
+from app.llm_text.output import CleanText, Origins
 from app.llm_text.policy import BoundaryPolicy, Commit, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Speakable:
-    """`text` may be spoken; it stands for `original`, characters [start, end) of all that was fed.
+    """Text that may be spoken, for characters [start, end) of the stream, which are `original`.
 
-    The originals of one stream, joined, are what was fed. `text` is empty where a stream's end holds nothing to
-    say. `sentences` joined are the text, one by one for a translator; `waited` and `reason` are those of `Commit`.
+    The originals of one stream, joined, are the stream. `text` is empty if the end of a stream has nothing to speak.
+    `sentences` joined are the text. `waited` and `reason` are those of `Commit`.
     """
 
     text: str
@@ -27,7 +27,7 @@ class Speakable:
 
 
 class LiveText:
-    """A `Cleaner` before a `BoundaryPolicy`. Like them it has no clock: times are the caller's, in seconds."""
+    """`Cleaner` before a `BoundaryPolicy`. Times are in seconds of the caller's clock."""
 
     def __init__(self, policy: BoundaryPolicy, cleaner: Cleaner | None = None) -> None:
         self._policy = policy
@@ -38,28 +38,28 @@ class LiveText:
 
     @property
     def pending(self) -> str:
-        """Cleaned text that waits for its boundary: what may be translated ahead of time."""
+        """Cleaned text that waits for its boundary. It may be translated ahead of time."""
         return self._policy.pending
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
-        """A fragment arrived, cut anywhere."""
+        """Add a fragment, cut anywhere. Return the text that may be spoken."""
         self._original += fragment
         return self._clean(self._cleaner.feed(fragment), now)
 
     def tick(self, now: float) -> list[Speakable]:
-        """Time passed; call it at `next_deadline`."""
+        """Return the text that may be spoken at `now`. Call at `next_deadline`."""
         return self._speakable(self._policy.tick(now))
 
     def next_deadline(self) -> float | None:
-        """When `tick` is to be called unless something is fed before; None: not at all."""
+        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         return self._policy.next_deadline()
 
     def queued(self, seconds: float, now: float) -> None:
-        """`seconds` of audio are queued at `now`."""
+        """Note that `seconds` of audio are queued at `now`."""
         self._policy.queued(seconds, now)
 
     def flush(self, now: float) -> list[Speakable]:
-        """The text ends here; what is fed next is another one."""
+        """End the text and return the rest of it. A later fragment begins another text."""
         out = self._clean(self._cleaner.flush(), now) + self._speakable(self._policy.flush(now))
         if self._original:
             end = self._start + len(self._original)
@@ -70,7 +70,7 @@ class LiveText:
             self._original, self._start = "", end
         return out
 
-    def _clean(self, pieces: list[Clean], now: float) -> list[Speakable]:
+    def _clean(self, pieces: list[CleanText], now: float) -> list[Speakable]:
         self._origins.add(pieces)
         return self._speakable(self._policy.feed("".join(piece.text for piece in pieces), now))
 
@@ -79,7 +79,7 @@ class LiveText:
         for commit in commits:
             _, end = self._origins.take(len(commit.text))
             if not commit.text.strip():
-                continue  # its original goes with the next
+                continue  # its original goes to the next text
             count = end - self._start
             original, self._original = self._original[:count], self._original[count:]
             out.append(

@@ -1,4 +1,4 @@
-"""Cleaned text on its way out: white space between what is given out, and where in the original it stood."""
+"""Output of the cleaner: cleaned text with its spans of the original, and the white space between."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ from app.llm_text.signs import has_silent, is_pictograph, is_silent
 
 
 @dataclass(frozen=True, slots=True)
-class Clean:
-    """Speakable text that stands for characters [start, end) of the original. Of equal length, it is the original."""
+class CleanText:
+    """Speakable text for characters [start, end) of the original. If the lengths are equal, it is the original."""
 
     text: str
     start: int
     end: int
 
 
-_NOTHING: Final = Clean("", 0, 0)
+_NOTHING: Final = CleanText("", 0, 0)
 
 
 class Output:
-    """Collects pieces; positions are characters of the text at hand, which begins at `base` of the original."""
+    """Collector of cleaned text. Positions are in the current text, which begins at `base` of the original."""
 
     def __init__(self) -> None:
         self.base = 0
-        self._done: list[Clean] = []
+        self._done: list[CleanText] = []
         self.reset()
 
     def reset(self) -> None:
-        """Another text begins."""
+        """Begin another text."""
         self._last = "\n"
-        self._newlines = 2  # given out last, as if before the first text
-        self._gap = _NOTHING  # white space, or a comma with it, that comes before what follows in the line
+        self._newlines = 2  # at the end of the output
+        self._gap = _NOTHING  # white space or comma that is due before the next text of the line
         self._pictograph = False
 
-    def collect(self) -> list[Clean]:
-        """What was given out since the last call."""
+    def collect(self) -> list[CleanText]:
+        """Return the text that was given out since the last call."""
         done, self._done = self._done, []
         return _merged(done)
 
     @property
     def in_gap(self) -> bool:
-        """Whether white space comes before what follows."""
+        """Return whether white space is due before the next text."""
         return bool(self._gap.text)
 
     def space(self, start: int, end: int) -> None:
-        """White space, unless there is some already."""
+        """Have a space before the next text, unless one is due already."""
         if not self._gap.text and self._last not in (" ", "\n"):
-            self._gap = Clean(" ", self.base + start, self.base + end)
+            self._gap = CleanText(" ", self.base + start, self.base + end)
 
     def comma(self, start: int, end: int) -> None:
-        """A comma before what follows in the line, unless it begins the line."""
+        """Have a comma before the next text of the line, unless that begins the line."""
         if self._last != "\n":
-            self._gap = Clean(", ", self.base + start, self.base + end)
+            self._gap = CleanText(", ", self.base + start, self.base + end)
 
     def newline(self, at: int) -> None:
-        """The end of a line; of blank lines one is kept."""
+        """End the line. Of several blank lines, keep one."""
         if self._newlines < 2:
             self.give("\n", at, at + 1)
 
     def break_block(self, at: int) -> None:
-        """Have a blank line before what follows."""
+        """Have a blank line before the next text."""
         self._gap = _NOTHING
         while self._newlines < 2:
             self.give("\n", at, at)
 
     def verbatim(self, text: str, at: int, count: int) -> int:
-        """Give out characters as they are, but for pictographs; returns how many they were."""
+        """Give out `count` characters as they are, without pictographs. Return `count`."""
         start = at
         if not self._pictograph and not has_silent(text, at, at + count):
             self.give(text[at : at + count], at, at + count)
@@ -84,35 +84,35 @@ class Output:
         return count
 
     def give(self, said: str, start: int, end: int) -> None:
-        """Give out what stands for characters [start, end) of the text at hand, and the white space before it."""
+        """Give out text for characters [start, end), after the white space that is due."""
         if not said:
             return
         start, end = self.base + start, self.base + end
         gap, self._gap = self._gap, _NOTHING
-        # What stood between a space and a stop may be gone.
+        # The text between a space and a stop may be dropped.
         needless = said[0] == "\n" or (gap.text == " " and gap.end < start and said[0] in ".,;:!?…)")
         if gap.text and not needless:
             self._done.append(gap)
-        self._done.append(Clean(said, start, end))
+        self._done.append(CleanText(said, start, end))
         self._last = said[-1]
         breaks = len(said) - len(said.rstrip("\n"))
         self._newlines = breaks if breaks < len(said) else min(self._newlines + breaks, 2)
 
 
 class Origins:
-    """Which characters of the original stand behind the next ones that were given out: nothing is left out between."""
+    """Map from cleaned text to the original, without gaps."""
 
     def __init__(self) -> None:
-        self._pieces: deque[Clean] = deque()
+        self._pieces: deque[CleanText] = deque()
         self._used = 0
         self._end = 0
 
-    def add(self, pieces: Iterable[Clean]) -> None:
-        """Note what a `Cleaner` gave out, in order."""
+    def add(self, pieces: Iterable[CleanText]) -> None:
+        """Add output of a `Cleaner`, in order."""
         self._pieces.extend(pieces)
 
     def take(self, count: int) -> tuple[int, int]:
-        """The span of the original for the next `count` characters, with what was dropped before and among them."""
+        """Return the span of the original for the next `count` characters, with the text dropped before them."""
         start = self._end
         while count:
             piece = self._pieces[0]
@@ -128,14 +128,14 @@ class Origins:
         return start, self._end
 
 
-def _merged(pieces: list[Clean]) -> list[Clean]:
-    """Join neighbors that are the original's own characters."""
-    merged: list[Clean] = []
-    run: list[Clean] = []
+def _merged(pieces: list[CleanText]) -> list[CleanText]:
+    """Join neighbors whose text is the original."""
+    merged: list[CleanText] = []
+    run: list[CleanText] = []
 
     def close() -> None:
         if run:
-            merged.append(Clean("".join(piece.text for piece in run), run[0].start, run[-1].end))
+            merged.append(CleanText("".join(piece.text for piece in run), run[0].start, run[-1].end))
             run.clear()
 
     for piece in pieces:

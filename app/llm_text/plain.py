@@ -1,4 +1,4 @@
-"""Text that arrives in fragments and is spoken as it is, sentence by sentence: the simplest source of pieces."""
+"""Sources of speakable text: their interface, and the one for plain text, which cuts sentences and cleans nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.text.sentence_buffer import SentenceBuffer
 
 
 class TextSource(Protocol):
-    """Fragments in, pieces out that may be spoken. Times are seconds of one clock of the caller's."""
+    """Turns fragments into text that may be spoken. Times are in seconds of the caller's clock."""
 
     @property
     def pending(self) -> str:
@@ -17,23 +17,23 @@ class TextSource(Protocol):
         ...
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
-        """A fragment arrived, cut anywhere."""
+        """Add a fragment, cut anywhere. Return the text that may be spoken."""
         ...
 
     def tick(self, now: float) -> list[Speakable]:
-        """Time passed; call it at `next_deadline`."""
+        """Return the text that may be spoken at `now`. Call at `next_deadline`."""
         ...
 
     def next_deadline(self) -> float | None:
-        """When `tick` is to be called unless something is fed before; None: not at all."""
+        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         ...
 
     def queued(self, seconds: float, now: float) -> None:
-        """`seconds` of audio are queued at `now`."""
+        """Note that `seconds` of audio are queued at `now`."""
         ...
 
     def flush(self, now: float) -> list[Speakable]:
-        """The text ends here; what is fed next is another one."""
+        """End the text and return the rest of it. A later fragment begins another text."""
         ...
 
 
@@ -46,25 +46,25 @@ class PlainText:
 
     @property
     def pending(self) -> str:
-        """The sentence under way."""
+        """Text of the sentence that is not complete."""
         return self._buffer.held
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
-        """The sentences that `fragment` completes."""
+        """Return the sentences that `fragment` completes."""
         return self._speakable(self._buffer.feed(fragment))
 
     def tick(self, now: float) -> list[Speakable]:
-        """Nothing: only text ends a sentence."""
+        """Return nothing: only text ends a sentence."""
         return []
 
     def next_deadline(self) -> None:
-        """Never."""
+        """Return None: no call of `tick` is needed."""
 
     def queued(self, seconds: float, now: float) -> None:
-        """Makes no difference."""
+        """Ignore the queue."""
 
     def flush(self, now: float) -> list[Speakable]:
-        """What is held, complete or not."""
+        """Return the text that is held, complete or not."""
         pieces = self._speakable(self._buffer.flush())
         self._position = 0
         return pieces

@@ -1,4 +1,4 @@
-"""When text that is still being written may be spoken or translated: the boundary policy, without clock or I/O."""
+"""Boundary policy: decides when text that is still being written may be spoken. It has no clock and no I/O."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SPACE_ENDS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Text that may be spoken: characters [start, end) of all that was fed.
+    """Text that may be spoken: characters [start, end) of the stream. It may be blank.
 
-    `waited` is the seconds from the arrival of its first visible character to the commit (Stage.BOUNDARY).
-    `sentences` joined are the text: translation models want them one by one. The text may be blank.
+    `waited` is the time in seconds from the arrival of its first visible character to the commit (Stage.BOUNDARY).
+    `sentences` joined are the text, one by one for translation models.
     """
 
     text: str
@@ -40,71 +40,84 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Part:
+    """Text that was cut off the buffer and is not yet committed."""
+
     text: str
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class BoundaryOptions:
+    """Limits of a `BoundaryPolicy`."""
+
+    first_clause: bool = True
+    """True if the first chunk after the start or a flush may be a clause."""
+    silence: float = 0.12
+    """Seconds without a fragment after which text that looks complete is committed."""
+    clause_words: int = 6
+    clause_characters: int = 25
+    """Least length of a first clause: either is enough."""
+    forced_words: int = 15
+    """Words after which a first clause is cut at a space."""
+    merge_seconds: float = 3.0
+    """Seconds of queued audio from which on sentences wait for each other."""
+    merge_characters: int = 120
+    """Length at which waiting sentences are committed."""
+    limit: int = LONGEST_SENTENCE
+    """Most characters that are held without a boundary."""
+
+
+_DEFAULTS: Final = BoundaryOptions()
+
+
 class BoundaryPolicy:
-    """Decides when text that arrives in fragments is committed. Every time is seconds of one clock of the caller's.
+    """Decides when text that arrives in fragments is committed. Every time is in seconds of the caller's clock.
 
-    - A sentence is committed when what follows shows that it has ended, or after `silence` seconds without a fragment
-      when it looks complete.
-    - The first chunk after the start or a flush may be a clause: cut at a separator after `clause_words` words or
+    - A sentence is committed when the text after it shows that it has ended, or after `silence` seconds without a
+      fragment when it looks complete.
+    - The first chunk after the start or a flush may be a clause. It is cut at a separator after `clause_words` words or
       `clause_characters`, or at a space after `forced_words`, where the order of words allows it (see `ClauseCutter`).
-      Sentences shorter than that do not use the right up: their audio is too short to cover the wait for the next.
+      Shorter sentences leave this right unused: their audio is too short to cover the wait for the next chunk.
     - While at least `merge_seconds` of audio are queued, sentences wait for each other until they have
-      `merge_characters` together, or the queue has run down.
+      `merge_characters` in all, or the queue has run down.
 
-    All that is fed comes out exactly once, unchanged and in order. At most `limit` characters without a boundary are
-    held. `language` and `target` (None: not translated) are BCP-47 tags or FLORES-200 codes, known or not.
+    All text that is fed comes out exactly once, unchanged and in order. `language` and `target` (None: not translated)
+    are BCP-47 tags or FLORES-200 codes, known or not.
     """
 
-    def __init__(
-        self,
-        language: str = "en",
-        target: str | None = None,
-        *,
-        first_clause: bool = True,
-        silence: float = 0.12,
-        clause_words: int = 6,
-        clause_characters: int = 25,
-        forced_words: int = 15,
-        merge_seconds: float = 3.0,
-        merge_characters: int = 120,
-        limit: int = LONGEST_SENTENCE,
-    ) -> None:
-        self._silence = silence
-        self._merge_seconds = merge_seconds
-        self._merge_characters = merge_characters
-        self._limit = limit
-        self._buffer = SentenceBuffer(language, limit=limit)
+    def __init__(self, language: str = "en", target: str | None = None, options: BoundaryOptions = _DEFAULTS) -> None:
+        self._options = options
+        self._buffer = SentenceBuffer(language, limit=options.limit)
         self._cutter = ClauseCutter.between(
-            language, target, words=clause_words, characters=clause_characters, forced=forced_words
+            language,
+            target,
+            words=options.clause_words,
+            characters=options.clause_characters,
+            forced=options.forced_words,
         )
         self._space_ends = primary_language(language) in WITHOUT_STOPS
-        self._first_clause = first_clause
-        self._opening = first_clause
+        self._opening = options.first_clause
         self._now = float("-inf")
         self._last_fragment = 0.0
         self._played_out = float("-inf")
-        self._waiting: list[_Piece] = []
+        self._waiting: list[_Part] = []
         self._arrivals: deque[tuple[int, float]] = deque()
         self._fed = 0
         self._committed = 0
 
     @property
     def pending(self) -> str:
-        """The text that waits for its boundary: what may be translated ahead of time."""
+        """Text that waits for its boundary. It may be translated ahead of time."""
         return self._buffer.held
 
     @property
     def waiting(self) -> str:
         """Complete sentences before `pending` that wait to be merged."""
-        return "".join(piece.text for piece in self._waiting)
+        return "".join(part.text for part in self._waiting)
 
     def feed(self, fragment: str, now: float) -> list[Commit]:
-        """A fragment arrived, of any length. Returns what may be spoken, in order."""
+        """Add a fragment of any length. Return the text that may be spoken, in order."""
         commits = self.tick(now)
         if not fragment:
             return commits
@@ -120,55 +133,55 @@ class BoundaryPolicy:
         return commits
 
     def tick(self, now: float) -> list[Commit]:
-        """Time passed; call it at `next_deadline`. A call too early changes nothing."""
+        """Return the text that may be spoken at `now`. Call at `next_deadline`; an early call changes nothing."""
         self._now = max(self._now, now)
         commits: list[Commit] = []
         silence = self._silence_deadline()
         if silence is not None and now >= silence:
             for text in self._buffer.flush():
-                commits += self._offer(_Piece(text, "silence"))
+                commits += self._offer(_Part(text, "silence"))
         release = self._release_deadline()
         if release is not None and now >= release:
             commits += self._release()
         return commits
 
     def next_deadline(self) -> float | None:
-        """When `tick` is to be called unless something is fed before; None: not at all."""
+        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         deadlines = [time for time in (self._silence_deadline(), self._release_deadline()) if time is not None]
         return min(deadlines, default=None)
 
     def flush(self, now: float) -> list[Commit]:
-        """The text ends here: commit everything. What is fed next is a new start."""
+        """End the text and commit the rest. A later fragment begins another text."""
         commits = self.tick(now)
-        pieces: list[str] = []
+        parts: list[str] = []
         for text in self._buffer.flush():
-            if pieces and not text.strip():
-                pieces[-1] += text
+            if parts and not text.strip():
+                parts[-1] += text
             else:
-                pieces.append(text)
-        for text in pieces:
-            commits += self._offer(_Piece(text, "flush"))
+                parts.append(text)
+        for text in parts:
+            commits += self._offer(_Part(text, "flush"))
         commits += self._release()
-        self._opening = self._first_clause
+        self._opening = self._options.first_clause
         return commits
 
     def queued(self, seconds: float, now: float | None = None) -> None:
-        """`seconds` of audio are queued at `now` (default: the last time heard of); they drain in real time."""
+        """Note that `seconds` of audio are queued at `now` (default: the latest time). They drain in real time."""
         self._now = self._now if now is None else max(self._now, now)
         self._played_out = self._now + seconds
 
-    # From pieces to commits.
+    # From parts to commits
 
     def _complete(self, text: str) -> list[Commit]:
-        """A sentence that the buffer gave out."""
-        ended = _has_ended(text) or len(text) <= self._limit // 3
+        """Commit a sentence of the buffer, or its first clause before the rest."""
+        ended = _has_ended(text) or len(text) <= self._options.limit // 3
         reason: Reason = "sentence" if ended else "forced"
         commits: list[Commit] = []
         if self._may_cut() and self._cutter.is_long(text):
             cut = self._cutter.find(text, forced=False)
             if cut and len(text[cut:].split()) > 2:
-                commits, text = self._offer(_Piece(text[:cut], "clause")), text[cut:]
-        return commits + self._offer(_Piece(text, reason))
+                commits, text = self._offer(_Part(text[:cut], "clause")), text[cut:]
+        return commits + self._offer(_Part(text, reason))
 
     def _may_cut(self) -> bool:
         return self._opening and not self._waiting and not self._enough_queued()
@@ -179,7 +192,7 @@ class BoundaryPolicy:
         reason: Reason = "clause"
         if not cut:
             cut, reason = self._cutter.find(held), "forced"
-        return self._offer(_Piece(self._buffer.take(cut), reason)) if cut else []
+        return self._offer(_Part(self._buffer.take(cut), reason)) if cut else []
 
     def _cut_at_space(self) -> list[Commit]:
         commits: list[Commit] = []
@@ -189,22 +202,22 @@ class BoundaryPolicy:
             cut = next((end for end in islice(ends, TRIES) if not is_open(held[:end])), 0)
             if not cut:
                 return commits
-            commits += self._offer(_Piece(self._buffer.take(cut), "sentence"))
+            commits += self._offer(_Part(self._buffer.take(cut), "sentence"))
 
-    def _offer(self, piece: _Piece) -> list[Commit]:
-        """Commit a piece, or let it wait for others while there is enough to play."""
-        if self._waiting or (piece.text.strip() and self._enough_queued()):
-            self._waiting.append(piece)
+    def _offer(self, part: _Part) -> list[Commit]:
+        """Commit a part, or let it wait for others while enough audio is queued."""
+        if self._waiting or (part.text.strip() and self._enough_queued()):
+            self._waiting.append(part)
             size = sum(len(waiting.text) for waiting in self._waiting)
-            return self._release() if size >= self._merge_characters or not self._enough_queued() else []
-        return [self._commit([piece])]
+            return self._release() if size >= self._options.merge_characters or not self._enough_queued() else []
+        return [self._commit([part])]
 
     def _release(self) -> list[Commit]:
-        pieces, self._waiting = self._waiting, []
-        return [self._commit(pieces)] if pieces else []
+        parts, self._waiting = self._waiting, []
+        return [self._commit(parts)] if parts else []
 
-    def _commit(self, pieces: list[_Piece]) -> Commit:
-        text = "".join(piece.text for piece in pieces)
+    def _commit(self, parts: list[_Part]) -> Commit:
+        text = "".join(part.text for part in parts)
         start, end = self._committed, self._committed + len(text)
         self._committed = end
         first = start + len(text) - len(text.lstrip())
@@ -215,19 +228,19 @@ class BoundaryPolicy:
             self._arrivals.popleft()
         if self._cutter.suffices(text):
             self._opening = False
-        reason: Reason = "merged" if len(pieces) > 1 else pieces[0].reason
-        return Commit(text, start, end, max(0.0, waited), reason, tuple(piece.text for piece in pieces))
+        reason: Reason = "merged" if len(parts) > 1 else parts[0].reason
+        return Commit(text, start, end, max(0.0, waited), reason, tuple(part.text for part in parts))
 
-    # Deadlines.
+    # Deadlines
 
     def _enough_queued(self) -> bool:
-        return self._played_out - self._now >= self._merge_seconds
+        return self._played_out - self._now >= self._options.merge_seconds
 
     def _release_deadline(self) -> float | None:
-        return self._played_out - self._merge_seconds if self._waiting else None
+        return self._played_out - self._options.merge_seconds if self._waiting else None
 
     def _silence_deadline(self) -> float | None:
-        return self._last_fragment + self._silence if self._looks_complete() else None
+        return self._last_fragment + self._options.silence if self._looks_complete() else None
 
     def _looks_complete(self) -> bool:
         held = self._buffer.held
@@ -242,7 +255,7 @@ class BoundaryPolicy:
 
 
 def _has_ended(text: str) -> bool:
-    """Whether a stop, or the end of a line, is the last of it."""
+    """Return whether a text ends with a stop or the end of a line."""
     said = text.rstrip()
     return "\n" in text[len(said) :] or said.rstrip(_CLOSERS)[-1:] in _STOPS
 

@@ -1,7 +1,6 @@
 """Format of the log: lines for people, or one JSON object a line for a collector.
 
-A line carries the id of the request that it is about. No line has text that is spoken or translated, and none has a
-voice.
+A line carries the id of its request. No line has text that is spoken or translated, and none has a voice.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Style = Literal["text", "json"]
 
 
 def event(log: logging.Logger, level: int, message: str, **fields: object) -> None:
-    """Log `message` and `fields`, which a JSON line has as members and a line for people after the message."""
+    """Log `message` and `fields`: members of a JSON line, or `key=value` after the message in a line for people."""
     if log.isEnabledFor(level):
         log.log(level, message, extra={"fields": fields})
 
@@ -26,16 +25,16 @@ def event(log: logging.Logger, level: int, message: str, **fields: object) -> No
 class _Formatter(logging.Formatter):
     @staticmethod
     def fields(record: logging.LogRecord) -> dict[str, Any]:
-        """What `event` was given."""
+        """Return the fields that `event` was given."""
         found = getattr(record, "fields", None)
         return found if isinstance(found, dict) else {}
 
 
 class LineFormatter(_Formatter):
-    """`INFO:     app.requests: request method=GET path=/livez status=200 [id]`."""
+    """Formatter of `INFO:     app.requests: request method=GET path=/livez status=200 [id]`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback after it if there is one."""
+        """Return one line, and a traceback after it if there is one."""
         parts = [f"{record.levelname + ':':<9} {record.name}: {_one_line(record.getMessage())}"]
         parts += [f"{key}={_value(value)}" for key, value in self.fields(record).items() if value is not None]
         if (id_ := request_id.get()) is not None:
@@ -47,10 +46,10 @@ class LineFormatter(_Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """One JSON object a line: time (UTC), level, logger, message, request_id, the fields, exception."""
+    """Formatter of one JSON object a line: time (UTC), level, logger, message, request_id, the fields, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message holds."""
+        """Return one line, even for a message with line breaks."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         entry: dict[str, Any] = {
             "time": moment.replace("+00:00", "Z"),
@@ -76,7 +75,7 @@ def configure(level: str, style: Style) -> None:
             "formatters": {"one": {"()": formatter}},
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "one"}},
             "root": {"level": level.upper(), "handlers": ["stderr"]},
-            # Its own handlers are not wanted, nor its line per request: `app.requests` says more.
+            # uvicorn's own handlers are off, and its line per request: `app.requests` says more.
             "loggers": {
                 "uvicorn": {"handlers": [], "propagate": True},
                 "uvicorn.access": {"handlers": [], "propagate": False},
@@ -86,7 +85,7 @@ def configure(level: str, style: Style) -> None:
 
 
 def _one_line(text: str) -> str:
-    # A path or a header may hold line breaks, and would so forge lines.
+    # A line break in a path or a header would forge a line.
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -1,4 +1,4 @@
-"""Every Prometheus object of the service, and `record`, which feeds them from one Timeline.
+"""Every Prometheus metric of the service, and `record`, which feeds them from one Timeline.
 
 Labels are model, surface and streaming; never a voice, never text. Buckets come from each quantity's own budget.
 The default registry is used: there is one process per device.
@@ -18,7 +18,7 @@ from app import __version__, request_context
 from app.observability import request_log
 from models.timeline import Stage, Timeline
 
-# A `_created` series beside every other one tells nothing that is not in the server's log.
+# A `_created` series beside every other one repeats the server's log.
 disable_created_metrics()
 
 Surface = Literal["openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate"]
@@ -27,7 +27,7 @@ Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 _LABELS = ("model", "surface", "streaming")
 
 # Each stage has a budget in seconds; its buckets lie around it. One Prometheus family has one set of buckets, so the
-# family carries the union: fine where the short stages are, coarse where only the decoder goes.
+# family carries the union: fine for the short stages, coarse for the decoder alone.
 STAGE_BUDGETS: dict[Stage, float] = {
     Stage.QUEUE: 0.002,
     Stage.BOUNDARY: 0.1,
@@ -52,7 +52,7 @@ STAGE_BUDGETS: dict[Stage, float] = {
 
 
 def _around(budget: float) -> list[float]:
-    """Bucket edges from a quarter of a budget to ten times it."""
+    """Return bucket edges from a quarter of a budget to ten times it."""
     return [float(f"{budget * factor:.3g}") for factor in (0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 10)]
 
 
@@ -80,7 +80,7 @@ chunk_gap = Histogram(
 )
 underrun = Histogram(
     "nightingale_underrun_seconds",
-    "Silence a player that starts at the first byte had to insert, per request",
+    "Silence that a player which starts at the first byte had to insert, per request",
     _LABELS,
     buckets=(0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
@@ -129,14 +129,14 @@ speech_batch = Histogram(
 )
 cancel_latency = Histogram(
     "nightingale_cancel_latency_seconds",
-    "A client's going to the model thread's being free of its work",
+    "From the moment a client leaves to the moment the model thread is free of its work",
     ("model",),
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
 )
 
 longest_turn = Gauge(
     "nightingale_longest_turn_seconds",
-    "Longest that one turn on the model thread took: what a newcomer waits at most",
+    "Longest turn on the model thread: the longest wait of a new request",
     ("model",),
 )
 queue_depth = Gauge("nightingale_queue_depth", "Utterances waiting for the model thread", ("priority",))
@@ -183,20 +183,20 @@ build_info.labels(__version__, platform.python_version(), platform.system().lowe
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Which series a request belongs to."""
+    """Labels of a request's series."""
 
     model: str
     surface: Surface
     streaming: bool
 
     def values(self) -> tuple[str, str, str]:
-        """In the order of the metrics' label names."""
+        """Return the values in the order of the metrics' label names."""
         return (self.model, self.surface, "true" if self.streaming else "false")
 
 
 @dataclass(slots=True)
 class Playback:
-    """How a player that starts at the first byte fares: gaps between pieces, and silence it had to insert."""
+    """Experience of a player that starts at the first byte: gaps between pieces, and silence that it had to insert."""
 
     gaps: list[float] = field(default_factory=list)
     underrun: float = 0.0
@@ -217,7 +217,7 @@ class Playback:
 
 @dataclass(slots=True)
 class Volume:
-    """What a translation amounted to so far. `first` is when its first sentence was there (perf_counter)."""
+    """Volume of a translation so far. `first`: moment of its first sentence (perf_counter)."""
 
     characters: int = 0
     sentences: int = 0
@@ -231,13 +231,13 @@ _EXEMPLAR = "request_id"
 
 
 def _exemplar() -> dict[str, str] | None:
-    """What leads from a bucket to a request that fell into it."""
+    """Return the exemplar that leads from a bucket to a request in it; None without an id."""
     found = request_context.request_id.get()
     return None if found is None or len(found) + len(_EXEMPLAR) > 128 else {_EXEMPLAR: found}
 
 
 def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> bool:
-    """Feed what every request has; whether there is more to say of it."""
+    """Feed the metrics of every request. Return whether its other metrics count: not for a rejected one."""
     values = labels.values()
     timeline.finish()
     requests.labels(*values, outcome).inc()
@@ -259,7 +259,7 @@ def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, vol
 
 
 def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
-    """Feed what was translated for a request, or for a part of one."""
+    """Feed the volume that was translated for a request, or for a part of one."""
     values = labels.values()
     if volume.first is not None:
         translation_first.labels(*values).observe(volume.first - timeline.started)

@@ -1,4 +1,4 @@
-"""The last requests, each with its stages in their places in time: for the dashboard, the log and traces."""
+"""Record of the last requests, each with the times of its stages: for the dashboard, the log and traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One turn of a stage: seconds from the request's arrival (a wait for text may begin before it), and how long."""
+    """One turn of a stage. `start`: seconds from the request's arrival, negative for a wait for text before it."""
 
     stage: str
     start: float
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One finished request. `started` is Unix time; the other times are seconds, `first_audio` from `started`."""
+    """Finished request. `started` is Unix time; the other times are seconds, `first_audio` from `started`."""
 
     request_id: str | None
     traceparent: str | None
@@ -46,14 +46,14 @@ class Finished:
 
     @property
     def rtf(self) -> float | None:
-        """Real-time factor."""
+        """Real-time factor: seconds of processing per second of audio."""
         return self.total / self.audio if self.audio > 0 else None
 
 
 Sink = Callable[[Finished], None]
 
 recent: deque[Finished] = deque(maxlen=KEPT)
-# Who else is told of every finished request; `app.observability.tracing` is, when it is wanted.
+# Functions that are called with every finished request, such as that of `app.observability.tracing`.
 sinks: list[Sink] = []
 
 
@@ -62,7 +62,7 @@ def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome:
     entry = Finished(
         request_id=request_context.request_id.get(),
         traceparent=request_context.traceparent.get(),
-        # The monotonic clock's moment, on the wall's.
+        # The moment of the monotonic clock, as Unix time.
         started=time.time() - (time.perf_counter() - timeline.started),
         model=model,
         surface=surface,
@@ -95,7 +95,7 @@ def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome:
     for sink in sinks:
         try:
             sink(entry)
-        except Exception:  # who listens must not fail whom it listens to
+        except Exception:  # a sink must not fail the request
             log.exception("a finished request could not be passed on")
 
 

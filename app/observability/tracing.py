@@ -1,7 +1,7 @@
 """OpenTelemetry traces (extra `otel`): a span for each finished request, and in it one for each turn of a stage.
 
-Spans are made when a request has ended, from its Timeline: the times in a trace, in the metrics and in the log are the
-same, and nothing is traced while there is work to do. A client's `traceparent` (W3C Trace Context) becomes the parent.
+Spans are made from the Timeline of a request that has ended. So the times in a trace, in the metrics and in the log are
+the same, and no work waits for a trace. A client's `traceparent` (W3C Trace Context) becomes the parent.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from app.observability import request_log
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-# How long the end of the process waits for a collector, in milliseconds.
+# Milliseconds that the end of the process waits for a collector.
 FLUSH_MILLISECONDS = 2_000
 NANOSECONDS = 1_000_000_000
 
 
 class Traces:
-    """Sends the journal's requests to a collector, in batches, on a thread of its own."""
+    """Exporter of finished requests to a collector, in batches, on a thread of its own."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -30,7 +30,7 @@ class Traces:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        # What OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say wins.
+        # OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME win over the name set here.
         resource = Resource.create({"service.version": __version__})
         if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
             resource = resource.merge(Resource({"service.name": "nightingale"}))
@@ -40,11 +40,11 @@ class Traces:
         self._propagator = TraceContextTextMapPropagator()
 
     def start(self) -> None:
-        """Be told of every finished request."""
+        """Take every finished request from now on."""
         request_log.sinks.append(self.note)
 
     def stop(self) -> None:
-        """Send what is left, for a bounded time. Blocks."""
+        """Send the rest, for a bounded time. Blocks."""
         request_log.sinks.remove(self.note)
         self._provider.force_flush(FLUSH_MILLISECONDS)
         self._provider.shutdown()
@@ -57,7 +57,7 @@ class Traces:
             return int((entry.started + seconds) * NANOSECONDS)
 
         carrier = {} if entry.traceparent is None else {"traceparent": entry.traceparent}
-        # A wait for text may have begun before what is counted as the arrival.
+        # A wait for text may begin before the arrival.
         begin = min([0.0, *(span.start for span in entry.spans)])
         attributes: dict[str, str | bool | float] = {
             "nightingale.model": entry.model,
@@ -86,7 +86,7 @@ class Traces:
 
 
 def to_collector(endpoint: str) -> Traces:
-    """Traces to an OTLP collector at `endpoint`, over HTTP. Raises SettingsError without the extra."""
+    """Return an exporter to the OTLP collector at `endpoint`, over HTTP. Raises SettingsError without the extra."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:

@@ -1,4 +1,4 @@
-"""The format of a reply whose request names none, from its `Accept` header (RFC 9110 section 12.5.1)."""
+"""Choice of a reply's format from the `Accept` header (RFC 9110 section 12.5.1), where the request names none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 
 from app.audio.encoders import FORMATS, Format
 
-# Characters that are looked at: no client's list is as long.
+# Characters that are read: no client's list is as long.
 _MOST = 2_000
-# A media range and its parameters; in quotes a comma or a semicolon is a character as any other.
+# A media range and its parameters. In quotes, a comma or a semicolon separates nothing.
 _RANGES = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
 _PARAMETERS = re.compile(r';\s*([\w.-]+)\s*=\s*("(?:\\.|[^"\\])*"?|[^;\s]*)')
 _TYPES: dict[str, Format] = {
@@ -33,9 +33,9 @@ _TYPES: dict[str, Format] = {
 
 
 def negotiate(accept: str, default: Format) -> Format:
-    """The format that `accept` likes best; of several `default`, else the one named first.
+    """Return the format with the highest quality in `accept`; of several `default`, else the one named first.
 
-    `default` also where nothing of it is audio (a client that sends `application/json` takes audio all the same).
+    Return `default` also if `accept` has no audio: a client that sends `application/json` takes audio all the same.
     """
     named: dict[Format, float] = {}
     others = 0.0
@@ -46,7 +46,7 @@ def negotiate(accept: str, default: Format) -> Format:
         if name is not None and codecs in ("", "opus" if name == "opus" else codecs):
             named[name] = max(quality, named.get(name, 0.0))
         elif kind in ("audio/*", "*/*"):
-            # The narrower of the two decides, in whichever order they come.
+            # The narrower of the two decides, in any order.
             width = ("*/*", "audio/*").index(kind)
             others, exact = (quality, width) if width > exact else (others, exact)
     liked = {name: named.get(name, others) for name in dict.fromkeys((default, *named, *FORMATS))}
@@ -55,7 +55,7 @@ def negotiate(accept: str, default: Format) -> Format:
 
 
 def _range(text: str) -> tuple[str, float, str]:
-    """Media type, quality in [0, 1] and `codecs` of one range; what is malformed has the quality 0."""
+    """Return the media type, quality in [0, 1] and `codecs` of one range; a malformed one has the quality 0."""
     kind = text.partition(";")[0].strip().lower()
     parameters = {key.lower(): value.strip('"').lower() for key, value in _PARAMETERS.findall(text)}
     try:

@@ -17,13 +17,16 @@ from app.errors import UnknownModelError, UnsupportedFormatError
 from app.extras import needs
 from app.observability import tracing
 from app.server import exception_handlers
-from app.server.compat import deepgram, libretranslate
+from app.server.compat import libretranslate
+from app.server.compat.deepgram import rest as deepgram_rest
+from app.server.compat.deepgram import websocket as deepgram_socket
 from app.server.compat.elevenlabs import rest
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.lifecycle import lifespan
 from app.server.middleware import auth, origins
 from app.server.middleware.body_limit import BodyLimit
 from app.server.middleware.head_as_get import HeadAsGet
+from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.request_id import RequestId
 from app.server.middleware.websocket_limits import SocketLimits
 from app.server.routes import health, pages, phonemes, stream, translate, voices
@@ -65,7 +68,8 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     app.include_router(phonemes.router, tags=["Speech and models"])
     app.include_router(translate.router, tags=["Translation"])
     app.include_router(libretranslate.router, tags=["LibreTranslate"])
-    app.include_router(deepgram.router, tags=["Deepgram"])
+    app.include_router(deepgram_rest.router, tags=["Deepgram"])
+    app.include_router(deepgram_socket.router)
     app.include_router(rest.router, tags=["ElevenLabs"])
     app.include_router(elevenlabs_socket.router)
     app.include_router(health.router, tags=["Operation"])
@@ -80,7 +84,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
     """
     keys = None
     if settings.keys_file is not None:
-        keys = auth.KeyFile(settings.keys_file, auth.Quotas.of(settings))
+        keys = KeyFile(settings.keys_file, Quotas.of(settings))
     guard = Middleware(
         auth.Guard,
         keys=keys,

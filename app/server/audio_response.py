@@ -1,4 +1,4 @@
-"""The bytes of a successful `POST /v1/audio/speech`: one piece with its length, a stream, or server-sent events."""
+"""Bytes of a successful `POST /v1/audio/speech`: one piece with its length, a stream, or server-sent events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from app.server.error_responses import sse_error
 from app.speech.stream import SpeechStream, SpokenChunk
 from models.timeline import Stage
 
-# Output tokens of a model that draws none are reported as Kokoro's frames: 40 to the second.
+# Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
 TOKENS_PER_SECOND = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a reply is to look: encoding, sample rate in Hz, whether as events, how long a write may take (seconds).
+    """Form of a reply.
 
-    `container` and `bit_rate` as `make_encoder` has them; `extra` headers.
+    `rate`: sample rate in Hz. `sse`: as server-sent events. `characters`: length of the input. `stall_seconds`: longest
+    write. `container` and `bit_rate`: see `make_encoder`. `extra`: further headers.
     """
 
     format: Format
@@ -39,7 +40,7 @@ class Shape:
 
 
 class Reply:
-    """The bytes of one successful answer. `media_type`: None is the format's, or that of events."""
+    """Writer of one successful answer. `media_type`: None is that of the format, or of events."""
 
     media_type: str | None = None
 
@@ -50,16 +51,16 @@ class Reply:
         self._shape = shape
 
     async def whole(self, only: SpokenChunk) -> None:
-        """One piece: encode all of it, so that its length can be said."""
+        """Send one piece with its length: all of it is encoded first."""
         encoder = self._encoder(whole=True)
         data = await self._encode(encoder, only, last=True)
         self._stream.delivered(only)
         sent = self._delta(data) + self._sse_done() if self._shape.sse else data
-        # One wait for both: setting a timer twice takes longer than they do.
-        await self._patiently(self._at_once(None if self._shape.sse else len(data), sent))
+        # One timer for both writes: to set it twice takes longer than they do.
+        await self._in_time(self._at_once(None if self._shape.sse else len(data), sent))
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
-        """Send each piece as it comes. Raises what stopped it, after telling a client that can be told."""
+        """Send each piece as it comes. Raises the error that stops it, after telling a client that can be told."""
         self._stream.labels = replace(self._stream.labels, streaming=True)
         encoder = self._encoder()
         data = await self._encode(encoder, first)
@@ -77,7 +78,7 @@ class Reply:
         await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
 
     def _encoder(self, *, whole: bool = False) -> Encoder:
-        own = self._stream.speaker.synthesizer.sample_rate
+        own = self._stream.speech.synthesizer.sample_rate
         shape = self._shape
         return make_encoder(shape.format, own, shape.rate, shape.container, shape.bit_rate, whole=whole)
 
@@ -91,11 +92,11 @@ class Reply:
             await self._body(piece, more=True)
 
     def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
-        """What is sent of `chunk`, encoded as `data`; None is the end."""
+        """Return the bytes to send for `chunk`, encoded as `data`; None is the end of the stream."""
         return self._delta(data) if data and self._shape.sse else data
 
     async def _start(self, length: int | None) -> None:
-        await self._patiently(self._head(length))
+        await self._in_time(self._head(length))
 
     async def _head(self, length: int | None) -> None:
         usual = "text/event-stream" if self._shape.sse else self._media_type
@@ -104,7 +105,7 @@ class Reply:
             "content-type": media_type,
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._shape.rate),
-            "x-watermark": self._stream.speaker.watermark,
+            "x-watermark": self._stream.speech.watermark,
             "cache-control": "no-store",
             **self._shape.extra,
         }
@@ -124,10 +125,10 @@ class Reply:
 
     async def _body(self, data: bytes, *, more: bool) -> None:
         message = {"type": "http.response.body", "body": data, "more_body": more}
-        await self._patiently(self._send(message))
+        await self._in_time(self._send(message))
 
-    async def _patiently(self, sending: Awaitable[None]) -> None:
-        """Wait for a write, but not for ever: a client that reads nothing must not hold its slot."""
+    async def _in_time(self, sending: Awaitable[None]) -> None:
+        """Wait for a write, at most `stall_seconds`: a client that reads nothing must not hold its slot."""
         async with asyncio.timeout(self._shape.stall_seconds):
             await sending
 

@@ -1,7 +1,7 @@
-"""The connections of one listening server: how many there are, how long each may wait, and which one must go.
+"""Connections of one listening server: their number, their patience, and which one is closed when all are taken.
 
-A connection waits while its client owes a head, or the rest of a body. When all places are taken, the one that has
-waited longest is closed, those without a head first, and the newcomer gets its place. When all are busy, a small
+A connection waits while its client owes a head, or the rest of a body. When all places are taken, the connection that
+waited longest is closed, those without a head first, and the new one gets its place. When all are busy, a small
 reserve answers probes alone.
 """
 
@@ -27,25 +27,28 @@ from app.server.error_responses import error_response
 
 log = logging.getLogger(__name__)
 
-# Places beyond the bound, whose clients get an answer from these paths alone.
+# Places beyond the bound, whose clients may ask PROBES alone.
 RESERVE = 16
 PROBES = frozenset({"/livez", "/readyz", "/metrics"})
-# Descriptors that are left to files, pipes and the clients of other protocols.
+# Descriptors for files, pipes and the clients of other protocols.
 OTHER_FILES = 256
-# More would only cost the system memory.
+# More descriptors would only cost the system memory.
 MOST_FILES = 65_536
-# Seconds between two looks at every connection, at most and at least.
+# Seconds between two checks of every connection: at least, at most.
 SWEEP_SECONDS = (0.05, 0.25)
-# Seconds after which a client that shut down its side is sent something.
+# Seconds after which a client that shut down its side is probed.
 FIRST_SIGN = 1.0
-# Seconds in which the log has one line about closed connections.
+# Seconds between two lines of the log about closed connections.
 LOG_EVERY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one listening server. Seconds: until a head is whole; that a body may lag behind its least rate; that
-    a client may read nothing. `frames_per_second`: WebSocket frames of every kind."""
+    """Bounds of one listening server.
+
+    `head_seconds`: until a head is whole. `body_seconds`: lag of a body behind its least rate. `stall_seconds`: time in
+    which a client reads nothing. `frames_per_second`: WebSocket frames of every kind.
+    """
 
     connections: int
     head_seconds: float
@@ -55,7 +58,7 @@ class Limits:
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """The bounds that a deployment chose, and no more connections than the system has descriptors for."""
+        """Return the bounds of the settings, with no more connections than the system has descriptors."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = max(files - OTHER_FILES, files // 2) if files != resource.RLIM_INFINITY else MOST_FILES
         return cls(
@@ -68,10 +71,10 @@ class Limits:
 
 
 def raise_open_files() -> None:
-    """Let this process open as many files as the system lets it. A system that refuses keeps its limit."""
+    """Raise this process's limit of open files as far as the system permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    # macOS says that there is no limit, and refuses what is above one of its kernel's.
+    # macOS reports no limit, and refuses values above the one of its kernel.
     for limit in (wanted, 10_240):
         if soft == resource.RLIM_INFINITY or soft >= limit:
             return
@@ -83,29 +86,29 @@ def raise_open_files() -> None:
 
 
 class Watched(Protocol):
-    """A connection that is looked at while it is open."""
+    """Connection that is checked while it is open."""
 
     def check(self, now: float, elapsed: float) -> None:
-        """Close what is late. `now`: seconds of the event loop's clock; `elapsed`: since the last look."""
+        """Close if late. `now`: seconds of the event loop's clock; `elapsed`: seconds since the last check."""
 
     @property
     def is_sending(self) -> bool:
         """Whether the last answer is still on its way."""
 
     def drop(self) -> None:
-        """Close at once, without an answer. What the system holds is still sent."""
+        """Close at once, without an answer. The system still sends the bytes that it holds."""
 
 
 class Connections:
-    """All connections of one server. All methods on the event loop."""
+    """All connections of one server. All methods run on the event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[Watched, None] = {}
-        # Those that wait for a head, and those that wait for the rest of a body, the oldest first.
+        # Connections that wait for a head, and those that wait for the rest of a body, the oldest first.
         self._headless: dict[Watched, None] = {}
         self._receiving: dict[Watched, None] = {}
-        # Of the first, those in the reserve.
+        # Connections of the reserve that wait for a head.
         self._spare: dict[Watched, None] = {}
         low, high = SWEEP_SECONDS
         patience = min(limits.head_seconds, limits.body_seconds, limits.stall_seconds)
@@ -115,7 +118,7 @@ class Connections:
         self._logged = float("-inf")
 
     def open(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> bool:
-        """A client connected, and owes a head. False: it has no place, and may only ask what probes ask."""
+        """Add a connection whose client owes a head. Return False if it has no place, and may ask PROBES alone."""
         full = len(self._open) >= self.limits.connections
         placed = not full or self._drop_oldest(self._headless, self._receiving)
         if placed:
@@ -132,7 +135,7 @@ class Connections:
         return placed
 
     def _drop_oldest(self, *kinds: dict[Watched, None]) -> bool:
-        """Close the connection that is the first in the first of `kinds` that has any; whether there was one."""
+        """Close the oldest connection of the first of `kinds` that has any. Return whether there was one."""
         for kind in kinds:
             for oldest in kind:
                 if not oldest.is_sending:
@@ -142,29 +145,29 @@ class Connections:
         return False
 
     def add(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at `connection` from now on. It is not waited for."""
+        """Check `connection` from now on. Its client owes nothing."""
         self._open[connection] = None
         if self._sweep is None:
             self._swept = loop.time()
-            self._sweep = loop.call_later(self._interval, self._look, loop)
+            self._sweep = loop.call_later(self._interval, self._sweep_all, loop)
 
     def head_came(self, connection: Watched) -> None:
-        """Its client owes the body."""
+        """Note that the client owes the body."""
         self._forget(connection)
         self._receiving[connection] = None
 
     def request_came(self, connection: Watched) -> None:
-        """Its client owes nothing."""
+        """Note that the client owes nothing."""
         self._forget(connection)
 
     def answered(self, connection: Watched) -> None:
-        """Its client owes the next head."""
+        """Note that the client owes the next head."""
         if connection in self._open:
             self._forget(connection)
             self._headless[connection] = None
 
     def close(self, connection: Watched) -> None:
-        """It is closed, or is another protocol's from now on."""
+        """Remove a connection that is closed, or belongs to another protocol from now on."""
         self._open.pop(connection, None)
         self._forget(connection)
 
@@ -172,16 +175,16 @@ class Connections:
         for kind in (self._headless, self._receiving, self._spare):
             kind.pop(connection, None)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep_all(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         elapsed, self._swept = now - self._swept, now
-        self._sweep = loop.call_later(self._interval, self._look, loop) if self._open else None
+        self._sweep = loop.call_later(self._interval, self._sweep_all, loop) if self._open else None
         for connection in tuple(self._open):
             connection.check(now, elapsed)
 
 
 class Unread:
-    """Notices that a client reads nothing of what was written to it."""
+    """Watch on a client that reads nothing of the bytes written to it."""
 
     def __init__(self, transport: asyncio.Transport, seconds: float, now: float) -> None:
         self._transport = transport
@@ -190,7 +193,7 @@ class Unread:
         self._since = now
 
     def check(self, now: float) -> bool:
-        """Whether nothing was read for too long, be it of the last words of a connection."""
+        """Return whether nothing was read for too long, also after the last answer of a connection."""
         size = self._transport.get_write_buffer_size()
         if size:
             size += _in_system(self._transport)
@@ -204,18 +207,18 @@ class Unread:
 
 
 def forget(transport: asyncio.Transport) -> None:
-    """Have the system forget what nobody reads, once `transport` is closed: it resets the connection."""
+    """Have the system drop the bytes that nobody reads once `transport` is closed: it resets the connection."""
     peer: socket.socket = transport.get_extra_info("socket")
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def is_closed(transport: asyncio.Transport) -> bool:
-    """Whether its descriptor may be another's already."""
+    """Return whether the descriptor of `transport` may already belong to another connection."""
     return transport.is_closing() and not transport.get_write_buffer_size()
 
 
 def _in_system(transport: asyncio.Transport) -> int:
-    """Bytes that the system holds and the client did not acknowledge; 0 where the system does not say."""
+    """Return the bytes that the system holds and the client did not acknowledge; 0 where the system does not say."""
     if not sys.platform.startswith("linux"):
         return 0
     peer: socket.socket = transport.get_extra_info("socket")
@@ -223,9 +226,10 @@ def _in_system(transport: asyncio.Transport) -> int:
 
 
 class ShutPeer:
-    """A client that shut down its side: it waits for an answer, or it is gone. One that is gone resets what it is sent.
+    """Client that shut down its side: it waits for an answer, or it is gone.
 
-    So it is sent something that means nothing, at first after FIRST_SIGN seconds, then after four times as many.
+    A client that is gone resets the connection when it is sent something. So it is sent bytes without a meaning, first
+    after FIRST_SIGN seconds, then after four times as many.
     """
 
     def __init__(self, transport: asyncio.BaseTransport, now: float) -> None:
@@ -234,12 +238,12 @@ class ShutPeer:
         self._next = FIRST_SIGN
 
     def is_gone(self) -> bool:
-        """Whether it reset the connection."""
+        """Return whether the client reset the connection."""
         peer: socket.socket = self._transport.get_extra_info("socket")
         return peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def is_due(self, now: float) -> bool:
-        """Whether it should be sent something, if there is no answer to send."""
+        """Return whether the client must be sent something, if there is no answer to send."""
         if now - self.since < self._next:
             return False
         self._next *= 4
@@ -247,7 +251,7 @@ class ShutPeer:
 
 
 def for_probes(app: ASGIApp) -> ASGIApp:
-    """`app` for a connection of the reserve: whoever asks for more than PROBES is told to come again."""
+    """Return `app` for a connection of the reserve: it answers PROBES, and refuses other paths with 503."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in PROBES:
@@ -260,7 +264,7 @@ def for_probes(app: ASGIApp) -> ASGIApp:
 
 
 def answer_bytes(error: ServiceError, path: str | None, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The whole answer to a request that reaches no application, and after which the connection is closed."""
+    """Return the whole answer to a request that reaches no application; the connection is closed after it."""
     answer = error_response(error, {"connection": "close"}, path=path)
     status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()
     lines = [status, *(b": ".join(header) for header in [*headers, *answer.raw_headers]), b"", bytes(answer.body)]

@@ -1,4 +1,4 @@
-"""The end of the process at a known time, whatever its threads compute."""
+"""End of the process at a known time, whatever its threads compute."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-# Seconds between the two ways to end: the second is for a process in which no Python runs any more.
+# Seconds between the two ways to end: the second is for a process in which Python no longer runs.
 _LATER = 0.5
 
 
 class LastResort:
-    """Ends the process when its time is up, unless it ended by itself. `unserved`: how many clients still wait.
+    """Timer that ends the process, unless the process ends by itself before. `unserved` counts the waiting clients.
 
-    Exit status: 0 if no client waits, 1 otherwise. A process in which a thread keeps the interpreter lock is ended a
-    little later, with status 1 and the place of every thread on standard error.
+    Exit status: 0 if no client waits, 1 otherwise. A process in which a thread keeps the interpreter lock ends a little
+    later, with status 1 and the place of every thread on standard error.
     """
 
     def __init__(self, unserved: Callable[[], int]) -> None:
@@ -26,7 +26,7 @@ class LastResort:
         self._timer: threading.Timer | None = None
 
     def arm(self, seconds: float) -> None:
-        """End in `seconds` at the latest. A later call sets another time."""
+        """End the process in `seconds` at the latest. A later call sets another time."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = threading.Timer(seconds, self.end)

@@ -1,4 +1,4 @@
-"""Bodies that are forms, `multipart/form-data` or `application/x-www-form-urlencoded`."""
+"""Bodies that are forms: `multipart/form-data` or `application/x-www-form-urlencoded`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from app.errors import InvalidRequestError
 
 @asynccontextmanager
 async def read_form(request: Request, **limits: Any) -> AsyncIterator[FormData]:
-    """The form that `request` carries; its files are closed in the end. `limits`: of Starlette's `Request.form`.
+    """Yield the form that `request` carries, and close its files in the end. `limits` are those of `Request.form`.
 
-    Raises InvalidRequestError where its text is not in the charset that it names, HTTPException where it is no form.
+    Raises InvalidRequestError if its text is not in the charset that it names, HTTPException if it is no form.
     """
     try:
         form = await request.form(**limits)
     except UnicodeError:
-        # Starlette replaces what a charset cannot decode. Some of Python's say so in another way, such as Punycode.
+        # Starlette replaces undecodable bytes. Some charsets of Python, such as Punycode, raise all the same.
         raise InvalidRequestError("The form is not in the charset that it names; send UTF-8.") from None
     try:
         yield form

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP with bounds: on a head, on what surrounds a body, on how slowly both come, and on who waits.
+"""uvicorn's HTTP with bounds: on a head, on the framing of a body, on the time of both, and on waiting clients.
 
-Bytes are parsed a piece at a time, so that no flood of small things holds the event loop up. A client that has shut
-its side down after a whole request gets its answer.
+Bytes are parsed a piece at a time, so that no flood of small requests holds the event loop up. A client that shuts its
+side down after a whole request gets its answer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MAX_HEADERS = 100
 MAX_ADDRESS = 16_384
 # Bytes a second below which a body is late, once `body_seconds` are used up.
 LEAST_RATE = 4_096
-# Bytes of an unwanted body that are dropped before the connection is closed.
+# Bytes of an unwanted body that are read and dropped before the connection is closed.
 MAX_UNWANTED = 262_144
-# Bytes that are parsed at once, and how many such pieces before others have their turn.
+# Bytes that are parsed at once, and the number of such pieces before other connections have their turn.
 PIECE = 4_096
 PIECES = 16
-# Seconds for which what a refused client still sends is read, so that it sees the answer.
+# Seconds for which the bytes of a refused client are still read, so that it sees the answer.
 LINGER = 2.0
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class _Expected(Enum):
-    """The part of a request that comes next."""
+    """Part of a request that comes next."""
 
     HEAD = auto()
     REST_OF_HEAD = auto()
@@ -48,11 +48,11 @@ class _Expected(Enum):
 
 
 class _RefusedError(Exception):
-    """Stops the parser, which hands on no error of its callbacks."""
+    """Raised to stop the parser, which hands on no error of its callbacks."""
 
 
 class _Flow(FlowControl):
-    """`held`: reading stays paused, whatever the application asks for."""
+    """Flow control of a connection. `held`: reading stays paused, whatever the application asks for."""
 
     held = False
 
@@ -79,7 +79,7 @@ class _Transport:
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """For `uvicorn.Config(http=functools.partial(HttpProtocol, connections))`."""
+    """Protocol for `uvicorn.Config(http=functools.partial(HttpProtocol, connections))`."""
 
     flow: _Flow
 
@@ -130,13 +130,13 @@ class HttpProtocol(HttpToolsProtocol):
     # Parsing, a piece at a time
 
     def data_received(self, data: bytes) -> None:
-        """Take what the socket brings; drop it if the client was refused."""
+        """Take bytes of the socket; drop them if the client was refused."""
         if self._refused_at is None:
             self._unparsed += data
             self._parse()
 
     def _parse(self) -> None:
-        """Parse some of what came; none while requests wait for the answer of the one before."""
+        """Parse some of the bytes that came; none while a request waits for the answer to the one before."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
@@ -182,7 +182,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self._wire += size
         if self._wire - self._payload > MAX_HEAD + self._payload:
-            # Extensions of chunks, trailers, or a chunk for every few bytes: the parser does not tell of the first.
+            # Extensions of chunks, trailers, or a chunk for every few bytes. The parser does not report extensions.
             self._stop(InvalidRequestError("The chunks of the body are smaller than what surrounds them."))
         if self.cycle.response_complete:
             self._unwanted += size
@@ -206,7 +206,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._expected is _Expected.BODY:
-            return  # a trailer, which must not be taken for a header (RFC 9110 section 6.5.1)
+            return  # a trailer is no header (RFC 9110 section 6.5.1)
         super().on_header(name, value)
         if len(self.headers) > MAX_HEADERS:
             self._stop(HeadTooLargeError(f"A request may have {MAX_HEADERS} headers."))
@@ -234,7 +234,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._connections.request_came(self)
         super().on_message_complete()
         if self._is_idle:
-            # It was answered before it had come.
+            # The request was answered before it was whole.
             self._connections.answered(self)
 
     # Answers
@@ -259,7 +259,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._turn = self.loop.call_soon(self._parse)
 
     def _refuse(self, error: ServiceError) -> None:
-        """Answer with `error` and close. A client that is being answered gets that answer, and no other."""
+        """Answer with `error` and close. A client that is being answered gets that answer alone."""
         self._unparsed.clear()
         self._refused_at = self.loop.time()
         if self._expected is _Expected.BODY and self.cycle is self._served:
@@ -280,7 +280,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._linger()
 
     def close(self) -> None:
-        """End after an answer, which may have come before the body."""
+        """End the connection after an answer, which may have come before the body."""
         if self._expected is _Expected.BODY and not self._is_over:
             self._refused_at = self.loop.time()
             self._linger()
@@ -288,9 +288,9 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close once the client has read: closed with data unread, TCP resets the connection, and it may read nothing.
+        """Close once the client has read the answer, and drop the bytes that it still sends.
 
-        What it still sends is dropped.
+        A socket that is closed with unread data resets the connection, and the client may lose the answer.
         """
         self._lingers = True
         self._unparsed.clear()
@@ -299,7 +299,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._read_on()
 
     def _hand_over(self) -> None:
-        """To the protocol of WebSockets, with what came after the handshake."""
+        """Hand the connection to the protocol of WebSockets, with the bytes after the handshake."""
         rest = bytes(self._unparsed)
         self._unparsed.clear()
         self._connections.close(self)
@@ -308,10 +308,10 @@ class HttpProtocol(HttpToolsProtocol):
         if rest and isinstance(protocol, asyncio.Protocol):
             protocol.data_received(rest)
 
-    # Patience
+    # Time limits
 
     def check(self, now: float, elapsed: float) -> None:
-        """Close what is late."""
+        """Close the connection if its client is late."""
         if is_closed(self.transport):
             return
         if self._unread.check(now):
@@ -326,7 +326,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._check_shut(self._shut, now)
         elif self._expected is _Expected.BODY:
             if self.flow.read_paused:
-                # The server is the one that is slow.
+                # The server is slow, not the client.
                 self._since += elapsed
             if now - self._since > self._limits.body_seconds + self._payload / LEAST_RATE:
                 self._refuse(RequestTimeoutError("The body of the request came too slowly."))
@@ -344,7 +344,7 @@ class HttpProtocol(HttpToolsProtocol):
     # Clients that shut down their side
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection for the answer to what came whole; without such a request, it is closed."""
+        """Return whether to keep the connection: for the answer to a request that came whole."""
         if self._is_idle or self._lingers or (self._refused_at is None and self._expected is not _Expected.HEAD):
             return False
         self._shut = ShutPeer(self.transport, self.loop.time())
@@ -352,7 +352,7 @@ class HttpProtocol(HttpToolsProtocol):
         return True
 
     def _check_shut(self, peer: ShutPeer, now: float) -> None:
-        """Drop a client that is gone. The sign it is sent is an interim answer (RFC 9110 section 15.2)."""
+        """Drop a client that is gone. It is probed with an interim answer (RFC 9110 section 15.2)."""
         served = self._served
         if peer.is_gone():
             self.drop()

@@ -14,7 +14,7 @@ from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.worker import ModelWorker
 from app.observability import metrics, tracing
-from app.server.compat import wyoming
+from app.server.compat.wyoming import server as wyoming
 from app.server.routes import health
 from app.server.state import Services
 from app.speech.service import SpeechService
@@ -22,10 +22,10 @@ from app.translation.service import TranslationService
 
 log = logging.getLogger(__name__)
 
-# How long streams that are broken off at the end of draining have to say so.
+# Seconds for streams that are broken off at the end of draining to tell their clients.
 ABORT_SECONDS = 1.0
-# Seconds between two looks whether everything is warm.
-_LOOK_EVERY = 0.05
+# Seconds between two checks whether everything is warm.
+_CHECK_EVERY = 0.05
 # Seconds for the model's thread to end.
 STOP_SECONDS = 1.0
 
@@ -78,7 +78,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             languages.cancel()
             services.speech.close()
             services.translation.close()
-            # The thread finishes the chunk it computes; the event loop must not wait with it.
+            # The thread finishes the chunk that it computes; the event loop must not wait for it.
             await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
             if traces is not None:
                 await asyncio.to_thread(traces.stop)
@@ -99,13 +99,13 @@ async def drain(admission: Admission, seconds: float) -> None:
 
 
 async def announce(app: Services, port: int) -> None:
-    """Log what to do next, once everything is warm; nothing where it will not be."""
+    """Log the address and an example once everything is warm; log nothing if it never will be."""
     while not app.ready:
         if app.admission.draining or app.speech.front_end == "failed":
             return
         if any(state.status in health.FAILED for state in app.states()):
             return
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_CHECK_EVERY)
     log.info("%s", invitation(app.settings, port))
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
 from app.server.streaming.events import SamplingFields, Seed, Speed, UnicodeText
-from models.contract import SAMPLING_RANGES, Kind
+from models.contract import SAMPLING_RANGES, ModelKind
 
 # One that no encoder has is refused later, with the list of them: the schema lists them for readers.
 ResponseFormat = Annotated[
@@ -178,7 +178,7 @@ class ModelEntry(BaseModel):
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "nightingale"
-    kind: Kind
+    kind: ModelKind
     status: str
     default: bool
     description: str

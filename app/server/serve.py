@@ -32,7 +32,7 @@ FRAME_MARGIN = 16
 # Seconds from the end of draining, and from a second signal, to the end of the process, whatever its threads do.
 EXIT_SECONDS = 4.0
 FORCED_SECONDS = 1.0
-# Objects made and not freed between two of the collector's short turns.
+# Objects made and not freed between two short collections.
 COLLECT_EVERY = 5_000
 
 
@@ -54,7 +54,7 @@ def configure(app: ASGIApp, settings: Settings, **chosen: Any) -> uvicorn.Config
 
 
 def check_public(settings: Settings) -> None:
-    """Raises SettingsError where anybody could use the server who was not meant to."""
+    """Raise SettingsError for an address that others reach, without keys or the setting that permits it."""
     if not (is_loopback(settings.host) or settings.keys_file or settings.allow_public):
         raise SettingsError(
             f"others reach a server on {settings.host}, and it would ask them for no key: set 'keys_file', or "
@@ -71,13 +71,13 @@ def serve(settings: Settings, catalog: Catalog | None = None) -> None:
     """Run the server until SIGINT or SIGTERM; then drain for at most `drain_seconds`. A second signal ends it.
 
     The process ends within `drain_seconds` and five seconds more; see LastResort for its exit status.
-    Raises what `create_app` raises, and SettingsError where anybody could use the server who was not meant to.
+    Raises the errors of `create_app` and `check_public`.
     """
     check_public(settings)
     raise_open_files()
     app = create_app(settings, catalog)
     logs.configure(settings.log_level, settings.log_format)
-    # What is there by now stays; and a collection in the middle of a request costs it a tenth of a millisecond.
+    # Objects that exist by now stay. A collection in the middle of a request costs a tenth of a millisecond.
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY, 10, 10)
@@ -87,7 +87,7 @@ def serve(settings: Settings, catalog: Catalog | None = None) -> None:
 
 
 class _DrainingServer(uvicorn.Server):
-    """Keeps listening while it drains, so that probes and clients are told, and exits when the last stream ends."""
+    """Server that listens while it drains, so that probes and clients are told, and exits after the last stream."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, drain_seconds: float) -> None:
         super().__init__(config)

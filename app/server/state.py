@@ -1,4 +1,4 @@
-"""What every surface works with, carried by the application's state."""
+"""Services that every surface uses, carried by the application's state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.speech.service import SpeechService
 from app.translation.service import TranslationService
@@ -17,7 +17,7 @@ from app.translation.service import TranslationService
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One application's parts."""
+    """Parts of one application. `preload`: names of the models that readiness waits for."""
 
     settings: Settings
     catalog: Catalog
@@ -28,18 +28,18 @@ class Services:
     preload: tuple[str, ...]
 
     def states(self) -> list[ModelState]:
-        """The models readiness waits for."""
+        """Return the states of the models that readiness waits for."""
         return [self.worker.state(name) for name in self.preload]
 
     @property
     def ready(self) -> bool:
-        """Every model to be served and the lexicons are warm, and the server is not going down."""
+        """Whether every model of `preload` and the lexicons are warm, and the server does not drain."""
         warm = self.speech.front_end == "ready" and all(state.status is ModelStatus.READY for state in self.states())
         return warm and not self.admission.draining
 
 
 def services(connection: HTTPConnection) -> Services:
-    """The parts of the application that serves `connection`."""
+    """Return the services of the application that serves `connection`. Raises TypeError before its start."""
     found = connection.app.state.services
     if not isinstance(found, Services):
         raise TypeError("the application was not started")

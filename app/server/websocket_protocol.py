@@ -1,6 +1,6 @@
-"""uvicorn's WebSockets where it, or the library below it, falls short of RFC 6455 or of the applications above.
+"""uvicorn's WebSocket protocol, with corrections where uvicorn or `websockets` differ from RFC 6455 or from our needs.
 
-Every frame counts, whatever its kind: control frames, fragments and empty messages cost as much as others.
+The limit on frames counts every kind: control frames, fragments and empty messages cost as much as others.
 """
 
 from __future__ import annotations
@@ -22,44 +22,46 @@ from app.server.connections import Connections, Unread, answer_bytes, forget, is
 from app.server.error_responses import note_error
 from app.server.middleware.websocket_limits import BURST_SECONDS, POLICY_VIOLATION
 
-# Seconds for which what a failed client still sends is read, at most and after its last byte.
+# Seconds for which the bytes of a failed client are read: in all, and after the last byte.
 LINGER = 2.0
 QUIET = 0.2
-# Bytes of a reason (section 5.5: a control frame has 125, of which the code takes two).
+# Bytes of a close reason (section 5.5: a control frame has 125, and the code takes two).
 MAX_REASON = 123
-# Bytes that are parsed at once, and how many such pieces before others have their turn.
+# Bytes of a piece that is parsed at once, and pieces that are parsed before other tasks run.
 PIECE = 4_096
 PIECES = 16
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
-# uvicorn's lines of each handshake have the query, and so perhaps a key; `app.requests` has a line without it.
+# uvicorn logs the query of each handshake, which may hold a key. `app.requests` logs a line without it.
 _log = logging.getLogger(__name__)
 _log.setLevel(logging.WARNING)
 
 
 class _Connection(ServerProtocol):
     _text: codecs.IncrementalDecoder | None = None
-    # Of every kind, since somebody looked.
+    # Frames of every kind since the last count.
     frames = 0
 
     def recv_frame(self, frame: Frame) -> None:
         self.frames += 1
         if frame.opcode is Opcode.CLOSE:
-            # Section 5.4 allows control frames between the fragments of a message. websockets would answer a client
-            # that closes there with 1002, as if it had done wrong.
+            # Section 5.4 allows control frames between the fragments of a message. websockets would answer a close
+            # there with 1002, an error.
             self.current_size = None
         elif frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._text = _UTF8() if frame.opcode is Opcode.TEXT else None
         super().recv_frame(frame)
         if self._text is not None and frame.opcode in (Opcode.TEXT, Opcode.CONT):
-            # Its error closes with 1007, at the first fragment that is wrong. Later, uvicorn would log a traceback.
+            # Its error closes with 1007 at the first wrong fragment. Without this, uvicorn logs a traceback later.
             self._text.decode(bytes(frame.data), frame.fin)
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """For `uvicorn.Config(ws=functools.partial(WebSocketProtocol, connections))`. Extensions, such as compression,
-    are not offered."""
+    """Protocol for `uvicorn.Config(ws=functools.partial(WebSocketProtocol, connections))`.
+
+    It offers no extensions, such as compression.
+    """
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -67,7 +69,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._frames = _Connection(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
         self.conn = self._frames
         self._failed_at: float | None = None
-        # It would log headers, keys among them, and what people say.
+        # It would log headers, with keys, and the texts of people.
         self.conn.debug = False
         self._connections = connections
         self._rate = connections.limits.frames_per_second
@@ -92,18 +94,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.drop()
 
     def drop(self) -> None:
-        """Close at once, without a word."""
-        # From now on nothing can be written.
+        """Close at once, without a close frame."""
+        # No more can be written.
         self.disconnected = True
         self.transport.abort()
 
     @property
     def is_sending(self) -> bool:
-        """Whether the last frame is still on its way."""
+        """Whether the last frame is still being sent."""
         return self.transport.get_write_buffer_size() > 0
 
     def data_received(self, data: bytes) -> None:
-        """What the socket brings; from a client that failed it is dropped."""
+        """Take bytes of the socket. Those of a client that failed are dropped."""
         if self._failed_at is not None:
             self._close_when_quiet(self._failed_at)
         elif not self.handshake_initiated:
@@ -115,7 +117,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._parse()
 
     def _parse(self) -> None:
-        """Parse some of what came; none before the handshake is through, or while the application has a message."""
+        """Parse some of the bytes: none before the end of the handshake, or while the application has a message."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
@@ -146,7 +148,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         return self._failed_at is not None or self.transport.is_closing()
 
     def _count(self) -> None:
-        """Close with 1008 where frames come faster than they may."""
+        """Count frames. Close with 1008 where they come faster than they may."""
         count, self._frames.frames = self._frames.frames, 0
         now = self.loop.time()
         if not count or self._is_over:
@@ -163,7 +165,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.handle_parser_exception()
 
     async def receive(self) -> Message:  # type: ignore[override]
-        """The next message; reading goes on when there is none left."""
+        """Return the next message. Reading goes on when none is left."""
         message: Any = await self.queue.get()
         if self.read_paused and self.queue.empty():
             self.read_paused = False
@@ -175,23 +177,23 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._turn = self.loop.call_soon(self._parse)
 
     async def send(self, message: Any) -> None:
-        """As uvicorn does, and with it two things that it leaves out: a reason that fits, and the end of a refusal."""
+        """Send as uvicorn does. Also cut a reason to its length, and note the end of a refusal."""
         if message["type"] == "websocket.close" and message.get("reason"):
             reason = message["reason"].encode("utf-8", "replace")[:MAX_REASON].decode("utf-8", "ignore")
             message = {**message, "reason": reason}
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
-            # Otherwise it takes the handshake for one that nobody answered, and logs an error.
+            # Without this, uvicorn finds no answer to the handshake, and logs an error.
             self.handshake_complete = True
         elif message["type"] == "websocket.accept":
             self._go_on()
         elif message["type"] == "websocket.close":
-            # Its client owes the answer to that; who needs the place need not wait for it.
+            # The client must still answer the close, but its place is free for another.
             self._connections.answered(self)
             self._go_on()
 
     def _refuse_handshake(self, error: Exception | None) -> None:
-        """Answer a handshake that the library does not read: it would leave its client without any answer."""
+        """Answer a handshake that the library cannot read, and that it leaves without an answer."""
         long = isinstance(error, RequestLineTooLong | HeaderLineTooLong | TooManyHeaders)
         refusal = HeadTooLargeError if long else InvalidRequestError
         answer = answer_bytes(refusal(f"The handshake of a WebSocket is not valid: {error}."), None, [])
@@ -200,11 +202,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def handle_parser_exception(self) -> None:
-        """The client broke the protocol, or sent more than is read: tell it, and drop what it is still sending.
+        """Tell a client that broke the protocol, or sent too much, and drop the rest of its bytes.
 
-        Closed with data unread, TCP resets the connection, and the client may never see why (RFC 6455, section 7.1.1).
-        What is sent from now on raises ClientDisconnected, an OSError; in uvicorn it raises RuntimeError until the last
-        bytes are through, as if the application had closed.
+        A socket that is closed with data unread is reset by TCP, and the client may never see the reason (RFC 6455,
+        section 7.1.1). A later send raises ClientDisconnected, an OSError. In uvicorn it would raise RuntimeError until
+        the last bytes are sent, as if the application had closed.
         """
         close = self.conn.close_sent
         code, reason = (1006, "") if close is None else (close.code, close.reason)
@@ -221,6 +223,6 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timer = self.loop.call_at(min(self.loop.time() + QUIET, failed_at + LINGER), self.transport.close)
 
     def keepalive_timeout(self) -> None:
-        """The client does not answer pings; likewise."""
+        """Close as uvicorn does where the client answers no ping. A later send raises ClientDisconnected."""
         super().keepalive_timeout()
         self.disconnected = self.disconnected or self.close_sent

@@ -1,27 +1,25 @@
-"""Speech as the surfaces see it: check a request, admit it, open its stream."""
+"""Speech service: check a request's options against a loaded model, choose its voice and language."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
 from app.audio.watermark import Watermark
 from app.config import Settings, SettingsError
-from app.engine.admission import Admission, client
+from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.loading import Progress, require
+from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
-from app.observability import metrics
-from app.speech.stream import Speaker, SpeechStream, as_service_errors
-from app.text.executor import TurnThread
+from app.speech.options import PreparedSpeech, SpeechOptions
+from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
 from app.text.text_planner import TextPlanner
 from app.text.types import Token
-from app.translation.live import Interpreter
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
@@ -42,29 +40,8 @@ from models.timeline import Timeline
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechOptions:
-    """Options of one request. None means the default. `speed` in [0.25, 4]. `any_language`: also one the model was not
-    made for.
-
-    With `translate_to` the text is translated from `source` (None or "auto": detected) by `translate_model` first, and
-    `lang` and the voice default to those of that language.
-    """
-
-    model: str | None = None
-    voice: str | None = None
-    lang: str | None = None
-    any_language: bool = False
-    speed: float = 1.0
-    seed: int = 0
-    sampling: Sampling = field(default_factory=Sampling)
-    translate_to: str | None = None
-    source: str | None = None
-    translate_model: str | None = None
-
-
 class SpeechService:
-    """Checks requests and opens streams."""
+    """Prepares speech requests, and holds the parts that their streams use."""
 
     def __init__(
         self,
@@ -77,21 +54,22 @@ class SpeechService:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
+        self.translation = translation
+        self.admission = admission
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
-        worker.on_loaded = self._model_loaded
-        self._translation = translation
-        self._admission = admission
+        self.g2p = RoundRobinThread("g2p")
+        worker.loader.on_loaded = self._model_loaded
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
         self.default_model = catalog.default()
         self.front_end: Literal["loading", "ready", "failed"] = "loading"
-        self._g2p = TurnThread("g2p")
 
     async def warm(self, language: str = "en-us") -> None:
-        """Load the lexicons of `language`; `front_end` says how that went."""
+        """Load the lexicons of `language`; `front_end` tells how that went."""
         try:
-            phonemizer = await self._phonemizer(language)
-            await self._g2p.run(phonemizer.warm)
+            with as_service_errors():
+                phonemizer = await self._phonemizer(language)
+            await self.g2p.run(phonemizer.warm)
         except Exception:  # whatever it is, /readyz must say so rather than wait for ever
             log.exception("text in %s cannot be phonemized", language)
             self.front_end = "failed"
@@ -100,12 +78,12 @@ class SpeechService:
 
     def close(self) -> None:
         """End the threads besides the model's."""
-        self._g2p.close()
+        self.g2p.close()
         self.voices.close()
         self.watermark.close()
 
     def _model_loaded(self, name: str, model: Model) -> None:
-        # On the model thread: while the model is warmed, what marks its speech is loaded beside it.
+        # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
         if isinstance(model, Translator):
             return
         if name == self.default_model and self.settings.default_voice is not None:
@@ -127,19 +105,18 @@ class SpeechService:
             raise SettingsError(f"setting 'default_voice' is {voice!r}: {error}") from None
 
     def model_name(self, name: str | None) -> str:
-        """The catalog's name for what a client calls a model. Raises UnknownModelError."""
+        """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
         if name is None or name.strip().lower() in OPENAI_NAMES:
             return self.default_model
         return self.catalog.resolve(name)
 
     def model(self, name: str | None) -> tuple[str, Synthesizer]:
-        """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
-        being loaded.
+        """Return a warm model and its name. A model that is present and not loaded begins to load.
 
-        A model that is present and not loaded begins to load.
+        Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
         canonical = self._require(name)
-        return canonical, self.worker.ready_synthesizer(canonical)
+        return canonical, self.worker.state(canonical).ready_synthesizer()
 
     def _require(self, name: str | None) -> str:
         canonical = self.model_name(name)
@@ -148,58 +125,44 @@ class SpeechService:
 
     async def prepare(
         self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
-    ) -> Speaker:
+    ) -> PreparedSpeech:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
-        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is told how far it is.
+        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is called with its state.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
-        parameter that the model does not take; model absent or loading; no room for one more stream. A text's own
-        language is not looked at: what a model makes of another one is its affair.
+        parameter that the model does not take; model absent or loading; no room for one more stream. The language of
+        the text itself is not checked.
         """
         model = self._require(options.model)
-        await self._translation.loads.wait(model, progress)
-        synthesizer = self.worker.ready_synthesizer(model)
-        self._admission.check(model)
+        await self.translation.loads.wait(model, progress)
+        synthesizer = self.worker.state(model).ready_synthesizer()
+        # Streams of a socket begin later and are checked again: here is the place to refuse the socket.
+        self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)
-        lang = options.lang
-        if lang is None and route is not None:
-            lang = codes.tag(route.target)
-        default = self.settings.default_voice if model == self.default_model else None
-        voice = options.voice or self._voice_for(lang, synthesizer) or default or synthesizer.default_voice
-        voice = resolve_alias(voice, synthesizer, lang)
+        lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
+        voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
         cloned = await self._cloned(voice, model, synthesizer)
         with as_service_errors():
             if cloned is None:
                 synthesizer.check_voice(voice)
-            own = _own_language(voice, cloned, synthesizer)
-            if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
-                lang = own  # the voice's variety of it
-            if options.any_language and lang:
-                language = normalize_language(lang)
-            else:
-                param = "lang" if options.lang is not None else "translate_to"
-                language = _spoken_language(lang or own, model, synthesizer, param)
-            if synthesizer.reads == "text":
-                planner: TextPlanner | Phonemizer = TextPlanner(language, name_emoji=self.settings.emoji == "named")
-            else:
-                language = normalize_language(language)
-                planner = await self._phonemizer(language)
+            language = _language(options, lang, _own_language(voice, cloned, synthesizer), (model, synthesizer))
+            planner = await self._planner(language, synthesizer)
         conditioning = None
         if cloned is not None:
             conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
-        return Speaker(
-            model,
-            synthesizer,
-            planner,
-            voice,
-            language,
-            options.speed,
-            options.seed,
-            route,
-            options.sampling,
-            conditioning,
-            await self.watermark.marker() if synthesizer.watermarked else None,
+        return PreparedSpeech(
+            model=model,
+            synthesizer=synthesizer,
+            planner=planner,
+            voice=voice,
+            language=planner.language.tag if isinstance(planner, Phonemizer) else language,
+            speed=options.speed,
+            seed=options.seed,
+            route=route,
+            sampling=options.sampling,
+            conditioning=conditioning,
+            marker=await self.watermark.marker() if synthesizer.watermarked else None,
         )
 
     async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
@@ -207,26 +170,31 @@ class SpeechService:
 
         Raises ServiceError as `prepare` does, and for a model that has no phonemes.
         """
-        speaker = await self.prepare(options)
-        if not isinstance(speaker.planner, Phonemizer):
+        speech = await self.prepare(options)
+        if not isinstance(speech.planner, Phonemizer):
             raise errors.InvalidRequestError(
-                f"Model '{speaker.model}' reads text and uses no phonemes; name a model that does.", param="model"
+                f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
             )
-        planner = speaker.planner
+        planner = speech.planner
         sentences: Iterator[list[Token]] | None = None
 
         def step() -> list[Token] | None:
             nonlocal sentences
-            with as_service_errors():
-                if sentences is None:
-                    sentences = planner.tokens(text, symbols=speaker.synthesizer.symbols)
-                return next(sentences, None)
+            if sentences is None:
+                sentences = planner.tokens(text, symbols=speech.synthesizer.symbols)
+            return next(sentences, None)
 
-        while (found := await self._g2p.run(step)) is not None:
-            yield found
+        with as_service_errors():
+            while (found := await self.g2p.run(step)) is not None:
+                yield found
+
+    def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
+        """Return the voice asked for, or the default for the language."""
+        default = self.settings.default_voice if model == self.default_model else None
+        return options.voice or _voice_for(lang, synthesizer) or default or synthesizer.default_voice
 
     async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
-        """The cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
+        """Return the cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
 
         Raises UnknownVoiceError: there is none, or the model cannot speak in it.
         """
@@ -242,13 +210,13 @@ class SpeechService:
         return stored
 
     async def _route(self, options: SpeechOptions, progress: Progress | None) -> TranslationOptions | None:
-        """How to translate, checked; None: not at all."""
+        """Return the checked options of the translation; None: none is wanted."""
         if options.translate_to is None:
             for param in ("source", "translate_model"):
                 if getattr(options, param) is not None:
                     raise errors.InvalidRequestError(f"'{param}' has a meaning only with 'translate_to'.", param=param)
             return None
-        service = self._translation
+        service = self.translation
         route = await service.route(options.translate_model, options.translate_to, "translate_to", progress)
         source = options.source
         if source is not None and source.strip().lower() != AUTO:
@@ -257,41 +225,30 @@ class SpeechService:
             source = None
         return TranslationOptions(target=route.target, source=source, model=route.model, best_guess=True)
 
-    @staticmethod
-    def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
-        """The first voice of a language that the default voice does not speak; None: the default will do."""
-        if lang is None:
-            return None
-        wanted = primary_language(lang)
-        spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
-        if wanted == spoken:
-            return None
-        return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
+    async def _planner(self, language: str, synthesizer: Synthesizer) -> TextPlanner | Phonemizer:
+        """Return the planner of a text in `language` for the model."""
+        if synthesizer.reads == "text":
+            return TextPlanner(language, name_emoji=self.settings.emoji == "named")
+        return await self._phonemizer(language)
 
     async def _phonemizer(self, language: str) -> Phonemizer:
-        with as_service_errors():
-            named = self.settings.emoji == "named"
-            made = made_phonemizer(language, name_emoji=named)
-            if made is not None:
-                return made
-            return await self._g2p.run(lambda: get_phonemizer(language, name_emoji=named))
+        named = self.settings.emoji == "named"
+        made = made_phonemizer(language, name_emoji=named)
+        if made is not None:
+            return made
+        return await self.g2p.run(lambda: get_phonemizer(language, name_emoji=named))
 
-    def stream(
-        self, speaker: Speaker, timeline: Timeline, labels: metrics.Labels, *, charged: bool = False
-    ) -> SpeechStream:
-        """Open a stream; call on the event loop. It takes no slot: requests and sockets do.
 
-        `charged`: its text is charged as it is received (`Admission.charge_client`), not as it is spoken.
-        """
-        interpreter = None
-        if speaker.route is not None:
-            translating = replace(labels, model=speaker.route.model or "none")
-            interpreter = Interpreter(self._translation, speaker.route, timeline, translating)
-        marking = None
-        if speaker.marker is not None:
-            marking = self.watermark.mark(speaker.marker, speaker.synthesizer.sample_rate)
-        admission = self._admission.open(speaker.model, None if charged else client.get())
-        return SpeechStream(self.worker, self._g2p, speaker, timeline, labels, interpreter, marking, admission)
+def _language(options: SpeechOptions, lang: str | None, own: str, model: tuple[str, Synthesizer]) -> str:
+    """Return the tag of the language to speak: `lang`, or the voice's `own` where no other is wanted.
+
+    Raises UnsupportedLanguageError.
+    """
+    if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
+        lang = own  # the voice's variety of it
+    if options.any_language and lang:
+        return normalize_language(lang)
+    return _spoken_language(lang or own, *model, "lang" if options.lang is not None else "translate_to")
 
 
 def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
@@ -299,18 +256,19 @@ def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
     return is_voice_id(voice) and all(known.id != voice for known in synthesizer.voices)
 
 
-def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
-    """Refuse what would be ignored in silence."""
-    for name in sampling.given():
-        if name not in synthesizer.parameters:
-            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
-            raise errors.InvalidRequestError(
-                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
-            )
+def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
+    """Return the first voice of a language that the default voice does not speak; None: the default will do."""
+    if lang is None:
+        return None
+    wanted = primary_language(lang)
+    spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
+    if wanted == spoken:
+        return None
+    return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
 
 
 def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
-    """The language a voice is spoken in unless another is asked for: a cloned one's, if the model speaks it."""
+    """Return the language of a voice; of a cloned one that language, if the model speaks it, or the default voice's."""
     if cloned is None:
         return language_of(voice, synthesizer.voices)
     wanted = primary_language(cloned.language or "")
@@ -319,7 +277,7 @@ def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesiz
 
 
 def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
-    """The tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
+    """Return the tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
     near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
     if not near:
         accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
@@ -329,3 +287,13 @@ def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str
         )
     exact = normalize_language(lang) if is_spoken(lang) else lang
     return exact if exact in near else near[0]
+
+
+def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
+    """Raise InvalidRequestError for a parameter that the model would ignore."""
+    for name in sampling.given():
+        if name not in synthesizer.parameters:
+            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
+            raise errors.InvalidRequestError(
+                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
+            )

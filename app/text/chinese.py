@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
@@ -30,7 +30,7 @@ class Chinese:
         """Return the words and marks of `text`; digits become Chinese numerals."""
         pieces: list[Piece] = []
         for piece in east_asian.tokens(text, offset):
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 with self._lock:
                     pieces += east_asian.cut(piece, self._jieba.lcut(piece.text, cut_all=False))
             else:
@@ -40,7 +40,7 @@ class Chinese:
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in the phonemes of one sentence."""
         for piece in pieces:
-            if piece.kind is not Kind.WORD:
+            if piece.kind is not PieceKind.WORD:
                 continue
             if piece.tag in ("number", "native"):
                 piece.phonemes = self._read(piece)
@@ -48,15 +48,15 @@ class Chinese:
                 self._pronounce_foreign(piece)
 
     def _read(self, piece: Piece) -> str:
-        """Phonemes of a word or number; "" if there are none."""
+        """Return the phonemes of a word or number, or "" if it has none."""
         try:
             reading = piece.text
             if piece.tag == "number":
                 with self._lock:
                     reading = self._cn2an.transform(piece.text, "an2cn")
             spoken: str = self._g2p.word2ipa(reading)
-        except east_asian.SURPRISES:
+        except east_asian.G2P_ERRORS:
             return ""
         spoken = restrict(spoken.replace("\u032f", ""), KOKORO_SYMBOLS).strip()
-        # pypinyin hands back what it cannot read.
+        # pypinyin returns characters that it cannot read.
         return "" if any(character.isdecimal() for character in spoken) else spoken

@@ -1,4 +1,4 @@
-"""What Japanese and Chinese share: text without spaces, cut into words by a library, with foreign words inside."""
+"""Shared parts of Japanese and Chinese: text without spaces between words, with foreign words inside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS: Final = {
     ",": ",", ";": ";", ":": ":", "!": "!", "?": "?", ".": ".", "(": ",", ")": ",", "・": ",", "〜": "—", "～": "—",
     "…": "…",
 }  # fmt: skip
-# Kanji, kana and bopomofo; every other letter is foreign.
+# Kanji, kana and bopomofo. Other letters are foreign.
 _NATIVE: Final = (
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003134f"
@@ -28,8 +28,8 @@ _FINDER: Final = re.compile(
     rf"|(?P<foreign>(?:(?![{_NATIVE}])[^\W\d_]|(?!\w)[{COMBINING}])+(?:'[A-Za-z]+)*)"
     r"|(?P<other>[^\W_])|(?P<mark>[^\w\s])"
 )
-# What misaki and the libraries under it raise at text they did not expect.
-SURPRISES: Final = (LookupError, ValueError, TypeError, AssertionError)
+# Errors that misaki and its libraries raise for unexpected text.
+G2P_ERRORS: Final = (LookupError, ValueError, TypeError, AssertionError)
 
 
 def import_extra(name: str, extra: str, language: str) -> ModuleType:
@@ -43,7 +43,7 @@ def import_extra(name: str, extra: str, language: str) -> ModuleType:
 
 
 def tokens(text: str, offset: int) -> list[Piece]:
-    """Return numbers, foreign words, native runs and marks; `tag` tells them apart ("number", "foreign", "native")."""
+    """Return numbers, foreign words, native runs and marks. `tag` is "number", "foreign", "native" or "other"."""
     pieces: list[Piece] = []
     plain = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in canonical(text))
     for match in _FINDER.finditer(plain):
@@ -58,7 +58,7 @@ def tokens(text: str, offset: int) -> list[Piece]:
 
 
 def cut(piece: Piece, words: list[str]) -> list[Piece]:
-    """Return a native run as the pieces of its words, which joined are the run."""
+    """Return one piece for each of `words`, or the run itself if the words do not make it up."""
     if "".join(words) != piece.text:
         return [piece]
     pieces: list[Piece] = []

@@ -1,11 +1,11 @@
-"""What can be wrong with a text.
+"""Errors in a text, or in a language.
 
     TextError (ValueError)
-    ├── UnsupportedLanguageError   no such language; the message lists those there are
+    ├── UnsupportedLanguageError   no such language; the message lists the known ones
     │   └── MissingExtraError      the language needs packages that are not installed
     ├── UnknownTranslationLanguage no such language to translate; the message suggests others
     ├── GlossaryError              a term that is empty or too long, or too many of them
-    ├── MarkupError                `[pause:...]` or `[word](/.../)` that cannot be obeyed
+    ├── MarkupError                a wrong `[pause:...]` or `[word](/.../)`
     ├── NothingToSpeakError        no letter, digit or spoken symbol in the text
     └── PhonemizerUnavailableError a part that the language needs is missing or does not run here
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 
 class TextError(ValueError):
-    """Base of everything `app.text` raises on purpose."""
+    """Base of the errors of `app.text`."""
 
 
 class UnsupportedLanguageError(TextError):
-    """The language is not one that can be spoken."""
+    """The language cannot be spoken."""
 
 
 class MissingExtraError(UnsupportedLanguageError):
@@ -32,7 +32,7 @@ class MissingExtraError(UnsupportedLanguageError):
 
 
 class UnknownTranslationLanguage(TextError):  # noqa: N818  (named as its siblings in `models.contract` are read)
-    """The language is not one that the translation model knows. The message gives the nearest names."""
+    """The translation model does not know the language. The message gives the nearest names."""
 
 
 class GlossaryError(TextError):
@@ -44,7 +44,7 @@ class MarkupError(TextError):
 
 
 class NothingToSpeakError(TextError):
-    """Nothing in the text can be spoken: it is empty, or only punctuation, emoji or pauses."""
+    """The text has nothing to speak: it is empty, or only punctuation, emoji or pauses."""
 
 
 class PhonemizerUnavailableError(TextError):

@@ -1,6 +1,6 @@
-"""espeak-ng, carried by the wheel `espeakng_loader`, called through its C interface (speak_lib.h).
+"""espeak-ng from the wheel `espeakng_loader`, called through its C interface (speak_lib.h).
 
-The library keeps one state for the process: each call holds a lock and sets its voice first.
+The library has one state for the process. Each call holds a lock and sets its voice first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Voice(ctypes.Structure):
 
 
 class _Library:
-    """The loaded library and the voice it is set to. Raises OSError where it does not start."""
+    """The loaded library and its current voice. Raises OSError if it does not start."""
 
     def __init__(self, paths: EspeakPaths) -> None:
         self.lock = threading.Lock()
@@ -50,7 +50,7 @@ class _Library:
             raise OSError(f"there is no espeak-ng data in {paths.data}")
         if calls.espeak_Initialize(_SYNCHRONOUS, 0, paths.data.encode(), _DONT_EXIT) <= 0:
             raise OSError(f"espeak-ng does not start with the data in {paths.data}")
-        # Several voices may speak a language; espeak-ng lists the one it prefers first.
+        # Several voices may speak a language. espeak-ng lists its preferred one first.
         self.voices: dict[str, bytes] = {}
         listed = calls.espeak_ListVoices(None)
         while listed and listed[0]:
@@ -72,7 +72,7 @@ class _Library:
 
 
 class Espeak:
-    """One espeak-ng voice. `phonemes` may be called from any thread. Raises OSError where it cannot be used."""
+    """One voice of espeak-ng. Thread-safe. Raises OSError if it cannot be used."""
 
     def __init__(self, voice: str, paths: EspeakPaths) -> None:
         self._library = _library(paths)
@@ -108,7 +108,7 @@ def get_espeak(voice: str) -> Espeak | None:
 
 
 def find_espeak() -> EspeakPaths | None:
-    """Return where the wheel put espeak-ng, or None if it is not installed."""
+    """Return the paths of espeak-ng in its wheel, or None if it is not installed."""
     try:
         import espeakng_loader
     except ImportError:

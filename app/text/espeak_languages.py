@@ -1,7 +1,7 @@
 """Languages that espeak-ng pronounces: Spanish, French, Hindi, Italian, Brazilian Portuguese.
 
-A clause is phonemized as a whole, so that liaison and vowels across words come out right. Where espeak-ng returns
-another number of words than it was given, the clause is halved until the two agree, down to single words.
+A clause is phonemized as a whole, because of liaison and vowels across words. If espeak-ng returns another number of
+words than it was given, the clause is halved until the two agree, down to single words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, append_mark, word
+from app.text.pieces import Piece, PieceKind, append_mark, word
 from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
 from app.text.unicode import COMBINING, canonical
 
@@ -35,8 +35,8 @@ _FINDER: Final = re.compile(
     r"|(?P<ellipsis>\.{2,}|…)|(?P<dash>\s+[-–]+\s|-{2,}|[–—])|(?P<mark>[.!?]+|[,;:](?!\w))|(?P<bracket>[()\[\]{}])"
     r"|(?P<other>[^\W_])|(?P<symbol>[&@%+=°])"
 )
-# What is said for signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
-_SAID: Final[dict[str, dict[str, str]]] = {
+# Names of signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
+_SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
     "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "%": "por ciento", "&": "y", "@": "arroba",
            "+": "más", "=": "igual a", "°": "grados"},
     "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "%": "pour cent", "&": "et", "@": "arobase",
@@ -64,7 +64,7 @@ class EspeakLanguage:
             )
         self._espeak = espeak
         self._pronounce_foreign = pronounce_foreign
-        self._said = _SAID[tag]
+        self._sign_names = _SIGN_NAMES[tag]
         self._cached = lru_cache(maxsize=2048)(self._convert)
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
@@ -76,12 +76,12 @@ class EspeakLanguage:
             if kind in ("ellipsis", "dash", "mark", "bracket"):
                 _add_mark(pieces, kind, found, start, end)
             elif kind in ("money", "percent"):
-                sign = next(character for character in found if character in self._said)
-                pieces.append(word(f"{found.replace(sign, '').strip()} {self._said[sign]}", start, end))
+                sign = next(character for character in found if character in self._sign_names)
+                pieces.append(word(f"{found.replace(sign, '').strip()} {self._sign_names[sign]}", start, end))
             elif kind == "clock":
                 pieces.append(word(found.replace(":", " "), start, end))
             elif kind == "symbol":
-                pieces.append(word(self._said[found], start, end))
+                pieces.append(word(self._sign_names[found], start, end))
             elif kind == "number" and len(found) > 15:
                 pieces += [word(digit, start + i, start + i + 1) for i, digit in enumerate(found) if digit.isdecimal()]
             else:
@@ -92,13 +92,13 @@ class EspeakLanguage:
         """Fill in the phonemes of one sentence, clause by clause."""
         clause: list[Piece] = []
         for piece in pieces:
-            simple = piece.kind is Kind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
+            simple = piece.kind is PieceKind.WORD and not any(c.isdigit() or c.isspace() for c in piece.text)
             if simple:
                 clause.append(piece)
                 continue
             self._pronounce_clause(clause)
             clause = []
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 self._pronounce_clause([piece])
         self._pronounce_clause(clause)
 

@@ -1,4 +1,4 @@
-"""Text beside the event loop: threads on which pieces of work take turns. No exit of the process waits for them."""
+"""Threads for work on text, off the event loop. The process does not wait for them when it exits."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Work that stops at every `yield`, so that others have a turn, and returns its result.
 Steps = Generator[None, None, T]
+"""Work that gives others a turn at every `yield`, and returns its result."""
 
-# Seconds that one piece of work has at a time.
-SLICE = 0.005
+TIME_SLICE: Final = 0.005
+"""Seconds of CPU time of one turn."""
 
 
 class WorkTooLongError(Exception):
-    """Work that took more of its thread than it may."""
+    """Work took more CPU time than its limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class _Work(Generic[T]):
     dropped: bool = False
 
     def tell(self, settle: Callable[[Any], object], value: object) -> None:
-        """Have the event loop settle the result, unless nobody waits for it any more."""
+        """Settle the result on the event loop, unless nobody waits for it."""
 
         def settle_there() -> None:
             if not self.result.done():
@@ -45,11 +45,11 @@ class _Work(Generic[T]):
             self.dropped = True  # the event loop is closed
 
 
-class TurnThread:
-    """A daemon thread on which every piece of work has SLICE seconds in turn: a long one holds up no short one.
+class RoundRobinThread:
+    """Daemon thread that gives each piece of work TIME_SLICE seconds in turn, so that long work delays no short work.
 
-    Work that is one step is done alone: espeak-ng is not thread-safe. Work whose caller is cancelled is dropped at its
-    next step. Unlike the threads of `concurrent.futures`, this one is not joined when the process exits.
+    Work that is one step is done alone: espeak-ng is not thread-safe. If the caller of work is cancelled, the work is
+    dropped at its next step. Unlike the threads of `concurrent.futures`, this one is not joined when the process exits.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,18 +60,18 @@ class TurnThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return, or raise, what `work` does; it runs in one go."""
+        """Run `work` in one turn. Return its result, or raise its error."""
 
-        def at_one_go() -> Steps[T]:
-            yield  # a step of its own, so that this is a generator
+        def in_one_turn() -> Steps[T]:
+            yield  # makes this a generator
             return work()
 
-        return await self.run_steps(at_one_go())
+        return await self.run_steps(in_one_turn())
 
     async def run_steps(self, steps: Steps[T], limit: float = float("inf")) -> T:
-        """Return, or raise, what `steps` does. Raises WorkTooLongError once they took `limit` seconds of CPU time.
+        """Run `steps`. Return their result, or raise their error. Call on the event loop.
 
-        Call on the event loop.
+        Raises WorkTooLongError when they have taken `limit` seconds of CPU time.
         """
         loop = asyncio.get_running_loop()
         work: _Work[T] = _Work(steps, loop.create_future(), loop, limit)
@@ -89,7 +89,7 @@ class TurnThread:
             work.dropped = True
 
     def close(self) -> None:
-        """End the thread after the step that it does; who waits for the rest is cancelled."""
+        """End the thread after its current step, and cancel the rest of the work."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -109,7 +109,7 @@ class TurnThread:
             work.tell(work.result.cancel, None)
 
     def _advance(self, work: _Work[Any]) -> bool:
-        """Give `work` its turn; whether it has more to do."""
+        """Give `work` its turn. Return whether it has more to do."""
         begun = time.thread_time()
         try:
             while not work.dropped:
@@ -117,7 +117,7 @@ class TurnThread:
                 spent = time.thread_time() - begun
                 if work.busy + spent > work.limit:
                     raise WorkTooLongError(f"more than {work.limit:g} seconds")
-                if spent >= SLICE:
+                if spent >= TIME_SLICE:
                     work.busy += spent
                     return True
             work.steps.close()

@@ -1,4 +1,4 @@
-"""HTML tags and character references, whole or under way."""
+"""Patterns of HTML tags and character references, complete or only begun."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ TAG_START: Final = re.compile(
 
 
 def decode(entity: str) -> str:
-    """The characters of a reference such as `&amp;`; nothing if there is none of that name."""
+    """Return the characters of a reference such as `&amp;`, or "" if the name is unknown."""
     return unescape(entity) if entity[1] == "#" or entity[1:] in html5 else ""

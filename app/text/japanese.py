@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 
 
@@ -32,7 +32,7 @@ class Japanese:
         """Return the words and marks of `text`."""
         pieces: list[Piece] = []
         for piece in east_asian.tokens(text, offset):
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 with self._lock:
                     words = [item.surface for item in self._tagger(piece.text)]
                 pieces += east_asian.cut(piece, words)
@@ -44,12 +44,12 @@ class Japanese:
         """Fill in the phonemes of one sentence, a run of native words at a time: particles need their context."""
         run: list[Piece] = []
         for piece in pieces:
-            if piece.kind is Kind.WORD and piece.tag == "native":
+            if piece.kind is PieceKind.WORD and piece.tag == "native":
                 run.append(piece)
                 continue
             self._pronounce_run(run)
             run = []
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes = self._spoken(piece.text) if piece.tag == "number" else ""
                 self._ensure_sound(piece)
         self._pronounce_run(run)
@@ -60,7 +60,7 @@ class Japanese:
         groups = self._spoken("".join(piece.text for piece in run)).split(" ")
         lengths = [len(self._spoken(piece.text)) for piece in run]
         counts = _share(lengths, [len(group) for group in groups])
-        if counts is None:  # more groups than words: say each word alone
+        if counts is None:  # more groups than words: pronounce each word alone
             for piece in run:
                 piece.phonemes = self._spoken(piece.text)
                 self._ensure_sound(piece)
@@ -69,7 +69,7 @@ class Japanese:
         for group, count in zip(groups, counts, strict=True):
             members = run[position : position + count]
             members[0].phonemes = group
-            for member in members:  # words that are said as one share one span
+            for member in members:  # words of one group share one span
                 member.start, member.end = members[0].start, run[position + count - 1].end
             self._ensure_sound(members[0])
             position += count
@@ -78,7 +78,7 @@ class Japanese:
         try:
             with self._lock:
                 phonemes: str = self._g2p(text)[0]
-        except east_asian.SURPRISES:
+        except east_asian.G2P_ERRORS:
             return ""
         return " ".join(restrict(phonemes, KOKORO_SYMBOLS).split())
 

@@ -1,4 +1,4 @@
-"""The languages that can be spoken, and the many ways in which clients name them."""
+"""Languages that can be spoken, and their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.text.errors import UnsupportedLanguageError
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language by its BCP-47 tag. `extra_needed` names the optional dependency group it needs, if any."""
+    """One language by its BCP-47 tag. `extra_needed` names the optional dependency group that it needs, if any."""
 
     tag: str
     name: str
@@ -56,12 +56,12 @@ def is_spoken(tag: str) -> bool:
 
 
 def language_name(tag: str) -> str:
-    """Return the English name of a language given by tag or alias; of one that cannot be spoken, the tag itself."""
+    """Return the English name of a language given by tag or alias, or the tag itself if it cannot be spoken."""
     language = _BY_NAME.get(tag.strip().lower().replace("_", "-"))
     return tag if language is None else language.name
 
 
-# ISO 639-3 codes, as FLORES-200 has them, whose languages have a shorter one (of their own or their macrolanguage's).
+# ISO 639-3 codes of FLORES-200, and the shorter code of the language or its macrolanguage.
 _SHORTER = """
     afr:af als:sq amh:am arb:ar asm:as azb:az azj:az bak:ba bel:be ben:bn bod:bo bos:bs bul:bg cat:ca ces:cs
     cym:cy dan:da deu:de dzo:dz ell:el eng:en epo:eo est:et eus:eu fao:fo fij:fj fin:fi fra:fr gaz:om gla:gd
@@ -77,9 +77,9 @@ _ISO_639_1 = dict(pair.split(":") for pair in _SHORTER.split())
 
 
 def primary_language(tag: str) -> str:
-    """Return the shortest ISO 639 code of a language named by BCP-47 tag, FLORES-200 code or alias; never raises.
+    """Return the shortest ISO 639 code of a language named by BCP-47 tag, FLORES-200 code or alias.
 
-    What is unknown comes back as its first subtag, in lower case.
+    Never raises. For an unknown tag, returns its first subtag in lower case.
     """
     name = tag.strip().lower().replace("_", "-")
     known = _BY_NAME.get(name)

@@ -52,7 +52,7 @@ Mark = Pronunciation | PauseMark
 
 
 def parse(text: str, *, english: bool = True) -> list[Mark]:
-    """Return the marks of a text in order. Raises MarkupError with what was wrong and what is accepted."""
+    """Return the marks of a text in order. Raises MarkupError, which says what is wrong and what is accepted."""
     if "[" not in text:
         return []
     marks: list[Mark] = []
@@ -66,7 +66,7 @@ def parse(text: str, *, english: bool = True) -> list[Mark]:
 
 
 def hide(text: str, marks: list[Mark]) -> str:
-    """Return the text with pronunciations as one plain word and pauses as spaces, nothing moved."""
+    """Return the text with each pronunciation as one plain word and each pause as spaces. No offset changes."""
     parts: list[str] = []
     position = 0
     for mark in marks:

@@ -1,4 +1,4 @@
-"""Text to a plan of speech: utterances with their phonemes, and pauses, one after the other as they are needed."""
+"""Planner of speech for models that read phonemes: utterances with their phonemes, and pauses."""
 
 from __future__ import annotations
 
@@ -9,53 +9,36 @@ from typing import Final
 
 from app.text import markup
 from app.text.errors import NothingToSpeakError
-from app.text.languages import LANGUAGES, Language, find_language, normalize_language
-from app.text.pieces import Kind, Piece, append_mark
-from app.text.planner import NOTHING, PARAGRAPH_PAUSE, arrange, regions
+from app.text.languages import find_language, normalize_language
+from app.text.pieces import Piece, PieceKind, append_mark
+from app.text.planner import NOTHING, arrange, regions
 from app.text.pronouncers import make_pronouncer
-from app.text.sentence_buffer import SentenceBuffer, split_stream
 from app.text.sentence_splitter import paragraphs, sentences
 from app.text.symbols import KOKORO_SYMBOLS
 from app.text.tokens import make_tokens
-from app.text.types import Pause, Segment, Token, Utterance, WordSpan
+from app.text.types import SpeechSegment, Token, Utterance
 from app.text.utterances import make_utterances
 from app.text.visible_text import has_emoji, visible_text
 
-__all__ = [
-    "LANGUAGES",
-    "PARAGRAPH_PAUSE",
-    "Language",
-    "Pause",
-    "Phonemizer",
-    "Segment",
-    "SentenceBuffer",
-    "Utterance",
-    "WordSpan",
-    "get_phonemizer",
-    "made_phonemizer",
-    "normalize_language",
-    "split_stream",
-]
-
 
 class _Request:
-    """One text on its way. `pronunciations` are those still to come, the next one last."""
+    """One text that is being planned. `pronunciations` are those that are left, the next one last."""
 
     def __init__(
-        self, text: str, hidden: str, marks: list[markup.Mark], *, symbols: frozenset[str], max_phonemes: int
+        self, text: str, plain: str, marks: list[markup.Mark], *, symbols: frozenset[str], max_phonemes: int
     ) -> None:
         self.text = text
-        self.hidden = hidden
+        self.plain = plain
         self.symbols = symbols
         self.max_phonemes = max_phonemes
         self.pronunciations = [mark for mark in reversed(marks) if isinstance(mark, markup.Pronunciation)]
 
 
 class Phonemizer:
-    """Turns text of one language into utterances and pauses. Thread-safe."""
+    """Planner of text in one language. Thread-safe."""
 
     def __init__(self, language: str, *, name_emoji: bool = False) -> None:
-        """Take a tag or alias of `LANGUAGES`; emoji are silent, or said by their names if `name_emoji`.
+        """Take a tag or alias of `LANGUAGES`. Emoji are silent, or spoken by name if `name_emoji`.
 
         Raises UnsupportedLanguageError, MissingExtraError, or PhonemizerUnavailableError if the language's parts
         cannot run on this machine.
@@ -66,16 +49,16 @@ class Phonemizer:
         self._pronouncer = make_pronouncer(self.language)
 
     def warm(self) -> None:
-        """Load everything that a first request would load."""
+        """Load the parts that a first request would load."""
         for _ in self.segments("Warm up: zyzzyvaq."):
             pass
 
     def segments(
         self, text: str, *, symbols: frozenset[str] | None = None, max_phonemes: int = 510
-    ) -> Iterator[Segment]:
-        """Return the segments of a text, lazily: the first sentence is ready before the rest is looked at.
+    ) -> Iterator[SpeechSegment]:
+        """Return the segments of a text, lazily: the first sentence does not wait for the rest.
 
-        `symbols` are the phoneme characters that the model knows (default: Kokoro's); no others come out.
+        `symbols` are the phoneme characters of the model (default: Kokoro's). Utterances have no others.
         `max_phonemes` (at least 1) bounds `Utterance.phonemes`: longer sentences are cut at clauses, then words,
         then inside a word. Every letter and digit of the text lies in some word of some utterance.
 
@@ -84,26 +67,26 @@ class Phonemizer:
         if max_phonemes < 1:
             raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")
         request, marks = self._request(text, symbols, max_phonemes)
-        return arrange(request.hidden, marks, lambda first, last: self._speak(request, first, last))
+        return arrange(request.plain, marks, lambda first, last: self._speak(request, first, last))
 
     def _request(
         self, text: str, symbols: frozenset[str] | None, max_phonemes: int
     ) -> tuple[_Request, list[markup.Mark]]:
         marks = markup.parse(text, english=self._english)
-        hidden = markup.hide(text, marks)
-        speaks = any(character.isalnum() for character in hidden) or _SYMBOLS.intersection(hidden)
-        if not speaks and not (self._name_emoji and has_emoji(hidden)):
+        plain = markup.hide(text, marks)
+        speaks = any(character.isalnum() for character in plain) or _SYMBOLS.intersection(plain)
+        if not speaks and not (self._name_emoji and has_emoji(plain)):
             raise NothingToSpeakError(NOTHING)
         known = KOKORO_SYMBOLS if symbols is None else symbols
-        return _Request(text, hidden, marks, symbols=known, max_phonemes=max_phonemes), marks
+        return _Request(text, plain, marks, symbols=known, max_phonemes=max_phonemes), marks
 
     def tokens(self, text: str, *, symbols: frozenset[str] | None = None) -> Iterator[list[Token]]:
         """Return the tokens of each sentence of a text, lazily. Raises as `segments` does."""
         request, marks = self._request(text, symbols, max_phonemes=1)
 
         def read() -> Iterator[list[Token]]:
-            for first, last, _ in regions(request.hidden, marks):
-                for start, end in paragraphs(request.hidden, first, last):
+            for first, last, _ in regions(request.plain, marks):
+                for start, end in paragraphs(request.plain, first, last):
                     for _, _, pieces in self._sentences(request, start, end):
                         yield list(make_tokens(text, pieces, request.symbols))
 
@@ -120,7 +103,7 @@ class Phonemizer:
     def _sentences(self, request: _Request, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
         """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
         position = start
-        for first, last in sentences(request.hidden, start, end, self.language.tag):
+        for first, last in sentences(request.plain, start, end, self.language.tag):
             position = max(position, first)  # a pronunciation may reach over a cut
             pieces: list[Piece] = []
             while request.pronunciations and request.pronunciations[-1].start < last:
@@ -128,10 +111,17 @@ class Phonemizer:
                 pieces += self._normalize(request.text, position, mark.start)
                 word = request.text[mark.word_start : mark.word_end]
                 pieces.append(
-                    Piece(Kind.PHONEMES, word, mark.word_start, mark.word_end, phonemes=mark.phonemes, source="markup")
+                    Piece(
+                        PieceKind.PHONEMES,
+                        word,
+                        mark.word_start,
+                        mark.word_end,
+                        phonemes=mark.phonemes,
+                        source="markup",
+                    )
                 )
                 position = mark.end
-                # The rules drop a mark that comes first in what they are given.
+                # `normalize` drops a mark at the start of its text.
                 if after := _MARKS_AFTER.match(request.text, position, last):
                     for i in range(after.start(1), after.end(1)):
                         append_mark(pieces, request.text[i], i, i + 1)
@@ -171,5 +161,5 @@ def get_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer:
 
 
 def made_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer | None:
-    """The phonemizer of a language if it was made already; takes no time. Raises UnsupportedLanguageError."""
+    """Return the phonemizer of a language if it exists, else None. Loads nothing. Raises UnsupportedLanguageError."""
     return _made.get((normalize_language(language), name_emoji))

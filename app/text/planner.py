@@ -8,7 +8,7 @@ from typing import Final
 from app.text import markup
 from app.text.errors import NothingToSpeakError
 from app.text.sentence_splitter import paragraphs
-from app.text.types import Pause, Segment, Utterance
+from app.text.types import Pause, SpeechSegment, Utterance
 
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
@@ -23,7 +23,7 @@ Speak = Callable[[int, int], Iterator[Utterance | None]]
 _SILENT_SENTENCES: Final = 8
 
 
-def arrange(plain: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Segment]:
+def arrange(plain: str, marks: list[markup.Mark], speak: Speak) -> Iterator[SpeechSegment]:
     """Yield the utterances that `speak` makes of each paragraph, and the pauses between them.
 
     `plain` is the text as `markup.hide` returns it. Raises NothingToSpeakError at the end if nothing was spoken.

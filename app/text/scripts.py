@@ -1,4 +1,4 @@
-"""Which script a text is written in, and what the script alone says of the language."""
+"""Scripts of a text, and the language if the script alone decides it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLOCKS: Final = (
 )  # fmt: skip
 _STARTS: Final = tuple(first for first, _, _ in _BLOCKS)
 
-# What stands for more than one Latin letter, about: a syllable, or a word.
+# Latin letters that a character stands for, about: it writes a syllable or a word.
 _WEIGHTS: Final = {"Hani": 3, "Kana": 2, "Hang": 2, "Ethi": 2}
 
 _ONE_LANGUAGE: Final = {
@@ -37,7 +37,7 @@ _ONE_LANGUAGE: Final = {
     "Mymr": "mya_Mymr", "Geor": "kat_Geor", "Ethi": "amh_Ethi", "Khmr": "khm_Khmr", "Olck": "sat_Beng",
     "Tfng": "tzm_Tfng", "Hebr": "heb_Hebr", "Beng": "ben_Beng",
 }  # fmt: skip
-# Letters, or words, of the other languages of a script: one is enough.
+# Letters or words of the other languages of a script. One is enough.
 _SPECIFIC: Final = (
     ("Hebr", "ydd_Hebr", re.compile(r"[\u05f0-\u05f2]|\b(?:איז|דער|און|פון|דאס|נישט)\b")),
     ("Beng", "asm_Beng", re.compile("[ৰৱ]")),
@@ -48,7 +48,7 @@ _SPECIFIC: Final = (
     ("Arab", "ckb_Arab", re.compile("[ڵڕ]|ۆ.*ە|ە.*ۆ", re.DOTALL)),
 )
 
-# Characters in frequent use that one of the ways of writing does not have.
+# Frequent characters that only one way of writing has.
 _SIMPLIFIED: Final = frozenset(
     "们个这来时说为对发经过还么开关见现电话长书买卖东车马鸟鱼龙门问间闻让认识语请谢谁读课该觉师写讲样业产"
     "国学会医华单双变叶听号员响园图团场声处备复头奖妈孙实宝应张录总惊愿战报护担择换据数断无旧显术权条极构标"
@@ -75,7 +75,7 @@ def script_of(character: str) -> str:
 
 
 def count_scripts(text: str) -> Counter[str]:
-    """Return how much of the text each script writes, in letters (a Chinese character counts for three)."""
+    """Return the number of letters in each script. A Chinese character counts as three."""
     counts: Counter[str] = Counter()
     for character, times in Counter(text).items():
         if not (character.isalpha() or "\u0900" <= character <= "\u109f"):  # vowel signs are letters here
@@ -87,7 +87,7 @@ def count_scripts(text: str) -> Counter[str]:
 
 
 def language_by_script(text: str, counts: Counter[str]) -> tuple[str, float] | None:
-    """Return the language that the prevailing script decides, and the script's share of the letters; else None.
+    """Return the language that the main script decides and its share of the letters, or None.
 
     The share is in [0, 1]. Latin, Cyrillic, Arabic and Devanagari decide nothing by themselves.
     """
@@ -107,7 +107,7 @@ def language_by_script(text: str, counts: Counter[str]) -> tuple[str, float] | N
 
 
 def _east_asian(text: str, counts: Counter[str]) -> str:
-    # A Chinese text may hold a stray kana (の on a sign); a Japanese one is not without them for long.
+    # Chinese text may hold a stray kana (の on a sign). Japanese text holds many.
     if counts["Kana"] * 10 > counts["Hani"]:
         return "jpn_Jpan"
     characters = Counter(text)

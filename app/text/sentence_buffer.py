@@ -1,4 +1,4 @@
-"""Sentences out of text that arrives in fragments, as from a language model."""
+"""Buffer that cuts sentences from text that arrives in fragments."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.text.errors import MarkupError
 from app.text.languages import primary_language
 from app.text.sentence_splitter import LONGEST_SENTENCE, best_cut, sentences
 
-# A sentence end that the next word cannot take back: no abbreviation, initial or number before the stop. Of the text
-# written backwards: what is found at the end of a text takes no time that depends on the rest.
+# A sentence end that the next word cannot undo: no abbreviation, initial or number is before the stop. It matches the
+# reversed text, so that the time does not depend on the length.
 _CERTAIN_END: Final = re.compile(
     r"\s*+[\"'”’)\]»」』]*+(?:[!?。！？।…፧።។៕؟۔]|\.(?=[^\W\d_]{3}[^\W\d_]*?[^\W\d_A-Z])[^\W\d_]++(?![.\w]))"
 )
 _LAST_WORD: Final = re.compile(r"\W*+([^\W\d_]++)")
-# A word that is no abbreviation's companion less than a sentence's beginning.
+# A beginning that no abbreviation takes for its own next word.
 _NEXT: Final = " Xavier went."
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n\s*+")
 _VISIBLE: Final = re.compile(r"\S")
@@ -27,10 +27,10 @@ _WHOLE_WORD: Final = re.compile(r"\W*+\w++\W")
 
 
 class SentenceBuffer:
-    """Holds text until a sentence is complete.
+    """Buffer of text that holds a sentence until it is complete.
 
-    Everything fed comes out exactly once and unchanged: the pieces joined equal the fragments joined. At most
-    `limit` characters are held back. `language` is any BCP-47 tag or FLORES-200 code; unknown ones are cut as English.
+    All text comes out exactly once and unchanged: the sentences joined equal the fragments joined. At most `limit`
+    characters are held back. `language` is a BCP-47 tag or FLORES-200 code. Unknown languages are cut as English.
     """
 
     def __init__(self, language: str = "en-us", *, limit: int = LONGEST_SENTENCE) -> None:
@@ -39,10 +39,10 @@ class SentenceBuffer:
         self._held = ""
 
     def feed(self, fragment: str) -> list[str]:
-        """Add a fragment; return the sentences that it completes, with the white space after them."""
+        """Add a fragment. Return the sentences that it completes, with the white space after them."""
         self._held += fragment
         done: list[str] = []
-        while len(self._held) > 2 * self._limit:  # a long fragment is worked off in windows
+        while len(self._held) > 2 * self._limit:  # cut a long fragment in windows
             taken = self._take(self._held[: 2 * self._limit])
             done += taken or [self._held[: best_cut(self._held, 0, self._limit, self._limit)]]
             self._held = self._held[sum(map(len, taken)) or len(done[-1]) :]
@@ -56,7 +56,7 @@ class SentenceBuffer:
         return done
 
     def flush(self) -> list[str]:
-        """Return what is held, complete or not, as at most a few pieces; the buffer is empty afterwards."""
+        """Empty the buffer and return its text, cut into sentences; the last one may be incomplete."""
         held, self._held = self._held, ""
         if not held:
             return []
@@ -66,12 +66,12 @@ class SentenceBuffer:
         return [held[start:end] for start, end in sentences(view, 0, len(view), self._language)]
 
     def take(self, count: int) -> str:
-        """Remove and return the first `count` characters of what is held."""
+        """Remove and return the first `count` characters of the buffer."""
         taken, self._held = self._held[:count], self._held[count:]
         return taken
 
     def ends_sentence(self) -> bool:
-        """Whether what is held would be a whole sentence, or several, if a new one began now."""
+        """Return whether the buffer holds only complete sentences, if a new one began now."""
         text = self._held.rstrip()
         if _is_certain(text):
             return True
@@ -79,16 +79,16 @@ class SentenceBuffer:
 
     @property
     def held(self) -> str:
-        """The text that is waiting for its sentence to end."""
+        """Text of the sentence that is not complete."""
         return self._held
 
     def _take(self, text: str) -> list[str]:
-        """The complete sentences at the start of `text`."""
+        """Return the complete sentences at the start of `text`."""
         view = _view(text)
         opened = view.rfind("[")
         if opened >= 0 and "]" not in view[opened:]:
-            view = view[:opened]  # markup may be under way
-        # Not the white space at the end: it may go on.
+            view = view[:opened]  # markup may not be complete
+        # Without the white space at the end, which may go on.
         paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view, 0, len(view.rstrip()))]
         done: list[str] = []
         position = 0
@@ -105,7 +105,7 @@ class SentenceBuffer:
 
 
 def _is_settled(view: str, start: int, cut: int) -> bool:
-    """Whether what follows the cut is enough to know that a sentence ended there."""
+    """Return whether the text after the cut shows that a sentence ended there."""
     if _VISIBLE.search(view, cut) is None:
         return False
     if _is_certain(view[start:cut]):

@@ -1,4 +1,4 @@
-"""Where a text may be cut: paragraphs, sentences (by the sentencex library), clauses, words."""
+"""Splitter of text into paragraphs, sentences (by the library sentencex), clauses and words."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from app.text.unicode import canonical
 Span = tuple[int, int]
 
 LONGEST_SENTENCE: Final = 600
-"""Characters after which a sentence is cut at a clause, so that no sentence costs unbounded time."""
+"""Longest sentence in characters. A longer one is cut at a clause, so that its cost is bounded."""
 
-_NEARBY: Final = 40  # characters on either side of a full stop that tell whether it ends a sentence
+_NEARBY: Final = 40  # characters on either side of a full stop that decide whether it ends a sentence
 _WINDOW: Final = 4000
-"""Characters that are cut into sentences at once: what sentencex does in more than linear time stays small."""
+"""Characters that are cut into sentences at once, because sentencex takes more than linear time."""
 
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _LIST_ITEM: Final = re.compile(r"\n(?=[^\S\n]*(?:[-*•‣▪–]|\d{1,3}[.)]|#{1,6})[^\S\n]+\S)")
-# Full stops that sentencex does not see: those that need no space after them, then those that do.
+# Full stops that sentencex does not know: without a space after them, then with one.
 _WIDE_STOP: Final = re.compile(r"(?:[。！？｡።፧፨။។៕]|፡፡)++[”’」』）\"']*+|(?<![।॥۔؟։།༎᱾᱿꯫])[।॥۔؟։།༎᱾᱿꯫]++(?=\s)")
 _GREEK_QUESTION: Final = re.compile(r"[;\u037e](?=\s)")
 _ONLY_NUMBER: Final = re.compile(r"\s*[(\[]?(?:\d{1,3}|[A-Za-z])[.)]\s*")
@@ -41,9 +41,9 @@ def paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
-    """Yield the spans of the sentences in [start, end); joined they cover it. Long ones are cut at clauses.
+    """Yield the spans of the sentences in [start, end), which they cover. Long ones are cut at clauses.
 
-    Lazily, and in linear time: the first is there before the rest is looked at.
+    Lazy, and linear in time: the first sentence does not wait for the rest.
     """
     while start < end:
         window = min(start + _WINDOW, end)
@@ -98,7 +98,7 @@ def _speaks(text: str) -> bool:
 
 
 def _ascii_view(text: str) -> str:
-    """A stand-in of equal length in ASCII: sentencex 1.0 slices bytes and can panic on other characters."""
+    """Return ASCII text of equal length: sentencex 1.0 slices bytes and can panic on other characters."""
     if text.isascii():
         return text
     return "".join(character if character < "\x80" else _stand_in(character) for character in text)
@@ -114,7 +114,7 @@ def _stand_in(character: str) -> str:
 
 
 def shorten(text: str, start: int, end: int, limit: int = LONGEST_SENTENCE) -> Iterator[Span]:
-    """Yield [start, end) in pieces of at most `limit` characters, of about equal length, cut where it hurts least."""
+    """Yield [start, end) in pieces of at most `limit` characters, of about equal length."""
     while end - start > limit:
         count = -(-(end - start) // limit)
         cut = best_cut(text, start, start + limit, (end - start) // count)
@@ -125,9 +125,9 @@ def shorten(text: str, start: int, end: int, limit: int = LONGEST_SENTENCE) -> I
 
 
 def best_cut(text: str, start: int, stop: int, target: int) -> int:
-    """Return where to cut `text` after `start` and at `stop` the latest: a clause, else a space, else `stop`.
+    """Return the best cut of `text` after `start` and up to `stop`: at a clause, else at a space, else at `stop`.
 
-    Of equal places the one nearest to `target` characters is taken. Brackets are not cut open.
+    Among several, the one nearest to `target` characters. A cut never opens a bracket.
     """
     window = text[start:stop]
     opened = window.rfind("[")

@@ -1,4 +1,4 @@
-"""The phoneme characters of Kokoro's published vocabulary, and what becomes of those outside it."""
+"""Phoneme characters of Kokoro's published vocabulary, and replacements for characters outside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KOKORO_SYMBOLS = frozenset(
     ';:,.!?—…"()“” \u0303ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyz'
     "ɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ"
 )
-"""The 114 characters that the checkpoint's `config.json` gives an id."""
+"""The 114 characters that have an id in the checkpoint's `config.json`."""
 
 STRESS = frozenset("ˈˌ")
 
@@ -20,7 +20,7 @@ _NEAREST = {"g": "ɡ", "ɝ": "ɜɹ", "ʱ": "ʰ", "ɫ": "l", "ɬ": "l", "ʉ": "u"
 
 
 def restrict(phonemes: str, symbols: frozenset[str]) -> str:
-    """Return `phonemes` with only characters of `symbols`: others become a near sound, or are dropped."""
+    """Return `phonemes` with only characters of `symbols`. Others are replaced by a near sound, or dropped."""
     if symbols.issuperset(phonemes):
         return phonemes
     kept: list[str] = []

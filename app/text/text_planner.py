@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from app.text import markup
 from app.text.errors import NothingToSpeakError
 from app.text.planner import NOTHING, arrange
 from app.text.sentence_splitter import sentences, shorten
-from app.text.types import Segment, Utterance
+from app.text.types import SpeechSegment, Utterance
 from app.text.visible_text import visible_text
-
-BRIEF_TO_READ: Final = 500
-"""Characters of text that take a fraction of a millisecond to cut into sentences."""
 
 
 class TextPlanner:
@@ -27,7 +23,7 @@ class TextPlanner:
         self._language = language
         self._name_emoji = name_emoji
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
         """Return the segments of `text`, lazily. See `Planner.segments`; `symbols` are phonemes and are ignored."""
         if max_phonemes < 1:
             raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")

@@ -1,27 +1,27 @@
-"""Pronounced pieces to tokens: each part of the text with the words that speak it and the origin of its reading."""
+"""Tokens from pronounced pieces: each part of the text, the words that speak it, and the origin of its reading."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.symbols import restrict
 from app.text.types import Token
 
-# A word that differs from its text without a rule of its own, such as "love" for a heart.
+# Source of a word that differs from its text without a named rule, such as "love" for a heart.
 _REWRITTEN = "rewritten"
 _NO_RULE = frozenset(("", "word", "plain"))
 
 
 def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> Iterator[Token]:
-    """Yield the tokens of one sentence of `text`. Pieces with equal bounds speak the same characters: one token."""
+    """Yield the tokens of one sentence of `text`. Pieces with equal spans make one token."""
     for (start, end), group in groupby(pieces, key=lambda piece: (piece.start, piece.end)):
         members = list(group)
         phonemes = " ".join(filter(None, (restrict(piece.phonemes, symbols).strip() for piece in members)))
         original = text[start:end]
         spoken = " ".join(_spoken(piece) for piece in members if piece.text)
-        glued = members[0].glued or members[0].kind is Kind.PUNCTUATION
+        glued = members[0].glued or members[0].kind is PieceKind.PUNCTUATION
         yield Token(original, spoken, phonemes, _source(members, original, spoken), glued)
 
 
@@ -31,16 +31,16 @@ def _spoken(piece: Piece) -> str:
 
 def _source(members: list[Piece], original: str, spoken: str) -> str:
     first = members[0]
-    if all(piece.kind is Kind.PUNCTUATION for piece in members):
+    if all(piece.kind is PieceKind.PUNCTUATION for piece in members):
         return "punctuation"
-    if first.kind is not Kind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
+    if first.kind is not PieceKind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
         return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)
-    # Japanese and Chinese name none: theirs is a dictionary, but for words that are said as English.
+    # Japanese and Chinese name no source: it is a dictionary, except for words read as English.
     return first.source or "dictionary"
 
 
 def join(tokens: Sequence[Token], part: Callable[[Token], str]) -> str:
-    """Return `part` of all tokens of one sentence as one text, glued ones without a space before them."""
+    """Return `part` of all tokens of one sentence as one text. Glued tokens have no space before them."""
     joined = ""
     for token in tokens:
         joined += part(token) if token.glued or not joined else f" {part(token)}"

@@ -41,7 +41,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Characters of the original text, the words that speak them, and the phonemes of these.
+    """Characters of the original text, the words that speak them, and their phonemes.
 
     `source` names the origin of the reading: the rule that rewrote the text ("money", "rewritten", ...), "lexicon",
     "dictionary", "espeak", "letters", "markup" (given in the text) or "punctuation".
@@ -52,7 +52,7 @@ class Token:
     phonemes: str
     source: str
     glued: bool = False
-    """Whether no space separates it from the token before: punctuation, and "'s"."""
+    """True if no space separates it from the token before: punctuation, and "'s"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ class Pause:
     seconds: float
 
 
-Segment = Utterance | Pause
+SpeechSegment = Utterance | Pause
 
 
 class Planner(Protocol):
     """Splits a text into the segments that are spoken."""
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[Segment]:
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
         """Return the segments of `text`, lazily.
 
         `max_phonemes` bounds the characters of `Utterance.phonemes`. A pause of 0 seconds only reports progress through

@@ -1,4 +1,4 @@
-"""Characters brought to one form without moving any: the result has the length of the text it came from."""
+"""Normalization of characters that keeps the length of the text, and so all offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMBINING: Final = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u06d6-\u06ed\u0900-\u0963\u0971-\u0dff"
     "\u0e00-\u109f\u1780-\u17ff\u200c\u200d"
 )
-"""The inside of a regular expression's character class."""
+"""Ranges for a character class of a regular expression."""
 
 
 _QUOTES = {"‘": "'", "’": "'", "‚": "'", "‛": "'", "`": "'", "´": "'", "ʼ": "'", "＇": "'", "“": '"', "”": '"',

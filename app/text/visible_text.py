@@ -1,6 +1,6 @@
-"""A text as its reader sees it: without HTML tags, character references as characters, emoji as words or not at all.
+"""Visible text: without HTML tags, with character references decoded and emoji named or dropped.
 
-What is shown may be longer or shorter than the text that it stands for; `VisibleText.original_span` leads back.
+Its length may differ from the original. `VisibleText.original_span` maps it back.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.html_tags import ENTITY, TAG, decode
+from app.text.word_sets import word_set
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_HTML: Final = _words(
+_HTML: Final = word_set(
     "a abbr acronym address article aside audio b base bdi bdo big blockquote body br button canvas caption center "
     "cite code col colgroup dd del details dfn dialog div dl dt em embed fieldset figcaption figure font footer form "
     "h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label legend li link main mark meta nav ol "
@@ -25,26 +21,26 @@ _HTML: Final = _words(
     "sup svg table tbody td template textarea tfoot th thead time title tr tt u ul var video wbr speak voice prosody "
     "emphasis say-as break phoneme paragraph sentence lang"
 )
-_BLOCKS: Final = _words(
+_BLOCKS: Final = word_set(
     "address article aside blockquote br caption dd div dl dt figcaption footer form h1 h2 h3 h4 h5 h6 header hr "
     "legend li main nav ol option p pre section table td th title tr ul paragraph sentence break"
 )
 _UNSEEN: Final = r"<!--[^<>]*-->|<![A-Za-z][^<>]*>|<(?:script|style)\b[^<>]*>[^<]*</(?:script|style)>"
 _HEART: Final = r"(?:[❤♥💕💖💗💓💘💙💚💛💜🧡🤍🖤🤎]\ufe0f?|<3(?!\d))"
 _LOVE: Final = re.compile(rf"(?:(?<=\bI )|(?<=\b[Ww]e )|(?<=\b[Yy]ou )|(?<=\b[Tt]hey )){_HEART}(?= ?\w)")
-# "love you <3", where no number is compared.
+# "love you <3" compares no number.
 _HEART_AFTER: Final = re.compile(r"(?:(?<=[Yy]ou )|(?<=\ball )|(?<=\bhim )|(?<=\bher )|(?<=! ))<3(?=\s*(?:$|[.!?]))")
 _EXPONENT: Final = re.compile(r"[-−]?\d")
-# Emoji, but for arrows and letter-like signs, which are read as what they mean.
+# Emoji, without arrows and letter-like signs, which are read by their meaning.
 _PICTURE: Final = re.compile("[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]")
 _MARKED: Final = re.compile(rf"(?P<unseen>{_UNSEEN})|(?P<tag>{TAG.pattern})|(?P<entity>&(?:amp;)*{ENTITY.pattern[1:]})")
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleText:
-    """`text` is shown for a part of a text.
+    """Visible text of a part of a text.
 
-    `starts` and `ends` are offsets into that part: for each character of `text`, those of what it stands for.
+    `starts` and `ends` hold for each character of `text` the span of the part that it stands for.
     """
 
     text: str
@@ -52,7 +48,7 @@ class VisibleText:
     ends: Sequence[int]
 
     def original_span(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of the original that [start, end) of `text` stands for."""
+        """Return the span of the original that [start, end) of `text` stands for."""
         if start < end:
             return self.starts[start], self.ends[end - 1]
         place = self.starts[start] if start < len(self.starts) else self.ends[-1] if self.ends else 0
@@ -60,9 +56,9 @@ class VisibleText:
 
 
 def visible_text(text: str, *, language: str, name_emoji: bool) -> VisibleText | None:
-    """Return `text` as it is seen, or None if that is the text itself.
+    """Return the visible text of `text`, or None if all of it is visible.
 
-    `language` is a tag of `app.text.languages`; emoji are named in it if `name_emoji`.
+    `language` is a tag of `app.text.languages`. Emoji are named in it if `name_emoji`.
     """
     found = _replacements(text, language, name_emoji)
     if not found:
@@ -80,7 +76,7 @@ def visible_text(text: str, *, language: str, name_emoji: bool) -> VisibleText |
 
 
 def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int, int, str]]:
-    """The parts that are seen as something else: start, end, and what is seen; in order, none over another."""
+    """Return start, end and visible text of the parts that differ, in order and without overlap."""
     found: list[tuple[int, int, str]] = []
     if "<" in text or "&" in text:
         found = _markup(text)
@@ -94,7 +90,7 @@ def _replacements(text: str, language: str, name_emoji: bool) -> list[tuple[int,
 
 
 def has_emoji(text: str) -> bool:
-    """Whether a text has a pictograph that could be named."""
+    """Return whether a text has a pictograph that can be named."""
     return not text.isascii() and _PICTURE.search(text) is not None
 
 
@@ -117,7 +113,7 @@ def _markup(text: str) -> list[tuple[int, int, str]]:
 
 
 def _last_seen(text: str, found: list[tuple[int, int, str]]) -> int:
-    """Return the end of the visible part of a text. A pause after it would be none."""
+    """Return the end of the visible part of a text."""
     end = len(text)
     for start, stop, said in reversed(found):
         if said.strip(", ") or text[stop:end].strip():
@@ -127,7 +123,7 @@ def _last_seen(text: str, found: list[tuple[int, int, str]]) -> int:
 
 
 def is_tag(matched: str) -> bool:
-    """Whether a thing in angle brackets is HTML's or SSML's: by its name, a slash, or attributes; "<name>" is not."""
+    """Return whether text in angle brackets is a tag, by its name, a slash or attributes. "<name>" is none."""
     return matched[1] == "/" or matched[-2] == "/" or "=" in matched or _tag_name(matched) in _HTML
 
 
@@ -137,7 +133,7 @@ def _tag_name(matched: str) -> str:
 
 
 def _emoji(text: str, language: str) -> list[tuple[int, int, str]]:
-    import emoji  # reads half a megabyte of names
+    import emoji  # loads half a megabyte of names
 
     code = language.split("-", maxsplit=1)[0]
     if code not in emoji.LANGUAGES:

@@ -1,4 +1,4 @@
-"""Sets of words written as one text."""
+"""Sets of words, written as one string."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Text in one language, sentences in another as they are translated: what stands before a stream that speaks.
+"""Live translation for a stream that speaks: text in one language in, sentences in another out, one by one.
 
-While an unfinished sentence of a text that is still being written waits for its end, it is translated already
-(`speculate`). The tokens of that serve as a draft of the whole sentence: the model verifies them in one pass and goes
-on where they stop being right, so that what is said does not depend on them.
+The beginning of a sentence that is still being written is translated ahead of time (`speculate`). Its tokens serve as
+a draft of the whole sentence: the model verifies them in one pass and goes on at the first wrong one. So the draft
+never changes the translation.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
 from app import errors
-from app.engine.scheduler import CancelToken, Priority
+from app.engine.jobs import CancelToken, Priority, TranslationJob
+from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text import markup
-from app.text.errors import MarkupError
-from app.text.phonemizer import PARAGRAPH_PAUSE, Pause
+from app.text.planner import PARAGRAPH_PAUSE
+from app.text.types import Pause
 from app.translation.plan import Plan, TranslationOptions, request_for
 from app.translation.service import AUTO, TranslationService
+from app.translation.stream import TranslationStream
 from models.contract import ModelRequestError
 from models.timeline import Timeline
 
-# Words that a partial sentence must have, and must have gained, before it is translated ahead of time.
+# Words that a partial sentence must gain before it is translated ahead of time (again).
 LEAST_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """A sentence and its translation: both as the client is to see them."""
+    """A sentence and its translation, both as the client sees them."""
 
     source: str
     text: str
@@ -42,9 +44,9 @@ class _Draft:
 
 
 class Interpreter:
-    """Translates the passages of one stream in turn. `close` it in the end.
+    """Translator of the texts of one stream, in turn. `close` it in the end.
 
-    The language of the text, where it is not given, is that of the first passage.
+    A source language that is not given is detected on the first text.
     """
 
     def __init__(
@@ -62,18 +64,18 @@ class Interpreter:
 
     @property
     def source(self) -> str | None:
-        """The language of the text, FLORES-200 or as the client named it; None until it is known."""
+        """Language of the text, FLORES-200 or as the client named it; None until it is known."""
         named = self._options.source
         return None if named is None or named.strip().lower() == AUTO else named
 
-    async def interpret(self, passage: str) -> AsyncGenerator[Interpreted | Pause, None]:
-        """The sentences of `passage`, translated, each as soon as it is. Explicit pauses stay in their places.
+    async def interpret(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
+        """Yield the sentences of `text`, each as soon as it is translated. Explicit pauses stay in their places.
 
-        Raises ServiceError: what TranslationService.prepare raises, and what the model refuses.
+        Raises ServiceError as TranslationService.prepare does, and for text that the model refuses.
         """
         await self._stop_speculating()
-        for text, seconds in _stretches(passage):
-            async for interpreted in self._translate(text):
+        for stretch, seconds in _stretches(text):
+            async for interpreted in self._translate(stretch):
                 yield interpreted
             if seconds:
                 yield Pause(seconds)
@@ -91,7 +93,9 @@ class Interpreter:
         if self._draft is not None and text.lstrip().startswith(self._draft.source):
             plan = replace(plan, draft=self._draft.tokens)
         self._draft = None
-        stream = self._service.stream(plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled)
+        stream = TranslationStream(
+            self._service, plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled
+        )
         outcome: metrics.Outcome = "cancelled"
         position = 0
         try:
@@ -114,7 +118,7 @@ class Interpreter:
         gained = len(partial.split()) - len(self._speculated.split())
         if self.source is None or self._options.beams > 1 or self._options.glossary or gained < LEAST_WORDS:
             return
-        if self._speculating is not None or self._worker.depth()[Priority.FIRST]:
+        if self._speculating is not None or self._worker.depth()[Priority.FIRST_AUDIO]:
             return
         self._speculated = partial
         self._speculating = asyncio.create_task(self._translate_ahead(partial))
@@ -124,7 +128,7 @@ class Interpreter:
             plan = await self._service.prepare([partial], self._options, self.timeline)
             await self._fetch_draft(plan, partial)
         except (errors.ServiceError, ModelRequestError):
-            pass  # what is wrong with the text is said when it is whole
+            pass  # an error of the text is reported once it is whole
         finally:
             self._speculating = None
 
@@ -135,8 +139,12 @@ class Interpreter:
         request = request_for(plan, planned.document.segments[0].text, planned.language)
         if self._draft is not None and partial.startswith(self._draft.source):
             request = replace(request, draft=self._draft.tokens)
-        # Its own record of time: these seconds are not waited for.
-        running = self._worker.submit_batch(plan.route.model, [request], Timeline(), self.cancelled, Priority.LATER)
+        # Its own record of time: nobody waits for these seconds.
+        route = plan.route
+        job = TranslationJob(
+            route.model, route.translator, [request], Timeline(), self.cancelled, Priority.CONTINUATION
+        )
+        running = self._worker.submit(job)
         try:
             async for translation in running:
                 self._draft = _Draft(partial, translation.best.tokens)
@@ -144,7 +152,7 @@ class Interpreter:
             running.close()
 
     async def _stop_speculating(self) -> None:
-        """A whole sentence is there: the model thread must be free for it."""
+        """Free the model thread for a whole sentence."""
         task, self._speculated = self._speculating, ""
         if task is not None:
             task.cancel()
@@ -158,14 +166,12 @@ class Interpreter:
 
 
 def _stretches(text: str) -> list[tuple[str, float]]:
-    """What stands between explicit pauses, each with the seconds of the pause after it (0: none).
+    """Return the texts between explicit pauses, each with the seconds of the pause after it (0: none).
 
-    Pronunciations give way to their words: they are of another language. Raises MarkupError.
+    A word replaces its pronunciation, which belongs to another language. Raises errors.MarkupError.
     """
-    try:
+    with as_service_errors():
         marks = markup.parse(text, english=False)
-    except MarkupError as error:
-        raise errors.MarkupError(str(error)) from error
     stretches: list[tuple[str, float]] = []
     stretch, position = "", 0
     for mark in marks:

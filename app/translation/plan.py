@@ -1,41 +1,33 @@
-"""From the texts of a translation request to sentences for a model, and from its translations back to texts.
+"""Plan of a translation request: its options, checked, and its texts, cut into sentences.
 
-Models translate one sentence at a time and lose the rest of what they are given, so texts are split. The sentences of
-all texts of a request go through the model together, in batches; equal ones go once.
+Models translate one sentence at a time and lose the rest, so texts are split. The sentences of all texts of a request
+go through the model in batches; equal sentences go once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
-from app.text.errors import GlossaryError
+from app.engine.service_errors import as_service_errors
 from app.translation.text import codes
 from app.translation.text.document import Document
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.identify import Guess, identify
-from models.contract import (
-    InputTooLongError,
-    ModelRequestError,
-    OutsideCoverageError,
-    TranslationRequest,
-    Translator,
-    UnknownLanguageError,
-)
+from models.contract import TranslationRequest, Translator
 from models.timeline import Stage, Timeline
 
 Format = Literal["text", "markdown", "html"]
 
 MAX_BEAMS = 8
 MAX_ALTERNATIVES = MAX_BEAMS - 1
-# Below this confidence a language is not taken for granted.
+# Least confidence at which a detected language is taken.
 SURE = 0.2
-# Guesses to consider, and to name when none is sure.
+# Guesses to consider, and to name if none is sure.
 GUESSES = 5
-# Characters of a text that its language is told from.
+# Characters of a text from which its language is detected.
 SAMPLE = 2_000
 # Characters of a sentence that an error quotes.
 QUOTED = 80
@@ -43,11 +35,11 @@ QUOTED = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationOptions:
-    """How to translate. `source` None or "auto": detect it, for each text by itself.
+    """Options of one request. `source` None or "auto": detect the language of each text by itself.
 
     `beams` in [1, 8]; `alternatives` in [0, 7] further translations, for which the beams are raised if they are too
-    few. `glossary` maps terms of the source to what must stand for them. With `best_guess` the likeliest language is
-    taken, however unsure it is.
+    few. `glossary` maps terms of the source to their translations. With `best_guess` the likeliest language is taken,
+    however unsure it is.
     """
 
     target: str
@@ -79,9 +71,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class PlannedText:
-    """One text of a request. `language` is a FLORES-200 code, None where nothing has one.
+    """One text of a request. `language` is a FLORES-200 code, None for a text without words.
 
-    `confidence` in [0, 1] is None where the language was given. `document` is None for what stays as it is.
+    `confidence` in [0, 1] is None if the language was given. `document` is None for a text that stays as it is.
     """
 
     text: str
@@ -92,7 +84,7 @@ class PlannedText:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that was checked against a loaded model. `draft`: tokens that may begin its first sentence's.
+    """A request that was checked against a loaded model. `draft`: tokens that may begin its first translation.
 
     `protected`: every sentence with its terms and addresses protected, by language and text.
     """
@@ -108,7 +100,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedSentence:
-    """Sentence `index` of text `text_index`; `seconds` after the request's arrival it was there."""
+    """Sentence `index` of text `text_index`, translated `seconds` after the request's arrival."""
 
     text_index: int
     index: int
@@ -131,9 +123,9 @@ class TranslatedText:
 def make_plan(
     texts: Sequence[str], route: Route, source: str | None, options: TranslationOptions, timeline: Timeline
 ) -> Generator[None, None, Plan]:
-    """Take `texts` apart and have the model say what it cannot do, before anything is computed.
+    """Take `texts` apart and check every sentence with the model, before anything is computed.
 
-    Returns the plan after steps that take little time each, so that others have their turns between. `source` is a
+    Returns the plan at the end; each step takes little time, so that others have their turns between. `source` is a
     FLORES-200 code, or None: the language of each text is detected. Raises LanguageNotDetectedError,
     UnsupportedLanguageError, OutsideCoverageError, TextTooLongError and InvalidRequestError.
     """
@@ -146,7 +138,7 @@ def make_plan(
     planned = []
     for text, (language, confidence) in zip(texts, languages, strict=True):
         document = None
-        # Nothing to say in a language, or said in the right one already.
+        # A text without words, or in the target language already, stays as it is.
         if text.strip() and language is not None and language != route.target:
             document = yield from Document.parsing(text, language, options.format)
         planned.append(PlannedText(text, language, confidence, document))
@@ -166,26 +158,26 @@ def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]
                 continue
             protected = seen[planned.language, segment.text] = plan.glossary.protect(segment.text)
             of = f" of text {number}" if len(plan.texts) > 1 else ""
-            with as_service_errors(f"Sentence {quote(segment.text)}{of}: "):
+            with as_service_errors(f"Sentence {quote(segment.text)}{of}: ", text_param="text"):
                 plan.route.translator.check(request_for(plan, protected.text, planned.language))
     return seen
 
 
 def request_for(plan: Plan, text: str, language: str) -> TranslationRequest:
-    """One sentence as the model is asked for it."""
+    """Return the model's request for one sentence."""
     return TranslationRequest(text, language, plan.route.target, plan.beams, plan.options.alternatives)
 
 
 def _detect(
     texts: Sequence[str], translator: Translator, options: TranslationOptions
 ) -> Generator[None, None, list[tuple[str | None, float | None]]]:
-    """The language of each text and how sure that is; (None, None) for a text without words."""
+    """Return the language of each text and its confidence; (None, None) for a text without words."""
     samples = []
     for text in texts:
         samples.append(_sample(text, options.format))
         yield
     found: list[tuple[str | None, float | None]] = []
-    together: Guess | None = None
+    of_all: Guess | None = None
     for text, sample in zip(texts, samples, strict=True):
         yield
         if not any(map(str.isalpha, sample)):
@@ -194,11 +186,11 @@ def _detect(
         guesses = identify(sample, GUESSES)
         best = next((guess for guess in guesses if guess.language in translator.languages), None)
         if best is not None and best.confidence < SURE and len(texts) > 1:
-            # A word tells little by itself, and much beside the others of its list.
-            if together is None:
-                together = identify(" ".join(samples)[: 2 * SAMPLE])[0]
-            if together.language in translator.languages and together.confidence >= SURE:
-                best = together
+            # One word says little of its language, all texts together say more.
+            if of_all is None:
+                of_all = identify(" ".join(samples)[: 2 * SAMPLE])[0]
+            if of_all.language in translator.languages and of_all.confidence >= SURE:
+                best = of_all
         if best is None or (best.confidence < SURE and not options.best_guess):
             raise _not_detected(text, guesses, best, translator)
         found.append((best.language, best.confidence))
@@ -206,7 +198,7 @@ def _detect(
 
 
 def _sample(text: str, text_format: Format) -> str:
-    """The beginning of what a reader sees of `text`."""
+    """Return the beginning of `text` without its markup."""
     if text_format == "text":
         return text[:SAMPLE]
     words: list[str] = []
@@ -237,23 +229,6 @@ def _not_detected(
 
 
 def quote(text: str) -> str:
-    """The beginning of a client's text, for an error about it."""
+    """Return the beginning of a client's text, quoted, for an error about it."""
     short = " ".join(text[: 2 * QUOTED].split())
     return f"'{short}'" if len(short) <= QUOTED else f"'{short[:QUOTED]}…'"
-
-
-@contextmanager
-def as_service_errors(prefix: str = "") -> Iterator[None]:
-    """Say what texts and models refuse in the service's own errors, after `prefix`."""
-    try:
-        yield
-    except OutsideCoverageError as error:
-        raise errors.OutsideCoverageError(f"{prefix}{error}") from error
-    except InputTooLongError as error:
-        raise errors.TextTooLongError(f"{prefix}{error}", param="text") from error
-    except UnknownLanguageError as error:
-        raise errors.UnsupportedLanguageError(f"{prefix}{error}", param="target") from error
-    except ModelRequestError as error:
-        raise errors.InvalidRequestError(f"{prefix}{error}") from error
-    except GlossaryError as error:
-        raise errors.InvalidRequestError(f"{prefix}{error}", param="glossary") from error

@@ -1,4 +1,4 @@
-"""Translation as the surfaces see it: check a request, admit it to a model, open its stream of sentences."""
+"""Translation service: check a request, choose its model and languages, and take its texts apart."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.loading import ModelLoads, Progress, require
-from app.engine.scheduler import CancelToken
 from app.engine.worker import ModelWorker
-from app.observability import metrics
 from app.text.errors import UnknownTranslationLanguage
-from app.text.executor import TurnThread, WorkTooLongError
+from app.text.executor import RoundRobinThread, WorkTooLongError
 from app.translation.plan import Plan, Route, TranslationOptions, make_plan
-from app.translation.stream import TranslationStream
 from app.translation.text import codes, identify
 from app.translation.text.document import Document
 from app.translation.text.identify import Guess
@@ -27,24 +24,24 @@ from models.timeline import Stage, Timeline
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-# CPU seconds that taking a request apart may take, and what each of its characters adds: several times what any text
-# needs on a slow machine.
+# CPU seconds for taking a request apart, and the seconds that each character adds: several times the need of any text
+# on a slow machine.
 MOST_SECONDS = 10.0
 MOST_SECONDS_PER_CHARACTER = 2e-4
 
 
 class TranslationService:
-    """Checks requests and opens streams of translated sentences."""
+    """Prepares translation requests, and holds the parts that their streams use."""
 
     def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker, admission: Admission) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
-        # Speech waits for its models in the same line.
+        # Speech waits for its models in the same queue.
         self.loads = ModelLoads(worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
-        self._thread = TurnThread("split")
+        self.thread = RoundRobinThread("split")
 
     async def warm(self, *, detect: bool) -> None:
         """Load the splitter and, where a model that translates is loaded at the start, the language identifier.
@@ -52,27 +49,26 @@ class TranslationService:
         The identifier takes 70 MB: elsewhere the first request that names no source loads it. Without it, requests that
         name their source work.
         """
-        await self._thread.run(lambda: Document.parse("Warm.", "eng_Latn"))
+        await self.thread.run(lambda: Document.parse("Warm.", "eng_Latn"))
         if not detect:
             return
         try:
-            # Not in the thread of the splitter: this takes a second, and requests that name their source need it not.
+            # Not on the splitter's thread: it takes a second, and requests that name their source do not need it.
             await asyncio.to_thread(identify.warm)
         except Exception:
             log.exception("languages cannot be detected")
 
     def close(self) -> None:
         """End the thread that splits texts."""
-        self._thread.close()
+        self.thread.close()
 
     def model(self, name: str | None) -> tuple[str, Translator]:
-        """A warm model. Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is
-        being loaded.
+        """Return a warm model and its name. A model that is present and not loaded begins to load.
 
-        A model that is present and not loaded begins to load.
+        Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
         canonical = self._require(name)
-        return canonical, self.worker.ready_translator(canonical)
+        return canonical, self.worker.state(canonical).ready_translator()
 
     def _require(self, name: str | None) -> str:
         canonical = self.default_model if name is None else self.catalog.resolve(name)
@@ -82,31 +78,31 @@ class TranslationService:
     async def route(
         self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
     ) -> Route:
-        """A warm model and a language it translates to; one that is being loaded is waited for.
+        """Return a warm model and a language it translates to. Waits for a model that is being loaded.
 
         Raises what `model` raises, UnsupportedLanguageError and DrainingError.
         """
         name = self._require(model)
         await self.loads.wait(name, progress)
-        translator = self.worker.ready_translator(name)
+        translator = self.worker.state(name).ready_translator()
         return Route(name, translator, self.language(target, translator, param))
 
     @staticmethod
     def language(name: str, translator: Translator, param: str) -> str:
-        """The FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
+        """Return the FLORES-200 code of a language that `translator` knows. Raises UnsupportedLanguageError."""
         try:
             return codes.resolve(name, translator.languages)
         except UnknownTranslationLanguage as error:
             raise errors.UnsupportedLanguageError(str(error), param=param) from error
 
     async def detect(self, text: str, limit: int, timeline: Timeline) -> list[Guess]:
-        """The languages that `text` may be in, the likeliest first."""
+        """Return the languages that `text` may be in, the likeliest first."""
 
         def work() -> list[Guess]:
             with timeline.measure(Stage.DETECT):
                 return identify.identify(text, limit)
 
-        return await self._thread.run(work)
+        return await self.thread.run(work)
 
     async def prepare(self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline) -> Plan:
         """Check a request and take its texts apart.
@@ -121,29 +117,11 @@ class TranslationService:
             source = self.language(options.source, route.translator, "source")
         limit = MOST_SECONDS + MOST_SECONDS_PER_CHARACTER * sum(map(len, texts))
         try:
-            return await self._thread.run_steps(make_plan(texts, route, source, options, timeline), limit)
+            return await self.thread.run_steps(make_plan(texts, route, source, options, timeline), limit)
         except WorkTooLongError as error:
             raise errors.TextTooLongError(
                 f"Taking the text apart took {error}; send it in parts.", param="text"
             ) from error
-
-    def stream(
-        self,
-        plan: Plan,
-        timeline: Timeline,
-        labels: metrics.Labels,
-        *,
-        in_order: bool = False,
-        cancelled: CancelToken | None = None,
-    ) -> TranslationStream:
-        """Open a stream; call on the event loop.
-
-        `in_order`: sentences can be iterated over, and the first is there soon; otherwise all texts are, soonest.
-        `cancelled` is that of the request it is a part of, if it is one.
-        """
-        return TranslationStream(
-            self.worker, self._thread, plan, timeline, labels, in_order=in_order, cancelled=cancelled
-        )
 
     def _check_size(self, texts: Sequence[str]) -> None:
         settings = self.settings

@@ -1,4 +1,4 @@
-"""A stream of translated sentences: batches to the model thread, and what comes back put in its places."""
+"""Stream of translated sentences: send batches to the model thread, and put the translations in their places."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from app.engine.scheduler import CancelToken, Priority, Translations
-from app.engine.worker import ModelWorker
+from app.engine.jobs import CancelToken, Priority, Results, TranslationJob
+from app.engine.service_errors import as_service_errors
 from app.observability import metrics
-from app.text.executor import Steps, TurnThread
-from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, as_service_errors, request_for
+from app.text.executor import Steps
+from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, request_for
+from app.translation.service import TranslationService
 from app.translation.text import codes
 from app.translation.text.glossary import Glossary, Protected
 from app.translation.text.segment import Segment
 from models.contract import Hypothesis, Translation
 from models.timeline import Timeline
 
-# Sentences that are placed in less time than the way to a thread and back takes.
-FEW = 100
-# Seconds after which others on the event loop have their turn.
-AT_A_TIME = 0.005
+# Sentences that are queued in less time than the way to a thread and back takes.
+INLINE_SENTENCES = 100
+# Seconds after which other tasks on the event loop have their turn.
+LOOP_SLICE = 0.005
 
 
 class _Phrase:
-    """Words to be translated together, with terms and addresses as placeholders.
+    """A text to translate as one, with terms and addresses as placeholders.
 
-    When the model loses a placeholder, the text between them is translated by itself: then the terms are certain, and
-    their order is the source's.
+    If the model loses a placeholder, the texts between them (the runs) are translated one by one. Then the terms are
+    certain, and their order is the source's.
     """
 
     def __init__(self, language: str, protected: Protected) -> None:
         self.language = language
-        self.sentences: list[_Sentence] = []
+        self.sentences: list[_SegmentState] = []
         self.best: Alternative | None = None
         self.alternatives: tuple[Alternative, ...] = ()
         self._protected = protected
@@ -43,13 +44,13 @@ class _Phrase:
         self._found: dict[int, Translation] = {}
 
     def pieces(self) -> list[tuple[int, str]]:
-        """What is to be translated now, numbered."""
+        """Return the pieces to translate now, each with its number."""
         if self._runs is None:
             return [(0, self._protected.text)]
         return [(number, run.strip()) for number, run in enumerate(self._runs) if any(map(str.isalpha, run))]
 
     def take(self, number: int, translation: Translation) -> bool:
-        """Note the translation of a piece; whether more pieces are needed now."""
+        """Note the translation of a piece; return whether more pieces are needed now."""
         self._found[number] = translation
         if self._runs is None:
             return self._take_whole(translation)
@@ -76,7 +77,7 @@ class _Phrase:
         return False
 
     def _join(self, runs: list[str]) -> None:
-        """Put the runs and the terms between them together, with the white space that was around each run."""
+        """Join the runs and the terms between them, with the white space that was around each run."""
         parts: list[str] = []
         for number, run in enumerate(runs):
             found = self._found.get(number)
@@ -90,20 +91,20 @@ class _Phrase:
         self.best = Alternative("".join(parts), None)
 
 
-class _Sentence:
-    """A segment of a text. Its markup travels as placeholders, too; when one is lost, its parts are translated."""
+class _SegmentState:
+    """Translation of one segment. Its markup is placeholders, too; if one is lost, its parts are translated."""
 
     def __init__(self, text_index: int, index: int, segment: Segment, whole: _Phrase) -> None:
         self.text_index, self.index, self.segment = text_index, index, segment
         self._whole = whole
         self._parts: list[_Phrase] | None = None
-        # What Document.join takes.
+        # In the form that `Document.join` takes.
         self.result: str | tuple[str, ...] | None = None
         self.score: float | None = None
         self.alternatives: tuple[Alternative, ...] = ()
 
     def missing(self) -> tuple[str, ...]:
-        """Take what is known now; return the texts that have to be translated besides."""
+        """Take the translations that are known; return the texts that must be translated besides."""
         if self._parts is not None:
             done = [phrase.best for phrase in self._parts if phrase.best is not None]
             if len(done) == len(self._parts):
@@ -121,15 +122,15 @@ class _Sentence:
         return ()
 
     def wait_for(self, parts: list[_Phrase]) -> None:
-        """Be made of `parts`."""
+        """Make the result of the translations of `parts`."""
         self._parts = parts
         for phrase in parts:
             phrase.sentences.append(self)
 
 
 @dataclass(slots=True)
-class _Work:
-    """What is still to be sent to the model, and every phrase there ever was, by language and text."""
+class _Pending:
+    """Pieces to send to the model, and all phrases of the request by language and text."""
 
     glossary: Glossary
     protected: Mapping[tuple[str, str], Protected]
@@ -137,21 +138,21 @@ class _Work:
     pieces: deque[tuple[_Phrase, int, str]] = field(default_factory=deque)
 
     def phrase(self, text: str, language: str) -> tuple[_Phrase, bool]:
-        """The phrase for `text`, and whether it is new and has to be queued."""
+        """Return the phrase for `text`, and whether it is new and must be queued."""
         found = self.phrases.get((language, text))
         if found is not None:
             return found, False
-        # The others are parts of the plan's sentences.
+        # A text that the plan does not know is a part of one of its sentences.
         protected = self.protected.get((language, text)) or self.glossary.protect(text)
         found = self.phrases[language, text] = _Phrase(language, protected)
         return found, True
 
     def last(self, phrase: _Phrase) -> None:
-        """Have `phrase` translated after all others."""
+        """Queue `phrase` after all others."""
         self.pieces.extend((phrase, number, piece) for number, piece in phrase.pieces())
 
     def first(self, *phrases: _Phrase) -> None:
-        """Have `phrases` translated next: their sentence is waited for."""
+        """Queue `phrases` before all others: their sentence is waited for."""
         pieces = [(phrase, number, piece) for phrase in phrases for number, piece in phrase.pieces()]
         self.pieces.extendleft(reversed(pieces))
 
@@ -159,34 +160,42 @@ class _Work:
 class TranslationStream:
     """Translated sentences in their order (`async for`, if `in_order`), then whole texts. `close` it in the end.
 
-    One batch is with the model at a time: others have their turn between its steps, and two of one request would only
-    slow each other down.
+    The model has one batch of a stream at a time: two of one request would only slow each other down.
     """
 
     def __init__(
         self,
-        worker: ModelWorker,
-        thread: TurnThread,
+        service: TranslationService,
         plan: Plan,
         timeline: Timeline,
         labels: metrics.Labels,
         *,
-        in_order: bool,
+        in_order: bool = False,
         cancelled: CancelToken | None = None,
     ) -> None:
+        """Open a stream; call on the event loop.
+
+        Args:
+            service: the parts of the server that the stream uses.
+            plan: the checked request.
+            timeline: record of the request's time.
+            labels: labels of its metrics.
+            in_order: sentences can be iterated over, and the first comes soon; otherwise the whole texts come soonest.
+            cancelled: the token of the request that this stream is a part of, if it is one.
+        """
         self.timeline = timeline
         self.labels = labels
         self.cancelled = CancelToken() if cancelled is None else cancelled
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
-        self._worker = worker
-        self._thread = thread
+        self._pendinger = service.worker
+        self._thread = service.thread
         self._plan = plan
         self._in_order = in_order
-        self._work = _Work(plan.glossary, plan.protected)
-        self._sentences: list[_Sentence] = []
+        self._pending = _Pending(plan.glossary, plan.protected)
+        self._sentences: list[_SegmentState] = []
         self._turn = time.perf_counter()
         self._spaced = codes.spaces_words(plan.route.target)
-        self._batch: Translations | None = None
+        self._batch: Results[Translation] | None = None
         self._recorded = False
         self._translated = self._run()
 
@@ -194,7 +203,7 @@ class TranslationStream:
         return self._translated
 
     async def texts(self) -> list[TranslatedText]:
-        """Every text, translated. Translates what was not iterated over yet."""
+        """Return every text, translated. Translates the sentences that were not iterated over yet."""
         async for _ in self._translated:
             pass
         return await self._thread.run_steps(self._join())
@@ -202,7 +211,7 @@ class TranslationStream:
     def close(self, outcome: metrics.Outcome, *, whole: bool = True) -> None:
         """Stop what still works for this stream and record it. Later calls change nothing.
 
-        Not `whole`: it is a part of a request that is recorded elsewhere, and of which other parts may go on.
+        Not `whole`: the stream is a part of a request that is recorded elsewhere, and whose other parts may go on.
         """
         if self._recorded:
             return
@@ -222,45 +231,46 @@ class TranslationStream:
                 continue
             for index, segment in enumerate(planned.document.segments):
                 yield
-                phrase, new = self._work.phrase(segment.text, planned.language)
+                phrase, new = self._pending.phrase(segment.text, planned.language)
                 if new:
-                    self._work.last(phrase)
-                sentence = _Sentence(text_index, index, segment, phrase)
+                    self._pending.last(phrase)
+                sentence = _SegmentState(text_index, index, segment, phrase)
                 phrase.sentences.append(sentence)
                 self._sentences.append(sentence)
         if not self._in_order:
-            # Sentences of a length waste no padding.
-            self._work.pieces = deque(sorted(self._work.pieces, key=lambda piece: -len(piece[2])))
+            # Sentences of equal length waste no padding.
+            self._pending.pieces = deque(sorted(self._pending.pieces, key=lambda piece: -len(piece[2])))
 
-    async def _give_way(self) -> None:
-        """One phrase may stand for any number of sentences: let others have their turn meanwhile."""
-        if time.perf_counter() - self._turn > AT_A_TIME:
+    async def _yield_turn(self) -> None:
+        """Let other tasks have their turn: one phrase may stand for any number of sentences."""
+        if time.perf_counter() - self._turn > LOOP_SLICE:
             await asyncio.sleep(0)
             self._turn = time.perf_counter()
 
     async def _run(self) -> AsyncIterator[TranslatedSentence]:
-        if sum(len(planned.document.segments) for planned in self._plan.texts if planned.document) <= FEW:
+        if sum(len(planned.document.segments) for planned in self._plan.texts if planned.document) <= INLINE_SENTENCES:
             for _ in self._place():
                 pass
         else:
             await self._thread.run_steps(self._place())
         route = self._plan.route
-        # The first sentence alone is there soonest; after it there is something to read.
+        # Alone the first sentence comes soonest; then there is something to read.
         size = 1 if self._in_order else route.translator.max_batch
-        priority = Priority.FIRST
+        priority = Priority.FIRST_AUDIO
         position = 0
-        while self._work.pieces:
-            pieces = [self._work.pieces.popleft() for _ in range(min(size, len(self._work.pieces)))]
+        while self._pending.pieces:
+            pieces = [self._pending.pieces.popleft() for _ in range(min(size, len(self._pending.pieces)))]
             requests = [request_for(self._plan, text, phrase.language) for phrase, _, text in pieces]
             if position == 0 and self._plan.draft and self._in_order:
                 requests[0] = replace(requests[0], draft=self._plan.draft)
-            with as_service_errors():
-                self._batch = self._worker.submit_batch(route.model, requests, self.timeline, self.cancelled, priority)
+            job = TranslationJob(route.model, route.translator, requests, self.timeline, self.cancelled, priority)
+            with as_service_errors(text_param="text"):
+                self._batch = self._pendinger.submit(job)
                 async for translation in self._batch:
                     phrase, number, _ = pieces[translation.index]
                     self._count(translation)
                     if phrase.take(number, translation):
-                        self._work.first(phrase)
+                        self._pending.first(phrase)
                     elif phrase.best is not None:
                         await self._advance(phrase)
                     while position < len(self._sentences) and self._sentences[position].result is not None:
@@ -268,17 +278,17 @@ class TranslationStream:
                         if self._in_order:
                             yield self._finished(self._sentences[position])
                         position += 1
-                        await self._give_way()
-            size, priority = min(2 * size, route.translator.max_batch), Priority.LATER
+                        await self._yield_turn()
+            size, priority = min(2 * size, route.translator.max_batch), Priority.CONTINUATION
 
     async def _advance(self, phrase: _Phrase) -> None:
         for sentence in tuple(phrase.sentences):
-            await self._give_way()
-            parts = [self._work.phrase(text, phrase.language) for text in sentence.missing()]
+            await self._yield_turn()
+            parts = [self._pending.phrase(text, phrase.language) for text in sentence.missing()]
             if parts:
-                self._work.first(*(part for part, new in parts if new))
+                self._pending.first(*(part for part, new in parts if new))
                 sentence.wait_for([part for part, _ in parts])
-                # Parts may all be known from elsewhere.
+                # All parts may be known already.
                 sentence.missing()
 
     def _count(self, translation: Translation) -> None:
@@ -287,7 +297,7 @@ class TranslationStream:
         self.volume.source_tokens += translation.source_tokens
         self.volume.target_tokens += len(translation.best.tokens)
 
-    def _finished(self, sentence: _Sentence) -> TranslatedSentence:
+    def _finished(self, sentence: _SegmentState) -> TranslatedSentence:
         segment = sentence.segment
 
         def shown(translation: str | tuple[str, ...]) -> str:
@@ -303,7 +313,7 @@ class TranslationStream:
         )
 
     def _join(self) -> Steps[list[TranslatedText]]:
-        by_text: dict[int, list[_Sentence]] = {}
+        by_text: dict[int, list[_SegmentState]] = {}
         for sentence in self._sentences:
             by_text.setdefault(sentence.text_index, []).append(sentence)
         texts = []
@@ -324,8 +334,8 @@ class TranslationStream:
         return texts
 
 
-def _ranked(sentence: _Sentence, rank: int) -> tuple[str | tuple[str, ...], float | None]:
-    """The alternative of that rank, or the best where the sentence has no such alternative."""
+def _ranked(sentence: _SegmentState, rank: int) -> tuple[str | tuple[str, ...], float | None]:
+    """Return the alternative of that rank, or the best translation if there is no such alternative."""
     if rank < len(sentence.alternatives):
         return sentence.alternatives[rank].text, sentence.alternatives[rank].score
     return sentence.result or "", sentence.score

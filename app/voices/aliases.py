@@ -1,9 +1,9 @@
-"""Voices as people know them: the names of other services' voices, and words for who speaks.
+"""Aliases of voices: names of other services' voices, and words that describe a speaker.
 
-Clients written for another service's API often know no other names (pipecat accepts nothing else), so a name of OpenAI,
-ElevenLabs or Deepgram stands for a voice of the model in use: one of the same gender, and of the same language if there
-is one. The choice is stable: it depends only on the model's list of voices. Genders are those that the services publish
-(elevenlabs.io "Voices", developers.deepgram.com "Voices and Languages"); OpenAI's are as its voices sound.
+Clients of another service's API often know no other names (pipecat accepts nothing else). So a name of OpenAI,
+ElevenLabs or Deepgram stands for a voice of the model in use, of the same gender, and of the same language if possible.
+The choice depends only on the model's list of voices, so it is stable. Genders are those that the services publish
+(elevenlabs.io "Voices", developers.deepgram.com "Voices and Languages"); OpenAI's follow the sound of its voices.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _AURA_VOICES = {name: (gender, rank) for gender, names in _DEEPGRAM.items() for 
 
 
 def find_aura(name: str) -> Alias | None:
-    """The voice of Deepgram's called `name`; None: it has not their form. Of a new one only the language is known."""
+    """Return Deepgram's voice `name`; None for a name of another form. Of a new one only the language is known."""
     aura = _AURA.fullmatch(name)
     if aura is None:
         return None
@@ -110,15 +110,15 @@ def find_aura(name: str) -> Alias | None:
 
 
 def find_alias(name: str) -> Alias | None:
-    """The voice of another service called `name`, by name in any case or by id; None: there is none."""
+    """Return another service's voice by its name, in any case, or by its id; None: there is none."""
     return find_aura(name) or _ALIASES.get(name) or _ALIASES.get(name.lower())
 
 
 def resolve_alias(name: str, model: Synthesizer, lang: str | None = None) -> str:
-    """`name` itself when the model knows it or no other service does; else the model's voice that stands for it.
+    """Return `name` if the model knows it or no other service does; else the model's voice that stands for it.
 
     A namesake in its language comes first (Kokoro has af_alloy, am_echo, bm_fable and so on). `lang` is the language
-    that will be spoken; None: the alias's own. The gender counts for more than the language.
+    that will be spoken; None: the alias's own. The gender comes before the language.
     """
     alias = None if any(voice.id == name for voice in model.voices) else find_alias(name)
     if alias is None:
@@ -142,7 +142,7 @@ def _in_language(voices: Sequence[Voice], wanted: str) -> list[Voice]:
 
 
 def language_of(voice: str, voices: Sequence[Voice]) -> str:
-    """The language of `voice`, of the first voice of a blend, or English."""
+    """Return the language of `voice`, or of the first voice of a blend; English if it is unknown."""
     match = _FIRST_ID.search(voice)
     first = match.group() if match else ""
     return next((known.language for known in voices if known.id == first), "en-us")

@@ -1,10 +1,10 @@
-"""Cloned voices as requests use them: taken in, listed, made ready for a model, deleted.
+"""Voice service: add, list, delete cloned voices, and make them ready for a model.
 
-A voice belongs to the key that made it: for other keys it does not exist. One that was made without a key may be used
-by everybody, and deleted by whoever has none: on a server that wants keys, by the machine's owner.
+A voice belongs to the key that made it: for other keys it does not exist. Everybody may use a voice that was made
+without a key, and a request without a key may delete it: on a server that wants keys, only the machine's owner.
 
-A voice is made ready for each model once: from memory, else from disk, else by the model from the recording. Requests
-that want the same at the same time wait for one making of it; when the last of them goes, it is given up.
+The conditioning of a voice for a model comes from memory, else from disk, else from the model, which makes it of the
+recording. Requests that want the same one at the same time share one task; when the last of them goes, it is cancelled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from app.audio.decode import Decoder
 from app.config import Settings
 from app.engine.admission import client
 from app.engine.catalog import Catalog
-from app.engine.scheduler import CancelToken, ModelStatus, Priority
+from app.engine.jobs import CancelToken, ConditioningJob, Priority
+from app.engine.model_state import ModelStatus
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text.errors import UnsupportedLanguageError
@@ -37,7 +38,6 @@ from models.contract import (
     Conditioning,
     ModelRequestError,
     UnusableReferenceError,
-    VoiceCloner,
     WeightsError,
 )
 from models.timeline import Stage, Timeline
@@ -57,12 +57,12 @@ DISK_THREADS: Final = 2
 # Seconds from the server's start to that of the process that decodes recordings: the models come first.
 DECODER_AFTER: Final = 5.0
 
-# A voice and the model it is for.
+# Id of a voice, and name of a model.
 Key = tuple[str, str]
 
 
 class ConditioningCache:
-    """What was used last, in at most `limit` bytes. For one thread."""
+    """Conditionings that were used last, in at most `limit` bytes. For one thread."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -70,14 +70,14 @@ class ConditioningCache:
         self.nbytes = 0
 
     def get(self, key: Key) -> Conditioning | None:
-        """What is kept under `key`; it was used now."""
+        """Return the conditioning of `key`, or None, and note that it was used."""
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
     def put(self, key: Key, conditioning: Conditioning) -> None:
-        """Keep it, unless it alone is too large, and let go of what was not used for longest."""
+        """Keep a conditioning, unless it alone is too large; drop those that were not used for longest."""
         self._drop(key)
         if conditioning.nbytes <= self._limit:
             self._kept[key] = conditioning
@@ -87,7 +87,7 @@ class ConditioningCache:
         metrics.voice_cache.set(self.nbytes)
 
     def forget(self, voice: str) -> None:
-        """Let go of everything of a voice."""
+        """Drop all conditionings of a voice."""
         for key in [key for key in self._kept if key[0] == voice]:
             self._drop(key)
         metrics.voice_cache.set(self.nbytes)
@@ -98,14 +98,14 @@ class ConditioningCache:
 
 
 class Spool:
-    """Counts the uploads whose bodies are on the disk, or come there. On the event loop."""
+    """Count of uploads whose bodies are on the disk, or come there. For the event loop."""
 
     def __init__(self) -> None:
         self._places: list[str | None] = []
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place for one upload of the request's key, which may have half of them. Raises OverloadedError."""
+        """Hold a place for one upload. A key may have half of the places. Raises OverloadedError."""
         owner = _owner()
         mine = self._places.count(owner) if owner is not None else 0
         if len(self._places) >= SPOOLED or mine >= SPOOLED // 2:
@@ -125,7 +125,7 @@ class _Making:
 
 @dataclass(frozen=True, slots=True)
 class NewVoice:
-    """A voice that may be cloned, as `new_voice` found it good."""
+    """Properties of a voice to be added, which `new_voice` checked."""
 
     name: str
     language: str | None
@@ -139,7 +139,7 @@ def _owner() -> str | None:
 
 
 def new_voice(name: str, *, consent: bool, language: str | None = None, gender: str | None = None) -> NewVoice:
-    """Check what is said of a voice. `language`: BCP-47 tag or alias; `gender`: female or male.
+    """Check the properties of a voice. `language`: BCP-47 tag or alias; `gender`: female or male.
 
     Raises ConsentMissingError, UnsupportedLanguageError and InvalidRequestError.
     """
@@ -159,7 +159,7 @@ def new_voice(name: str, *, consent: bool, language: str | None = None, gender: 
 
 
 class VoiceService:
-    """The cloned voices of a server. All methods on the event loop."""
+    """Cloned voices of a server. All methods run on the event loop."""
 
     def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker) -> None:
         self.store = VoiceStore(settings.data_dir / "voices", max_voices=settings.max_voices)
@@ -177,13 +177,13 @@ class VoiceService:
         self._disk = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="voices")
 
     async def start(self) -> None:
-        """Sweep what an interrupted process left, and count the voices. Soon, have a process ready that decodes."""
+        """Sweep the store and count the voices. Start the decoding process a little later."""
         asyncio.get_running_loop().call_later(DECODER_AFTER, self._decoder.start)
         await self._run(self.store.sweep)
         await self.voices()
 
     def close(self) -> None:
-        """Give up on what is being made."""
+        """Cancel all conditionings that are being made."""
         for making in self._making.values():
             making.task.cancel()
         for task in self._ahead:
@@ -192,11 +192,11 @@ class VoiceService:
         self._disk.shutdown(wait=False, cancel_futures=True)
 
     def cloners(self) -> list[str]:
-        """Names of the models that can speak in the voice of a recording."""
+        """Return the names of the models that can speak in the voice of a recording."""
         return [info.name for info in self._catalog.models() if info.cloning]
 
     async def add(self, voice: NewVoice, data: bytes) -> StoredVoice:
-        """Decode a recording, keep it, and begin to make it ready for the models that are loaded.
+        """Decode and keep a recording, and begin to make its conditionings for the models that are loaded.
 
         Raises UnusableRecordingError, UnavailableError, TooManyVoicesError, StorageFullError and StorageError.
         """
@@ -220,13 +220,13 @@ class VoiceService:
         return stored
 
     async def voices(self) -> list[StoredVoice]:
-        """The cloned voices that the request's key may use, the oldest first."""
+        """Return the cloned voices that the request's key may use, the oldest first."""
         found = await self._run(self.store.voices)
         metrics.voices_stored.set(len(found))
         return [voice for voice in found if voice.owner in (None, _owner())]
 
     async def get(self, voice: str) -> StoredVoice:
-        """The voice of that id. Raises UnknownVoiceError: there is none that the request's key may use."""
+        """Return the voice of that id. Raises UnknownVoiceError if the request's key may use none of that id."""
         found = await self._run(self.store.get, voice) if is_voice_id(voice) else None
         if found is None:
             self._cache.forget(voice)
@@ -235,13 +235,13 @@ class VoiceService:
         return found
 
     def check_common(self, voice: str) -> None:
-        """Raise UnknownVoiceError unless there is such a voice and everybody may use it. Blocks; on any thread."""
+        """Raise UnknownVoiceError unless the voice exists and everybody may use it. Blocks; safe on any thread."""
         found = self.store.get(voice)
         if found is None or found.owner is not None:
             raise errors.UnknownVoiceError(f"There is no cloned voice '{voice[:40]}' that everybody may use.")
 
     async def remove(self, voice: str) -> None:
-        """Delete a voice; streams that speak in it go on.
+        """Delete a voice. Streams that speak in it go on.
 
         Raises UnknownVoiceError, PermissionDeniedError for one that the request's key may use and did not make, and
         StorageError.
@@ -256,13 +256,12 @@ class VoiceService:
         metrics.voices_stored.dec()
 
     async def conditioning(
-        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST
+        self, model: str, voice: StoredVoice, timeline: Timeline, priority: Priority = Priority.FIRST_AUDIO
     ) -> Conditioning:
-        """What `model`, which is warm, makes of a voice that was just got. Cancelling it gives the making up, if nobody
-        else waits.
+        """Return the conditioning of a voice for `model`, which is warm. The wait is added to `timeline`.
 
-        Raises UnknownVoiceError if it is deleted meanwhile, UnusableRecordingError, and what
-        ModelWorker.submit_conditioning raises.
+        Cancelling the last request that waits cancels the making, too. Raises UnknownVoiceError if the voice is deleted
+        meanwhile, UnusableRecordingError, and errors of `ModelWorker.submit`.
         """
         key = (voice.id, model)
         found = self._cache.get(key)
@@ -288,7 +287,7 @@ class VoiceService:
         if making is not None and making.task is task:
             del self._making[key]
         if not task.cancelled():
-            task.exception()  # whoever waits was told; nobody may be left
+            task.exception()  # those that wait were told; perhaps nobody waits any more
 
     async def _make(self, model: str, voice: str, priority: Priority) -> Conditioning:
         found = await self._run(self.store.conditioning, voice, model)
@@ -305,11 +304,9 @@ class VoiceService:
         return found
 
     async def _fits(self, model: str, voice: str, conditioning: Conditioning) -> bool:
-        """Whether it is of the model's kind: another release of it may have left it."""
-        cloner = self._worker.ready_model(model)
+        """Whether the conditioning fits the model: another release of it may have made it."""
         try:
-            if isinstance(cloner, VoiceCloner):
-                cloner.check_conditioning(conditioning)
+            self._worker.state(model).ready_cloner().check_conditioning(conditioning)
         except WeightsError as error:
             log.warning("voice %s does not fit model %s and is made again: %s", voice, model, error)
             await self._run(self.store.forget_conditioning, voice, model)
@@ -322,7 +319,9 @@ class VoiceService:
             raise errors.UnknownVoiceError(f"The recording of voice '{voice}' is gone.")
         cancelled = CancelToken()
         start = time.perf_counter()
-        results = self._worker.submit_conditioning(model, pcm, SAMPLE_RATE, Timeline(), cancelled, priority)
+        cloner = self._worker.state(model).ready_cloner()
+        job = ConditioningJob(model, cloner, (pcm, SAMPLE_RATE), Timeline(), cancelled, priority)
+        results = self._worker.submit(job)
         found: Conditioning | None = None
         try:
             async for made in results:
@@ -345,9 +344,9 @@ class VoiceService:
         return found
 
     async def _make_ahead(self, model: str, voice: StoredVoice) -> None:
-        """Nobody waits for it yet: after the requests that somebody waits for."""
+        """Make a conditioning that nobody waits for yet, after the jobs of those who wait."""
         try:
-            await self.conditioning(model, voice, Timeline(), Priority.LATER)
+            await self.conditioning(model, voice, Timeline(), Priority.CONTINUATION)
         except errors.ServiceError as error:
             log.info("voice %s is not ready for model %s: %s", voice.id, model, error)
 

@@ -1,12 +1,12 @@
-"""Cloned voices on disk: a recording per voice, and beside it what each model made of it.
+"""Cloned voices on disk: one recording per voice, and beside it the conditioning that each model made of it.
 
-`<id>.safetensors` holds the array "pcm", float32 mono [samples], and in its header who the voice is;
-`<id>.<model>.safetensors` the arrays of a Conditioning. The recording is what lasts: everything else can be made again.
+`<id>.safetensors` holds the array "pcm", float32 mono [samples], and in its header the voice's name and properties;
+`<id>.<model>.safetensors` holds the arrays of a Conditioning, which can be made again from the recording.
 
-Files are written beside their place, synced, and renamed into it, so that a reader finds a whole file or none. The
-disk is the truth: another process (`nightingale voices`) may add and remove voices while a server runs. Names are
-labels for people, and several voices may bear one; a voice is asked for by its id, which the store makes up and is the
-only part of a path that a request can choose. Methods block, and are safe on any thread.
+Files are written beside their place, synced, and renamed into it, so a reader finds a whole file or none. The disk is
+the truth: another process (`nightingale voices`) may add and remove voices while a server runs. Names are labels for
+people, and several voices may have the same one. The store makes the id of a voice; it is the only part of a path that
+a request can choose. Methods block, and are safe on any thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FORMAT: Final = "nightingale-voice-1"
 _SUFFIX: Final = ".safetensors"
 _PARTIAL: Final = ".partial"
 _ID: Final = re.compile(r"voice_[0-9a-f]{24}")
-# A model's name is the catalog's; this holds even if somebody writes another into it.
+# Names of models that may become part of a path, whatever the catalog says.
 _MODEL: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
@@ -51,7 +51,7 @@ _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 class StoredVoice:
     """A cloned voice. `created` in seconds since 1970; `seconds` of recording; `language` is a BCP-47 tag.
 
-    `owner`: the name of the key that made it; None: it was made without one, and is everybody's to use.
+    `owner`: the name of the key that made it; None: it was made without a key, and everybody may use it.
     """
 
     id: str
@@ -69,26 +69,26 @@ def is_voice_id(name: str) -> bool:
 
 
 def storage_error(failed: str, error: OSError) -> StorageError:
-    """Make the error that says what `failed` and why: StorageFullError where no room is left."""
+    """Return the error that tells what `failed` and why; a StorageFullError if no room is left."""
     kind = StorageFullError if error.errno in _FULL else StorageError
     return kind(f"{failed}: {error.strerror or error}.")
 
 
 class VoiceStore:
-    """The voices in one directory, which is made when the first one is added."""
+    """Voices in one directory, which is made with the first voice."""
 
     def __init__(self, directory: Path, *, max_voices: int) -> None:
         self.directory = directory
         self._max_voices = max_voices
-        # With what tells one version of a file from another.
+        # Voices by id, each with the version of its file: inode, time of change, size.
         self._known: dict[str, tuple[tuple[int, int, int], StoredVoice]] = {}
         self._adding = threading.Lock()
 
     def sweep(self) -> None:
-        """Remove what an interrupted process left: half-written files, and conditionings whose voice is gone.
+        """Remove the remains of an interrupted process: half-written files, and conditionings whose voice is gone.
 
-        Not while another process writes. A recording that cannot be read stays, for a person to look at, and is not
-        listed.
+        Does nothing while another process writes. A recording that cannot be read stays for a person to look at, and is
+        not listed.
         """
         if not self.directory.is_dir():
             return
@@ -129,7 +129,7 @@ class VoiceStore:
         owner: str | None = None,
         most: int = 0,
     ) -> StoredVoice:
-        """Keep a recording. Whoever calls has asked for consent: the file says that it was given.
+        """Keep a recording. The caller has asked for consent: the file records that it was given.
 
         Args:
             name: a label.
@@ -137,7 +137,7 @@ class VoiceStore:
             language: a BCP-47 tag.
             gender: female or male.
             owner: the name of the key that makes it.
-            most: as many voices as `owner` may have; 0: any number.
+            most: voices that `owner` may have; 0: any number.
 
         Raises:
             TooManyVoicesError: the store is full, or its owner has as many as it may.
@@ -166,16 +166,16 @@ class VoiceStore:
         return voice
 
     def voices(self) -> list[StoredVoice]:
-        """Every voice that can be read, the oldest first."""
+        """Return every voice that can be read, the oldest first."""
         found = [voice for path in self._recordings() if (voice := self._read_voice(path)) is not None]
         return sorted(found, key=lambda voice: (voice.created, voice.id))
 
     def get(self, voice: str) -> StoredVoice | None:
-        """The voice of that id, if there is one."""
+        """Return the voice of that id, or None."""
         return self._read_voice(self._recording(voice)) if is_voice_id(voice) else None
 
     def recording(self, voice: str) -> Pcm | None:
-        """The samples of a voice, float32 [samples] at SAMPLE_RATE; None if it is gone, or damaged."""
+        """Return the samples of a voice, float32 [samples] at SAMPLE_RATE; None if it is gone or damaged."""
         if not is_voice_id(voice):
             return None
         read = self._read(self._recording(voice))
@@ -185,24 +185,24 @@ class VoiceStore:
         return pcm if pcm.dtype == np.float32 and pcm.ndim == 1 else None
 
     def remove(self, voice: str) -> bool:
-        """Delete a voice and all that was made of it; whether there was one. Raises StorageError."""
+        """Delete a voice and its conditionings; return whether there was one. Raises StorageError."""
         if not is_voice_id(voice):
             return False
         self._known.pop(voice, None)
         with self._explained("deleted"):
             try:
-                # First what makes it a voice: what may be left over after that is swept.
+                # The recording first: without it, files that are left over are swept.
                 self._recording(voice).unlink()
             except FileNotFoundError:
                 return False
-            # Not what is being written: its writer takes that away when it finds the voice gone.
+            # Not files that are being written: their writer removes them once the voice is gone.
             for path in self.directory.glob(f"{voice}.*{_SUFFIX}"):
                 path.unlink(missing_ok=True)
             self._sync_directory()
         return True
 
     def conditioning(self, voice: str, model: str) -> Conditioning | None:
-        """What `model` made of a voice, if it is there and whole; what is damaged is removed."""
+        """Return the conditioning of a voice for `model`, or None. A damaged one is removed."""
         path = self._made(voice, model)
         if path is None or not path.is_file():
             return None
@@ -214,7 +214,7 @@ class VoiceStore:
         return Conditioning(read[1])
 
     def keep_conditioning(self, voice: str, model: str, conditioning: Conditioning) -> None:
-        """Keep what `model` made of a voice, unless the voice is gone. Raises StorageFullError and StorageError."""
+        """Keep the conditioning of a voice for `model`, unless the voice is gone. Raises StorageError."""
         path = self._made(voice, model)
         if path is None or not self._recording(voice).is_file():
             return
@@ -225,7 +225,7 @@ class VoiceStore:
             path.unlink(missing_ok=True)  # deleted meanwhile
 
     def forget_conditioning(self, voice: str, model: str) -> None:
-        """Remove what `model` made of a voice: it does not fit the model any more."""
+        """Remove the conditioning of a voice for `model`."""
         path = self._made(voice, model)
         if path is not None:
             with suppress(OSError):
@@ -283,7 +283,7 @@ class VoiceStore:
             return None
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Put `data` at `path`, whole or not at all."""
+        """Write `data` to `path`, whole or not at all."""
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_PARTIAL}")
         with self._explained("stored"):
             try:
@@ -300,7 +300,7 @@ class VoiceStore:
                 raise
 
     def _sync_directory(self) -> None:
-        """A name is as lasting as its directory."""
+        """Sync the directory: a new name is not durable before."""
         descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
@@ -309,7 +309,7 @@ class VoiceStore:
 
     @contextmanager
     def _lock(self, kind: int) -> Iterator[None]:
-        """Writers share it; who sweeps is alone."""
+        """Hold the lock of the directory, shared by writers and exclusive for a sweep."""
         with self._explained("stored"):
             # Recordings of people: nobody else's to read.
             self.directory.mkdir(0o700, parents=True, exist_ok=True)

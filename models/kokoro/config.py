@@ -28,7 +28,7 @@ class AlbertConfig:
 
 @dataclass(frozen=True, slots=True)
 class IstftNetConfig:
-    """Generator: upsampling stages, residual blocks of several kernels, and the final iSTFT."""
+    """Widths of the generator: upsampling, residual blocks of several kernels, and the final iSTFT."""
 
     upsample_rates: tuple[int, ...]
     upsample_kernel_sizes: tuple[int, ...]
@@ -40,7 +40,7 @@ class IstftNetConfig:
 
     @property
     def samples_per_step(self) -> int:
-        """Audio samples per F0 value (half a frame): 300 in the official checkpoint."""
+        """Return the audio samples per F0 value (half a frame): 300 in the official checkpoint."""
         total = self.gen_istft_hop_size
         for rate in self.upsample_rates:
             total *= rate
@@ -49,13 +49,13 @@ class IstftNetConfig:
 
 @dataclass(frozen=True, slots=True)
 class KokoroConfig:
-    """Widths of the whole network, and what it speaks.
+    """Widths of the whole network, its symbols, languages and voices.
 
-    `languages` are the BCP-47 tags that a checkpoint declares, the usual one first; empty: all that Kokoro-82M speaks.
-    `voices` holds what it declares of a voice, by name: `gender` ("female" or "male").
+    `languages` are the BCP-47 tags that a checkpoint declares, the usual one first. Empty stands for all languages of
+    Kokoro-82M. `voices` holds the declared properties of a voice, by name: `gender` ("female" or "male").
 
     `decoder_dim`, `residual_dim` and `text_encoder_layers` are constants in the reference package (1024, 64 and
-    n_layer); here they are named, so that smaller checkpoints are the same code.
+    n_layer). Here they are fields, so that smaller checkpoints run by the same code.
     """
 
     hidden_dim: int
@@ -75,11 +75,11 @@ class KokoroConfig:
 
     @property
     def max_phonemes(self) -> int:
-        """Positions less the two boundary tokens: 510 in the official checkpoint."""
+        """Return the positions less the two boundary tokens: 510 in the official checkpoint."""
         return self.plbert.max_position_embeddings - 2
 
 
-# Keys of the official file that name parts used in training only.
+# Keys of the official file that only training reads.
 _UNUSED = {"dim_in", "dropout", "max_conv_dim", "multispeaker", "n_mels"}
 
 
@@ -87,14 +87,14 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
 
 
-def _build(kind: type, values: dict[str, Any], where: str, ignore: set[str]) -> Any:
-    fields = kind.__dataclass_fields__  # type: ignore[attr-defined]
+def _build(cls: type, values: dict[str, Any], where: str, ignore: set[str]) -> Any:
+    fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
     known = {key: _tuples(value) for key, value in values.items() if key in fields}
     extra = sorted(set(values) - set(fields) - ignore)
     if extra:
         raise WeightsError(f"{where}: unknown keys {', '.join(extra)}")
     try:
-        return kind(**known)
+        return cls(**known)
     except TypeError as error:
         raise WeightsError(f"{where}: {error}") from error
 
@@ -118,8 +118,8 @@ def _check_declared(config: KokoroConfig, path: str | Path) -> None:
     if not (isinstance(config.languages, tuple) and all(isinstance(tag, str) for tag in config.languages)):
         raise WeightsError(f"{path}: languages is not a list of tags")
     voices = config.voices
-    if not isinstance(voices, dict) or not all(isinstance(said, dict) for said in voices.values()):
+    if not isinstance(voices, dict) or not all(isinstance(declared, dict) for declared in voices.values()):
         raise WeightsError(f"{path}: voices is not an object of objects")
-    for name, said in voices.items():
-        if set(said) - {"gender"} or said.get("gender", "female") not in ("female", "male"):
-            raise WeightsError(f"{path}: voice {name} declares {said}; a gender, female or male, is all it may")
+    for name, declared in voices.items():
+        if set(declared) - {"gender"} or declared.get("gender", "female") not in ("female", "male"):
+            raise WeightsError(f"{path}: voice {name} declares {declared}; a gender, female or male, is all it may")

@@ -19,6 +19,7 @@ from models.backend import cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
 from models.layers.activation import leaky_relu, sine
+from models.layers.adain import adain_cuda
 from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
 from models.layers.kernels import cuda
@@ -61,20 +62,20 @@ class ResBlock(nn.Module):
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[Part]:
         """x [B, L, C] and the style bank's result -> the block's result, without `bias()`, in parts."""
         if cuda.available():
-            return split(self._fused(x, styled, valid), 0, 1)
+            return split(self._cuda(x, styled, valid), 0, 1)
         parts = split(x, sum(conv.padding for conv in (*self.convs1, *self.convs2)))
         for k, (first, second) in enumerate(zip(self._units1, self._units2, strict=True)):
             inner = _apply(first, parts, self.adain1[k](styled), valid)
             parts = _apply(second, inner, self.adain2[k](styled), valid, onto=parts)
         return parts
 
-    def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        """The same with AdaIN and Snake in one CUDA kernel."""
+    def _cuda(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+        """Compute the same with AdaIN and Snake in one CUDA kernel."""
         count = valid.number(x)
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
-            inner = cuda.adain(x, self.adain1[k](styled), self.alpha1[k], count)
+            inner = adain_cuda(x, self.adain1[k](styled), self.alpha1[k], count)
             inner = first.valid(inner, first.padding, first.padding)
-            inner = cuda.adain(inner, self.adain2[k](styled), self.alpha2[k], count)
+            inner = adain_cuda(inner, self.adain2[k](styled), self.alpha2[k], count)
             x = second.valid(inner, second.padding, second.padding, x)
         return x
 
@@ -135,15 +136,22 @@ class Generator(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections; again whenever the weights change."""
+        """Gather the style projections. Call it again when the weights change."""
         self._bank = StyleBank.of(self)
 
     def __call__(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> mx.array:
-        """`noise` is the source's merged noise [B, T * samples_per_step]; `steps` [B, 1] the valid T if padded.
+        """Return samples [B, T * samples_per_step].
 
-        Source, transforms and the exponential are float32; the rest computes in x's type.
+        Source, transforms and the exponential compute in float32, the rest in the type of x.
+
+        Args:
+            x: Decoder features [B, T, C]; T counts half frames.
+            style: [B, S].
+            f0: In Hz, [B, T].
+            noise: The source's merged noise [B, T * samples_per_step].
+            steps: The valid T of each row [B, 1], or None where nothing is padded.
         """
         *_, (samples,) = self.pieces(x, style, f0, noise, steps)
         return samples
@@ -151,13 +159,13 @@ class Generator(nn.Module):
     def pieces(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> Iterator[list[mx.array]]:
-        """What `__call__` computes, in pieces of the work: the arrays that end each. The last holds the samples alone.
+        """Compute the same in pieces of work: yield the arrays that end each. The last holds the samples alone.
 
-        Whoever evaluates each before it asks for the next may do something else in between.
+        A caller that evaluates each before it asks for the next can do other work in between.
         """
         styled = self._bank(style)
         samples = None if steps is None else steps * self.m_source.samples_per_step
-        with mx.stream(cpu_streams()[-1]):  # beside the features, which do not need it
+        with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
             magnitude, phase = self._stft.analyze(self.m_source(f0, noise, steps), samples)
             harmonics = mx.concatenate([magnitude, phase], axis=2)
         count = None if steps is None else steps[:, :, None]

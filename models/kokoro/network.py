@@ -14,19 +14,18 @@ from models.backend import mx
 from models.kokoro.config import AlbertConfig, KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import gelu_tanh, leaky_relu
+from models.layers.adain import adain_leaky
 from models.layers.attention import SelfAttention
-from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d
-from models.layers.kernels import cuda
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
 from models.layers.mask import PaddingMask
-from models.layers.norm import affine_of, layer_norm, moments
+from models.layers.norm import layer_norm
 from models.layers.style import AdaIN, StyleBank
 
 
 class AlbertEmbeddings(nn.Module):
-    """Token ids [B, T] -> [B, T, embedding]: of the token, of its position and of the one token type, normalized."""
+    """Token ids [B, T] -> [B, T, embedding]: sum of the token's, position's and type's embedding, with LayerNorm."""
 
     def __init__(self, config: AlbertConfig, tokens: int) -> None:
         super().__init__()
@@ -72,7 +71,7 @@ class AlbertLayer(nn.Module):
 
 
 class AlbertLayerGroup(nn.Module):
-    """The reference's group of layers, of which PL-BERT has one with one layer."""
+    """Group of layers by the reference's name; PL-BERT has one group with one layer."""
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
@@ -162,7 +161,7 @@ class DurationEncoder(nn.Module):
 class AdainResBlock(nn.Module):
     """Residual block with AdaIN and LeakyReLU, optionally doubling the length (`AdainResBlk1d`).
 
-    The first convolution's bias is constant over time, which the second AdaIN removes: it is left out.
+    The first convolution's bias is constant over time, and the second AdaIN removes it: it is left out.
     """
 
     def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
@@ -179,35 +178,22 @@ class AdainResBlock(nn.Module):
             )
 
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        residual = _adain_leaky(x, self.norm1(styled), valid)
+        residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
             residual = self.pool(residual)
             x = mx.repeat(x, 2, axis=1)
             valid = valid.doubled(x.shape[1])
             residual = valid.zero(residual)
         residual = self.conv1.valid(residual, 1, 1)
-        residual = self.conv2(_adain_leaky(residual, self.norm2(styled), valid))
+        residual = self.conv2(adain_leaky(residual, self.norm2(styled), valid))
         if "conv1x1" in self:
             x = self.conv1x1(x)
         result: mx.array = (residual + x) * 0.5**0.5
         return result
 
 
-@compiled_cache
-def _affine_leaky():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, 0.2))
-
-
-def _adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
-    if cuda.available():
-        return cuda.adain(x, affine, None, valid.number(x))
-    gamma, beta = mx.split(affine[:, None], 2, axis=-1)
-    scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
-    return valid.zero(_affine_leaky()(x, scale, shift))
-
-
 class LinearNorm(nn.Module):
-    """A Linear by the reference's name."""
+    """Linear layer by the reference's name."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -234,7 +220,7 @@ class ProsodyPredictor(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections of both curves; again whenever the weights change."""
+        """Gather the style projections of both curves. Call it again when the weights change."""
         self._bank = StyleBank.of(self)
 
     @staticmethod
@@ -284,18 +270,18 @@ class Decoder(nn.Module):
         self.bind_styles()
 
     def bind_styles(self) -> None:
-        """Gather the style projections before the generator and in it; again whenever the weights change."""
+        """Gather the style projections before the generator and in it. Call it again when the weights change."""
         self.generator.bind_styles()
         blocks = [self.encode, *self.decode]
         self._bank = StyleBank([norm.fc for block in blocks for norm in (block.norm1, block.norm2)])
 
     @property
     def dtype(self) -> mx.Dtype:
-        """Type that the decoder computes in."""
+        """Return the type that the decoder computes in."""
         return self.asr_res[0].bias.dtype
 
     def to_bfloat16(self) -> None:
-        """Compute in bfloat16, except for the harmonic source and F0's way there (phase needs float32)."""
+        """Compute in bfloat16, except for the harmonic source and its F0, whose phase needs float32."""
         keep = self.generator.m_source.parameters()
         self.set_dtype(mx.bfloat16)
         self.generator.m_source.update(keep)
@@ -305,7 +291,10 @@ class Decoder(nn.Module):
         self.bind_styles()
 
     def features(self, text: mx.array, f0: mx.array, energy: mx.array, style: mx.array, valid: PaddingMask) -> mx.array:
-        """Everything before the generator: [B, F, hidden] -> [B, 2F, channels]."""
+        """Return the generator's input [B, 2F, channels].
+
+        `text` [B, F, hidden] is aligned; `f0` in Hz and `energy` are [B, 2F]; `style` [B, S].
+        """
         curves = mx.concatenate([self.F0_conv(f0[..., None]), self.N_conv(energy[..., None])], axis=-1)
         curves, text = valid.zero(curves).astype(style.dtype), text.astype(style.dtype)
         residual, styled = self.asr_res[0](text), self._bank(style)
@@ -316,7 +305,7 @@ class Decoder(nn.Module):
 
 
 class Kokoro(nn.Module):
-    """The whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
+    """Whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()

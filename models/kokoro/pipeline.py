@@ -1,10 +1,10 @@
-"""Phonemes to audio: the stages of Kokoro in order, shape buckets, and warm-up."""
+"""Phonemes to audio: the parts of Kokoro in order, shape buckets, and warm-up."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from models.backend import mx, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
-    Asked,
     AudioChunk,
+    BatchItem,
     Cancelled,
     IsCancelled,
     ModelError,
@@ -34,9 +34,9 @@ from models.kokoro.steps import (
     FRAME_BUCKETS,
     JOINED_TOKENS,
     TOKEN_BUCKETS,
-    Row,
-    Stages,
-    Timed,
+    BatchRow,
+    CompiledNetwork,
+    StageTimer,
     align,
     counted,
 )
@@ -50,8 +50,6 @@ from models.timeline import Stage, Timeline
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
 Frames = npt.NDArray[np.int64]
-# A row's number, its samples and its frames per token [T].
-Done = tuple[int, Pcm, Frames]
 T = TypeVar("T")
 
 
@@ -66,11 +64,19 @@ def load(spec: ModelSpec) -> KokoroSynthesizer:
     return KokoroSynthesizer(config, network, packs, profile=spec.profile, batch=spec.batch)
 
 
+class SynthesizedRow(NamedTuple):
+    """Samples of the row number `row` of a batch, and its frames per token [T]."""
+
+    row: int
+    pcm: Pcm
+    frames: Frames
+
+
 class KokoroSynthesizer:
     """A loaded Kokoro. Implements `models.contract.Synthesizer`.
 
-    On a GPU shapes are padded to buckets, since each new shape costs kernels or plans there; the results equal the
-    unpadded ones. On the CPU a new shape costs nothing, so nothing is padded, unless `padded` says so.
+    On a GPU shapes are padded to buckets, since each new shape costs kernels or plans there. The results equal the
+    unpadded ones. On the CPU a new shape costs nothing: nothing is padded, unless `padded` is true.
     """
 
     sample_rate = SAMPLE_RATE
@@ -94,7 +100,7 @@ class KokoroSynthesizer:
         self._packs = packs
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
-        self._stages = Stages(network)
+        self._compiled = CompiledNetwork(network)
         self.languages: tuple[str, ...] = config.languages or LANGUAGES
         self.voices: list[Voice] = [
             describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
@@ -108,12 +114,12 @@ class KokoroSynthesizer:
         parse_blend(voice, self._packs)
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
-        """One chunk: AdaIN normalizes over the whole utterance, so that no part of it can be exact earlier.
+        """Yield one chunk: AdaIN normalizes over the whole utterance, so that no part of it can be exact earlier.
 
-        None comes before it after every piece of the work, unless it is the first of its stream: of two who wait for
-        their first sound none gains if the later one goes between.
+        Before it, None comes after every piece of the work, so that other requests can run. The first utterance of a
+        stream gives no such turns: where two streams wait for their first sound, turns would delay one and help none.
         """
-        row, places = self._row(Asked(request, timeline, cancelled))
+        row, places = self._row(request, timeline, cancelled)
         for done in self._steps([row]):
             if done is not None:
                 _, pcm, frames = done
@@ -123,17 +129,17 @@ class KokoroSynthesizer:
                 yield None
         raise Cancelled("cancelled between stages")
 
-    def joins(self, request: SpeechRequest) -> Hashable | None:
-        """Requests whose tokens fill the same bucket; None for a long one, which fills the device alone."""
+    def batch_key(self, request: SpeechRequest) -> Hashable | None:
+        """Return the bucket of the tokens, as requests of one bucket can join a batch; None for a long request."""
         size = bucket(len(request.phonemes) + 2, TOKEN_BUCKETS)
         return size if size <= JOINED_TOKENS else None
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
-        """What `stream` gives for each of `batch`, or why not, as soon as it is there."""
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """Yield the number of each item of `batch` with its chunk or error, as soon as it is there."""
         rows, places, numbers = [], [], []
-        for number, asked in enumerate(batch):
+        for number, item in enumerate(batch):
             try:
-                row, place = self._row(asked)
+                row, place = self._row(item.request, item.timeline, item.cancelled)
             except ModelRequestError as error:
                 yield number, error
             else:
@@ -142,20 +148,19 @@ class KokoroSynthesizer:
                 numbers.append(number)
         left = dict(enumerate(numbers))
         if rows:
-            for at, pcm, frames in self.together(rows):
+            for at, pcm, frames in self.synthesize_batch(rows):
                 yield left.pop(at), _chunk(pcm, frames, places[at])
         for number in left.values():
             yield number, Cancelled("cancelled between stages")
 
-    def _row(self, asked: Asked) -> tuple[Row, list[int]]:
-        """What is asked, checked, and the token of each phoneme. Raises ModelRequestError."""
-        request = asked.request
+    def _row(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> tuple[BatchRow, list[int]]:
+        """Check a request; return its row and the token of each phoneme. Raises ModelRequestError."""
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
-        with asked.timeline.measure(Stage.VOICE):
+        with timeline.measure(Stage.VOICE):
             ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
-        return Row(ids, row, request.speed, request.seed, asked.timeline, asked.cancelled), places
+        return BatchRow(ids, row, request.speed, request.seed, timeline, cancelled), places
 
     def synthesize(
         self,
@@ -167,27 +172,34 @@ class KokoroSynthesizer:
         cancelled: IsCancelled,
         noise: npt.NDArray[np.float32] | None = None,
     ) -> tuple[Pcm, Frames]:
-        """Token ids [T] and a style row [1, 2 * style_dim] -> samples and frames per token [T].
+        """Compute samples and frames per token [T] of one utterance. Raises Cancelled between stages.
 
-        `noise` as in Row. Raises Cancelled between stages.
+        Args:
+            ids: Token ids [T].
+            style_row: [1, 2 * style_dim].
+            speed: 1.0 is the voice's own speed.
+            seed: Of the source's noise.
+            timeline: Receives the times of the stages.
+            cancelled: Asked between stages.
+            noise: As in `BatchRow`.
         """
-        row = Row(ids, style_row, speed, seed, timeline, cancelled, noise)
-        for _, pcm, frames in self.together([row]):
+        row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
+        for _, pcm, frames in self.synthesize_batch([row]):
             return pcm, frames
         raise Cancelled("cancelled between stages")
 
-    def together(self, rows: Sequence[Row]) -> Iterator[Done]:
-        """The rows, each as soon as it is there, computed together.
+    def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow]:
+        """Compute `rows` as one batch; yield each as soon as it is there.
 
         The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
-        out. On the CPU, and for products on a GPU, a row's last bits depend on what it is computed with.
+        out. On the CPU, and for products on a GPU, a row's last bits depend on the other rows of the batch.
         """
         return (done for done in self._steps(rows) if done is not None)
 
-    def _steps(self, rows: Sequence[Row]) -> Iterator[Done | None]:
-        """What `together` gives; None after every piece of the work, where nothing is under way."""
-        stages, timed = self._stages, Timed(rows, profile=self._profile)
-        with timed.measure(Stage.VOICE):
+    def _steps(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow | None]:
+        """Do the work of `synthesize_batch`; yield None after every piece of it, when no computation is running."""
+        compiled, timer = self._compiled, StageTimer(rows, profile=self._profile)
+        with timer.measure(Stage.VOICE):
             filled = self._filled(rows)
             lengths = [len(row.ids) for row in filled]
             size = max(lengths)
@@ -195,12 +207,12 @@ class KokoroSynthesizer:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
             ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
             count, styles = counted(lengths, size, padded=self._padded), _styles(filled)
-        hidden = timed.profiled(Stage.BERT, lambda: stages.bert(ids, count))
-        text = timed.profiled(Stage.TEXT_ENCODER, lambda: stages.text(ids, count))
-        with timed.measure(Stage.PREDICTOR):
-            encoded, expected = stages.durations(hidden, styles, count)
+        hidden = timer.profiled(Stage.BERT, lambda: compiled.bert(ids, count))
+        text = timer.profiled(Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
+        with timer.measure(Stage.PREDICTOR):
+            encoded, expected = compiled.durations(hidden, styles, count)
             mx.async_eval(expected, text)
-            # The one host synchronization: the number of frames decides every later shape.
+            # The only host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
             frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
@@ -210,11 +222,11 @@ class KokoroSynthesizer:
             yield from self._sound(group, rows, frames, encoded, text)
 
     def _sound(
-        self, group: list[int], rows: Sequence[Row], frames: Sequence[Frames], encoded: mx.array, text: mx.array
-    ) -> Iterator[Done | None]:
-        """The rows of one group, from their alignment to samples."""
-        stages, timed = self._stages, Timed([rows[at] for at in group], profile=self._profile)
-        with timed.measure(Stage.PREDICTOR):
+        self, group: list[int], rows: Sequence[BatchRow], frames: Sequence[Frames], encoded: mx.array, text: mx.array
+    ) -> Iterator[SynthesizedRow | None]:
+        """Compute the rows of one group, from their alignment to samples."""
+        compiled, timer = self._compiled, StageTimer([rows[at] for at in group], profile=self._profile)
+        with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
             if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
                 index = mx.array(numbers)
@@ -225,39 +237,39 @@ class KokoroSynthesizer:
             count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
             if not self._padded:
                 note_shape("kokoro", encoded.shape, length)
-            f0, energy = stages.curves(align(encoded, spoken, length), styles, count)
+            f0, energy = compiled.curves(align(encoded, spoken, length), styles, count)
             if self._profile:
                 mx.eval(f0, energy)
         if all(rows[at].cancelled() for at in group):
             return
-        with timed.measure(Stage.DECODER):
+        with timer.measure(Stage.DECODER):
             noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
-            pieces = stages.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
+            pieces = compiled.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:
-            with timed.measure(Stage.DECODER):
+            with timer.measure(Stage.DECODER):
                 piece = following  # the arrays of the one before are freed
                 mx.async_eval(piece)
                 following = next(pieces, [])  # whose graph is built meanwhile
                 mx.eval(piece)
             if following:
-                left = timed.left()
+                left = timer.left()
                 yield None
-                timed.resumed(left)
+                timer.resumed(left)
                 if all(rows[at].cancelled() for at in group):
                     return
-        with timed.measure(Stage.DECODER):
+        with timer.measure(Stage.DECODER):
             audio = np.array(piece[0])
         for at, pcm in zip(group, audio, strict=False):
-            yield at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at]
+            yield SynthesizedRow(at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at])
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
-        """On a GPU as many rows as the bucket has, by repeating the first."""
+        """Repeat the first row until the batch fills its bucket (GPU)."""
         more = bucket(len(rows), BATCH_BUCKETS) - len(rows) if self._padded else 0
         return [*rows, *[rows[0]] * more]
 
     def _groups(self, rows: Sequence[int], totals: Sequence[int]) -> list[list[int]]:
-        """Rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
+        """Group rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
         groups: dict[int, list[list[int]]] = {}
         for at in rows:
             size = bucket(totals[at], FRAME_BUCKETS)
@@ -267,8 +279,8 @@ class KokoroSynthesizer:
             of_size[-1].append(at)
         return [group for of_size in groups.values() for group in of_size]
 
-    def _noise(self, row: Row, frames: int, length: int) -> mx.array:
-        """The source's noise [1, length * 600]: what the row would have alone, from its seed, then zeros."""
+    def _noise(self, row: BatchRow, frames: int, length: int) -> mx.array:
+        """Return the source's noise [1, length * 600]: the noise that the row has alone, from its seed, then zeros."""
         if row.noise is None:
             drawn = self._drawn(row.seed, bucket(frames, FRAME_BUCKETS) if self._padded else frames)
         else:
@@ -276,15 +288,15 @@ class KokoroSynthesizer:
         return mx.pad(drawn, [(0, 0), (0, length * SAMPLES_PER_FRAME - drawn.shape[1])])
 
     def _drawn(self, seed: int, frames: int) -> mx.array:
-        """Merged noise [1, frames * 600] from a seed; other lengths have other noise."""
+        """Return merged noise [1, frames * 600] from a seed; another length gives other noise."""
         drawn = mx.random.normal((1, frames * SAMPLES_PER_FRAME), key=mx.random.key(seed))
         return drawn * self.network.decoder.generator.m_source.noise_gain()
 
     def warm(self, progress: Progress) -> None:
-        """Run every bucket that will be served; on the CPU, where shapes cost nothing, a few lengths.
+        """Run every bucket that requests can need; on the CPU, where shapes cost nothing, a few lengths.
 
-        A sentence longer than the last frame bucket (40 s) pays once for its own; running twice that bucket here would
-        double the peak of memory to 9.6 GB.
+        The first sentence beyond the last frame bucket (40 s) compiles its own shape. To run twice that bucket here
+        would double the peak of memory to 9.6 GB.
         """
         longest = self.max_phonemes + 2
         tokens = (*(n for n in TOKEN_BUCKETS if n < longest), longest) if self._padded else (min(32, longest), longest)
@@ -303,10 +315,12 @@ class KokoroSynthesizer:
                 self._warm_tokens(size, batch, row)
             elif kind == "frames":
                 self._warm_frames(size, batch, row)
-            else:  # what lies between the stages
+            else:  # operations between the compiled parts
                 token = next(iter(self.config.vocab.values()))
                 spoken = [[0, *[token] * (n + 1), 0] for n in range(batch)]
-                for _ in self.together([Row(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]):
+                for _ in self.synthesize_batch(
+                    [BatchRow(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]
+                ):
                     pass
             name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
             progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
@@ -314,30 +328,32 @@ class KokoroSynthesizer:
     def _warm_tokens(self, size: int, batch: int, row: Pack) -> None:
         count = counted([size] * batch, size, padded=self._padded)
         ids, styles = mx.ones((batch, size), dtype=mx.int32), mx.array(np.repeat(row, batch, axis=0))
-        mx.eval(self._stages.durations(self._stages.bert(ids, count), styles, count), self._stages.text(ids, count))
+        mx.eval(
+            self._compiled.durations(self._compiled.bert(ids, count), styles, count), self._compiled.text(ids, count)
+        )
 
     def _warm_frames(self, size: int, batch: int, row: Pack) -> None:
         count = counted([size] * batch, size, padded=self._padded)
         width, styles = self.config.hidden_dim, mx.array(np.repeat(row, batch, axis=0))
-        f0, energy = self._stages.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
+        f0, energy = self._compiled.curves(mx.zeros((batch, size, width + self.config.style_dim)), styles, count)
         noise = mx.repeat(self._drawn(0, size), batch, axis=0)
-        for piece in self._stages.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
+        for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
 
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
-    """Frames per token [T], at least 1. Speed scales the phonemes, not the two boundary tokens' silence."""
+    """Return the frames per token [T], at least 1. Speed scales the phonemes, not the boundary tokens' silence."""
     scaled = expected.astype(np.float32)
     scaled[1:-1] = scaled[1:-1] / np.float32(speed)
     return np.maximum(np.rint(scaled), 1).astype(np.int64)
 
 
 def _chunk(pcm: Pcm, frames: Frames, places: Sequence[int]) -> AudioChunk:
-    """An utterance's only chunk; `places` are the tokens of its phonemes."""
+    """Return an utterance's only chunk; `places` are the tokens of its phonemes."""
     ends = np.cumsum(frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
     return AudioChunk(pcm, tuple(float(ends[place]) for place in places))
 
 
-def _styles(rows: Sequence[Row]) -> mx.array:
-    """[B, 2 * style_dim]."""
+def _styles(rows: Sequence[BatchRow]) -> mx.array:
+    """Return the styles of `rows`, [B, 2 * style_dim]."""
     return mx.array(np.concatenate([row.style for row in rows]))

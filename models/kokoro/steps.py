@@ -1,7 +1,7 @@
-"""The network's parts as functions of arrays alone, so that a GPU compiles each once per bucket; shapes and times.
+"""Parts of the network as functions of arrays alone, which a GPU compiles once per bucket; their shapes and times.
 
-Rows are utterances computed together. Each has its own length; what pads a row is masked out, so that a row's result
-is that of the utterance alone, within rounding. Rows that pad a batch to its bucket are copies of the first one.
+A batch has one row per utterance, each of its own length. Padding is masked out, so that a row's result is that of the
+utterance alone, within rounding. Copies of the first row pad a batch to its bucket.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from models.timeline import Stage, Timeline
 TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
 FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
 BATCH_BUCKETS = (1, 2, 4, 8)
-# Longer utterances are not computed together: one of them is work enough.
+# A longer utterance fills the device alone: it joins no batch.
 JOINED_TOKENS = 128
-# Frames of all rows of a batch: as many as the longest bucket has, so that batches need no more memory than it does.
+# Frames of all rows of a batch: those of the longest bucket, so that a batch needs no more memory than it does.
 BATCH_FRAMES = FRAME_BUCKETS[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """One utterance of a batch: token ids [T], a style row [1, 2 * style_dim], and whose it is.
+class BatchRow:
+    """One utterance of a batch: token ids [T], a style row [1, 2 * style_dim], and its request's timeline.
 
-    `noise` [frames * 600] replaces the source's seeded noise (for comparison with the reference).
+    `noise` [frames * 600] replaces the source's seeded noise, for comparison with the reference.
     """
 
     ids: list[int]
@@ -46,8 +46,11 @@ class Row:
     noise: npt.NDArray[np.float32] | None = None
 
 
-class Stages:
-    """`count` is int32 [B], the valid tokens or frames of each row, or None where nothing is padded."""
+class CompiledNetwork:
+    """Parts of `network`, compiled on a GPU.
+
+    `count` is int32 [B], the valid tokens or frames of each row, or None where nothing is padded.
+    """
 
     def __init__(self, network: Kokoro) -> None:
         self.network = network
@@ -61,12 +64,12 @@ class Stages:
         return hidden
 
     def _durations(self, hidden: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
-        """-> encoding [B, T, hidden + style] and expected frames [B, T]."""
+        """hidden [B, T, hidden] -> encoding [B, T, hidden + style] and expected frames [B, T]."""
         return self.network.predictor.durations(hidden, _halves(styles)[1], _valid(count, hidden))
 
     def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
         """ids [B, T] -> [B, T, hidden]."""
-        with mx.stream(cpu_streams()[-1]):  # beside PL-BERT, unless profiling waits for each
+        with mx.stream(cpu_streams()[-1]):  # in parallel with PL-BERT, unless profiling waits for each
             return self.network.text_encoder(ids, _valid(count, ids))
 
     def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
@@ -74,9 +77,9 @@ class Stages:
         return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
 
     def pieces(self, *given: Any) -> Iterator[list[mx.array]]:
-        """Decoder and generator (`_pieces`), in pieces of work that each end in arrays to evaluate; the last: samples.
+        """Run decoder and generator (`_pieces`) in pieces of work. Each ends in arrays to evaluate, the last: samples.
 
-        A GPU, which takes some ms for all of it, computes one piece: compiled whole it is faster.
+        A GPU takes some milliseconds for all of it, and is faster with one compiled function: there it is one piece.
         """
         return self._pieces(*given) if on_cpu() else iter([[self._whole(*given)]])
 
@@ -93,7 +96,16 @@ class Stages:
         noise: mx.array,
         count: mx.array | None,
     ) -> Iterator[list[mx.array]]:
-        """Aligned text [B, F, hidden], curves [B, 2F], styles, merged noise [B, F * 600], `count` -> samples."""
+        """Compute samples [B, F * 600].
+
+        Args:
+            text: Aligned text features [B, F, hidden].
+            f0: In Hz, [B, 2F].
+            energy: [B, 2F].
+            styles: [B, 2 * style_dim].
+            noise: Merged noise [B, F * 600].
+            count: Valid frames of each row.
+        """
         decoder = self.network.decoder
         styled = _halves(styles)[0].astype(decoder.dtype)
         x = decoder.features(text, f0, energy, styled, _valid(count, text))
@@ -110,12 +122,12 @@ def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
 
 
 def counted(lengths: Sequence[int], size: int, *, padded: bool) -> mx.array | None:
-    """`count` for rows of these lengths in arrays of `size`; None only where all are full and nothing is `padded`."""
+    """Return `count` for rows of these lengths in arrays of `size`; None where all are full and nothing is `padded`."""
     return mx.array(list(lengths)) if padded or any(length != size for length in lengths) else None
 
 
 def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> mx.array:
-    """x [B, T, C] with each token repeated for its frames, [B, length, C]; the last one fills a row up."""
+    """Repeat each token of x [B, T, C] for its frames: [B, length, C]; the last token fills a row up."""
     batch, tokens, width = x.shape
     index = np.zeros((batch, length), dtype=np.int64)
     for row, of_token in enumerate(frames):
@@ -124,14 +136,14 @@ def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> 
     return mx.take(x.reshape(batch * tokens, width), mx.array(index), axis=0)
 
 
-class Timed:
-    """Times stages for all rows of a batch: each waited for the whole of it.
+class StageTimer:
+    """Clock of a batch's stages. Every row is charged the whole stage, for which it waited.
 
-    What lies between two stages, the books of the first among it, is the second's: a fifth of a millisecond a sentence
-    on a CPU whose caches the network has filled.
+    Time between two stages counts for the second: a fifth of a millisecond a sentence on a CPU whose caches the network
+    has filled.
     """
 
-    def __init__(self, rows: Sequence[Row], *, profile: bool) -> None:
+    def __init__(self, rows: Sequence[BatchRow], *, profile: bool) -> None:
         self._timelines = list({id(row.timeline): row.timeline for row in rows}.values())
         self._profile = profile
         self._ended: float | None = None
@@ -148,16 +160,16 @@ class Timed:
                 timeline.add(stage, self._ended - start)
 
     def left(self) -> float:
-        """The moment at which others may have a turn."""
+        """Return the time at which this batch pauses for other work."""
         return time.perf_counter()
 
     def resumed(self, left: float) -> None:
-        """They had theirs since `left`, which is no stage's."""
+        """Continue after a pause since `left`, which counts for no stage."""
         if self._ended is not None:
             self._ended += time.perf_counter() - left
 
     def profiled(self, stage: Stage, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns; when profiling, evaluated and timed. Else it costs no wait."""
+        """Return `compute()`; with profiling, evaluate and time it. Without, this does not wait."""
         if not self._profile:
             return compute()
         with self.measure(stage):

@@ -10,9 +10,9 @@ BOUNDARY = 0  # the token before the first and after the last phoneme
 
 
 def tokenize(phonemes: str, vocab: Mapping[str, int], limit: int) -> tuple[list[int], list[int]]:
-    """Ids [0, ..., 0] and, for each character of `phonemes`, the index of its token.
+    """Return the ids [0, ..., 0] and, for each character of `phonemes`, the index of its token.
 
-    A character outside the vocabulary is dropped, as the reference does, and shares the token before it. Raises
+    A character outside the vocabulary is dropped, as in the reference, and shares the token before it. Raises
     ModelRequestError where nothing remains, InputTooLongError past `limit` phonemes.
     """
     ids, places = [BOUNDARY], []

@@ -1,7 +1,7 @@
 """Voice packs: style vectors by utterance length, and blends of them.
 
-A pack is [510, 1, 2 * style_dim]: row n - 1 serves n phonemes; a pack of one row serves every length. The first half
-of a row styles the decoder, the second the predictor.
+A pack is [510, 1, 2 * style_dim]. Row n - 1 serves n phonemes; a pack of one row serves every length. The first half of
+a row is the style of the decoder, the second that of the predictor.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from models.backend import mx
 from models.checkpoint import read_arrays
 from models.contract import UnknownVoiceError, Voice, WeightsError, WeightsMissingError
 
-# The official voices' names start with these letters: language, then gender.
+# The first letter of an official voice's name is its language, the second its gender.
 _LANGUAGES = {
     "a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "j": "ja", "p": "pt-br", "z": "zh",
 }  # fmt: skip
-# Those of Kokoro-82M's model card, American English first.
+# From Kokoro-82M's model card, American English first.
 LANGUAGES = tuple(_LANGUAGES.values())
 _TERM = re.compile(r"([\w.-]+)\s*(?:\(\s*(\d+(?:\.\d+)?)\s*\))?")
 _MAX_TERMS = 8
@@ -30,9 +30,9 @@ Pack = npt.NDArray[np.float32]
 
 
 def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
-    """Packs [rows, width] by name, from one safetensors file or a folder of .pt / .safetensors files.
+    """Read packs [rows, width] by name, from one safetensors file or a folder of .pt / .safetensors files.
 
-    Raises WeightsMissingError where there is none, WeightsError naming a pack of another shape.
+    Raises WeightsMissingError where there is none, WeightsError with the name of a pack of another shape.
     """
     path = Path(path)
     arrays: dict[str, mx.array] = {}
@@ -55,14 +55,14 @@ def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
 
 
 def describe(name: str, language: str = "en-us", gender: str | None = None) -> Voice:
-    """Language and gender from an official voice's name (`af_heart`), or else as they are given."""
+    """Return a voice with language and gender from its official name (`af_heart`), or else as given."""
     if re.match(r"[a-z][fm]_", name):
         return Voice(name, _LANGUAGES.get(name[0], language), {"f": "female", "m": "male"}[name[1]])
     return Voice(name, language, gender)
 
 
 def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]]:
-    """``a(2)+b(1)`` or ``a+b`` or ``a`` to names and weights that sum to 1. Raises UnknownVoiceError."""
+    """Parse ``a(2)+b(1)`` or ``a+b`` or ``a`` into names and weights that sum to 1. Raises UnknownVoiceError."""
     terms = []
     for term in voice.split("+"):
         match = _TERM.fullmatch(term.strip())
@@ -81,7 +81,7 @@ def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]
 
 
 def style(voice: str, packs: Mapping[str, Pack], phonemes: int) -> npt.NDArray[np.float32]:
-    """The style row [1, width] of a voice or blend for an utterance of `phonemes` phonemes."""
+    """Return the style row [1, width] of a voice or blend for an utterance of `phonemes` phonemes."""
     row = np.zeros_like(next(iter(packs.values()))[:1])
     for name, weight in parse_blend(voice, packs):
         pack = packs[name]

@@ -1,7 +1,7 @@
 """Activations. Snake: Ziyin et al. 2020, arXiv:2006.08195; GELU's tanh form as transformers' `gelu_new`.
 
-MLX's exponential, erf and tanh on the CPU are scalar calls; the polynomials here vectorize. Where a layer's bias comes
-right before the activation, it is added in the same kernel.
+MLX's exponential, erf and tanh on the CPU are scalar calls; the polynomials here vectorize. A layer's bias that comes
+right before the activation is added in the same kernel.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SIN2 = (9.86952175, -32.46503585, 42.64227604, -29.42110714, 10.57316894)
 
 
 def snake(y: mx.array, cycles: mx.array, inverse: mx.array) -> mx.array:
-    """y + sin^2(pi * cycles) * inverse, for cycles = alpha y / pi and inverse = 1 / alpha.
+    """Return y + sin^2(pi * cycles) * inverse, for cycles = alpha y / pi and inverse = 1 / alpha.
 
-    The sine's absolute error is under 1e-6 while |cycles| < 2^22. The terms are ordered so that, compiled together
-    with y and cycles as affine functions, the chain is short enough (11 operations) for MLX to make one kernel of it.
+    The sine's absolute error is under 1e-6 while |cycles| < 2^22. The order of the terms keeps the chain, compiled with
+    y and cycles as affine functions, short enough (11 operations) for MLX to make one kernel of it.
     """
     m = cycles - mx.round(cycles)
     z = m * m
@@ -53,12 +53,12 @@ def _sine():  # type: ignore[no-untyped-def]
 
 
 def sine(x: mx.array) -> mx.array:
-    """sin(x) for |x| < 1e6: on the CPU in vector code, absolute error under 1e-6 of the float32 argument's sine."""
+    """Return sin(x) for |x| < 1e6: on the CPU in vector code, with an absolute error under 1e-6."""
     return _sine()(x) if on_cpu() else mx.sin(x)
 
 
 def leaky_relu(x: mx.array, slope: float) -> mx.array:
-    """max(x, slope * x) for slope in (0, 1)."""
+    """Return max(x, slope * x) for slope in (0, 1)."""
     return mx.maximum(x, x * slope)
 
 
@@ -68,7 +68,7 @@ _TANH_BELOW = (0.460329813, 0.0227982626, 0.000195323313)
 
 
 def _tanh_within(u: mx.array) -> mx.array:
-    """tanh(u) for |u| <= 8, in ten operations' depth."""
+    """Return tanh(u) for |u| <= 8, at a depth of ten operations."""
     z = u * u
     z2 = z * z
     c0, c1, c2, c3, c4 = _TANH
@@ -98,7 +98,7 @@ def _gelu_tanh():  # type: ignore[no-untyped-def]
 
 
 def gelu_tanh(x: mx.array) -> mx.array:
-    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), on the CPU in vector code (tanh's absolute error 5e-7)."""
+    """Return 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); on the CPU tanh has an absolute error of 5e-7."""
     result: mx.array = _gelu_tanh()(x)
     return result
 
@@ -134,7 +134,7 @@ def _gelu():  # type: ignore[no-untyped-def]
 
 
 def gelu(x: mx.array, bias: mx.array) -> mx.array:
-    """y Phi(y) for y = x + bias, exact in the sense of erf (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+    """Return y Phi(y) for y = x + bias, by erf (Hendrycks and Gimpel 2016, arXiv:1606.08415).
 
     On the CPU in vector code: erf's absolute error is 2e-7.
     """
@@ -161,7 +161,7 @@ def _silu():  # type: ignore[no-untyped-def]
 
 
 def silu(x: mx.array, bias: mx.array) -> mx.array:
-    """y sigmoid(y) for y = x + bias; on the CPU in vector code (sigmoid's absolute error 3e-7)."""
+    """Return y sigmoid(y) for y = x + bias; on the CPU sigmoid has an absolute error of 3e-7."""
     result: mx.array = _silu()(x, bias)
     return result
 
@@ -175,7 +175,7 @@ EXP_REACH = 24.0
 
 
 def _exp_within(x: mx.array) -> mx.array:
-    """exp(x) for -EXP_REACH <= x <= 0, in eleven operations' depth."""
+    """Return exp(x) for -EXP_REACH <= x <= 0, at a depth of eleven operations."""
     c0, c1, c2, c3, c4, c5, c6, c7 = _EXP
     z2 = x * x
     y = ((c0 + x * c1) + z2 * (c2 + x * c3)) + (z2 * z2) * ((c4 + x * c5) + z2 * (c6 + x * c7))
@@ -194,7 +194,7 @@ def _exp_below():  # type: ignore[no-untyped-def]
 
 
 def exp_below(x: mx.array, top: mx.array) -> mx.array:
-    """exp(x - top) for x <= top; on the CPU in vector code, relative error 1e-5, and never less than exp(-24)."""
+    """Return exp(x - top) for x <= top; on the CPU with a relative error of 1e-5, and never less than exp(-24)."""
     result: mx.array = _exp_below()(x, top)
     return result
 
@@ -220,6 +220,6 @@ def _mish():  # type: ignore[no-untyped-def]
 
 
 def mish(x: mx.array) -> mx.array:
-    """x tanh(log(1 + exp(x))), Misra 2019, arXiv:1908.08681; on the CPU in vector code, error 5e-6 max(1, |x|)."""
+    """Return x tanh(log(1 + exp(x))), Misra 2019, arXiv:1908.08681; on the CPU the error is 5e-6 max(1, |x|)."""
     result: mx.array = _mish()(x)
     return result

@@ -1,9 +1,9 @@
-"""Compiled functions, and an end to what MLX keeps of them.
+"""Caches of compiled functions, with a bound on their memory.
 
-MLX keeps a compiled function's trace for every shape that it was called with, as long as the function lives. On a GPU
-shapes are few, as all are padded to buckets. On the CPU every length of a sentence is a shape of its own, which leaves
-about a megabyte behind: an hour of different sentences would hold gigabytes. So the functions are dropped, with their
-traces, when many lengths have been seen, and made anew by whoever calls next, at some 10 ms for each length.
+MLX keeps a compiled function's trace for every shape of its arguments, as long as the function lives. A GPU has few
+shapes, as all are padded to buckets. On the CPU every length of a sentence is a shape of its own, and its traces take
+about a megabyte: an hour of different sentences would hold gigabytes. So after many lengths the functions are dropped,
+with their traces. The next call makes them again, at some 10 ms for each length.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _seen: set[Hashable] = set()
 
 
 def compiled_cache(factory: Callable[P, T]) -> Callable[P, T]:
-    """`functools.cache` for what makes compiled functions: callers ask each time, and hold none of them."""
+    """Cache the result of a function that compiles. Callers must call it each time, and keep no result."""
     made: Any = cache(factory)
     _factories.append(made)
     return cast("Callable[P, T]", made)
 
 
 def note_shape(*shape: Hashable) -> None:
-    """Say what is about to be computed, on the thread that computes; drops all traces when there were too many."""
+    """Register a shape before it is computed, on the computing thread; drop all traces after too many shapes."""
     if shape in _seen:
         return
     if len(_seen) >= MOST_SHAPES:

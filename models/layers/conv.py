@@ -16,7 +16,7 @@ from models.layers.linear import column_chunks
 
 
 def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:
-    """Valid convolution, x [B, L, I] with taps [K, I, O] -> [B, L - (K-1) * dilation, O], added to `start`."""
+    """Return the valid convolution of x [B, L, I] by taps [K, I, O]: [B, L - (K-1) * dilation, O], plus `start`."""
     kernel = taps.shape[0]
     rows = x.shape[1] - (kernel - 1) * dilation
     y = start
@@ -28,15 +28,15 @@ def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None
 
 
 def spread_sum(x: mx.array, chunks: list[mx.array], dilation: int) -> mx.array:
-    """shift_sum with the taps' output channels in `chunks`, one a lane."""
+    """Return `shift_sum` with the taps' output channels in `chunks`, one a CPU stream."""
     parts = []
-    for taps, lane in zip(chunks, cpu_streams(), strict=False):
-        with mx.stream(lane):
+    for taps, stream in zip(chunks, cpu_streams(), strict=False):
+        with mx.stream(stream):
             parts.append(shift_sum(x, taps, dilation))
     return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
 
 
-# Taps of a depthwise convolution that one fused kernel adds; with five MLX makes several of it, five times as slow.
+# Taps of a depthwise convolution that one fused kernel adds. With five, MLX makes several kernels, five times as slow.
 _TAPS = 4
 
 
@@ -58,11 +58,11 @@ class Conv1d(nn.Module):
     """1-D cross-correlation, as torch.nn.Conv1d but channels-last: x [B, L, I] -> [B, L', O].
 
     `weight` is [O, K, I / groups] (MLX's order), `bias` [O] or None. Zero padding on both sides; any stride,
-    dilation and groups. `spread` divides the output channels among the CPU streams, for layers that are wide and short
-    and do not already run on a stream of their own. Call `lower()` once after loading.
+    dilation and groups. `spread` divides the output channels among the CPU streams, for wide and short layers that do
+    not run on a stream of their own. Call `lower()` once after loading.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the options of torch.nn.Conv1d)
         self,
         inputs: int,
         outputs: int,
@@ -91,8 +91,8 @@ class Conv1d(nn.Module):
             return
         taps = self.weight.transpose(1, 2, 0)
         if self.stride > 1:
-            # Rows are folded `stride` at a time: a strided convolution is a dense one on wider rows, once the gaps of
-            # a dilated kernel are filled with zeros.
+            # `stride` rows fold into one: a strided convolution is a dense one on wider rows. Zeros fill the gaps of a
+            # dilated kernel.
             spread = mx.zeros((self._folds * self.stride, *taps.shape[1:]))
             spread[: self.reach + 1 : self.dilation] = taps
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
@@ -109,12 +109,12 @@ class Conv1d(nn.Module):
 
     @property
     def _folds(self) -> int:
-        """Rows of `stride` samples that the kernel touches."""
+        """Return the rows of `stride` samples that the kernel touches."""
         return -(-(self.reach + 1) // self.stride)
 
     @property
     def reach(self) -> int:
-        """Rows that the kernel spans beyond the first."""
+        """Return the rows that the kernel spans beyond the first."""
         return (self.kernel - 1) * self.dilation
 
     def __call__(self, x: mx.array, start: mx.array | None = None) -> mx.array:
@@ -166,8 +166,8 @@ class ConvTranspose1d(nn.Module):
     """Transposed convolution, as torch.nn.ConvTranspose1d but channels-last: x [B, L, I] -> [B, L', O].
 
     `weight` is [I, K, O / groups]; L' = (L - 1) * stride - 2 * padding + K + output_padding. `groups` is 1 or I.
-    Output rows i * stride + r depend on inputs i, i-1, ... through taps r, r + stride, ...: each input row yields
-    `stride` output rows at once, from a convolution of ceil(K / stride) taps.
+    Output rows i * stride + r depend on inputs i, i-1, ... through taps r, r + stride, ... Each input row thus gives
+    `stride` output rows, by a convolution of ceil(K / stride) taps.
     """
 
     def __init__(

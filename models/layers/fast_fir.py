@@ -7,8 +7,8 @@ He, Ho the even and odd taps, h = (d - 1) / 2 for odd dilation d, and * a convol
     A = He * E      B = Ho * O      R = (He + Ho) * (O + E[. + h + 1])
     y[2n] = A[n] + B[n + h]         y[2n + 1] = R[n] - A[n + h + 1] - B[n]
 
-Rows of E beyond the input cancel in y; they are zero here. On the CPU it pays from seven taps and 128 channels
-on; below, the sums in between cost what the products save.
+Rows of E beyond the input cancel in y; they are zero here. On the CPU it is faster from seven taps and 128 channels on.
+Below, the sums cost as much as the products save.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LEAST_KERNEL, LEAST_CHANNELS = 7, 128
 
 
 def pays(kernel: int, dilation: int, channels: int) -> bool:
-    """Whether this algorithm can be used, and is faster, for a dense convolution of stride 1."""
+    """Return whether this algorithm can compute a dense convolution of stride 1, and is faster."""
     return kernel >= LEAST_KERNEL and kernel % 2 == 1 and dilation % 2 == 1 and channels >= LEAST_CHANNELS
 
 
 def summed_taps(taps: mx.array) -> mx.array:
-    """He + Ho, [ceil(K / 2), I, O], from taps [K, I, O]."""
+    """Return He + Ho, [ceil(K / 2), I, O], from taps [K, I, O]."""
     return taps[0::2] + mx.pad(taps[1::2], [(0, 1), (0, 0), (0, 0)])
 
 
@@ -48,7 +48,7 @@ def _odd():  # type: ignore[no-untyped-def]
 
 
 def split_rows(total: int, left: int) -> tuple[slice, slice, int, int]:
-    """Which of `total` rows are even and odd once `left` zero rows stand before them, and the zeros before each."""
+    """Return slices of the even and odd of `total` rows behind `left` zero rows, and the zeros before each."""
     even, odd = slice(left % 2, total, 2), slice(1 - left % 2, total, 2)
     return even, odd, (left + 1) // 2, left // 2
 
@@ -63,9 +63,17 @@ def fast_fir(
     rows: int,
     start: mx.array | None = None,
 ) -> mx.array:
-    """y [B, rows, O] from the even and odd rows of x, each [B, ., I], with `before` rows of zero and zeros after.
+    """Return y [B, rows, O].
 
-    `taps` is [K, I, O], `summed` summed_taps of it; `start` [B, rows, O] is added.
+    Args:
+        even: Even rows of x, [B, ., I].
+        odd: Odd rows of x.
+        before: Rows of zero before each of the two; zeros follow them.
+        taps: [K, I, O].
+        summed: `summed_taps` of them.
+        dilation: Odd.
+        rows: Of the result.
+        start: [B, rows, O] to add.
     """
     half, h = -(-rows // 2), (dilation - 1) // 2
     reach, reach_odd = (taps.shape[0] - 1) // 2 * dilation, (taps.shape[0] - 3) // 2 * dilation

@@ -1,8 +1,8 @@
-/* Two routines that read copies of 8 bits in the place of weights.
+/* Two routines that read copies of 8 bits instead of weights.
 
-   Products, in the place of the BLAS call that the array library makes with the same weights. A row w of a registered
-   matrix has a copy of 8 bits, w ~ s q, and each input row is rounded to 8 bits, x ~ t p, as it comes: x.w ~ s t p.q. A
-   row of the result does not depend on the other rows of the call. */
+   Products replace the BLAS call that the array library makes with the same weights. A row w of a registered matrix has
+   a copy of 8 bits, w ~ s q. Each input row is rounded to 8 bits in the call, x ~ t p: x.w ~ s t p.q. A row of the result
+   does not depend on the other rows of the call. */
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ long nightingale_int8_register(const float *weight, const int8_t *copy, const fl
     return 1;
 }
 
-/* Forget `weight`: its memory may become another array's. The slot stays taken, for those found behind it. */
+/* Forget `weight`, whose memory another array may get. The slot stays taken, so that later slots can be found. */
 void nightingale_int8_forget(const float *weight) {
     matrix *m = place(weight);
     if (m->weight) m->n = m->k = 0;
@@ -54,14 +54,14 @@ static int32_t dot(const uint8_t *restrict a, const int8_t *restrict b, long k) 
     return total;
 }
 
-/* Inlined into nests of more loops, these are no longer made vector code (gcc 12). */
+/* Inlined into nests of more loops, these lose their vector code (gcc 12). */
 #define APART __attribute__((noinline))
 APART static int32_t dot_apart(const uint8_t *a, const int8_t *b, long k) { return dot(a, b, k); }
 
 enum { SIDE = 4 };
 
-/* The products of `rows` of a and `wide` of b, each at most SIDE of k numbers, into t [SIDE, SIDE]. Where all are there
-   each number that is read is used four times: half as long again a product took without. */
+/* The products of `rows` of a and `wide` of b, each at most SIDE of k numbers, into t [SIDE, SIDE]. A full tile uses each
+   number that it reads four times: without, a product took half as long again. */
 APART static void dots(const uint8_t *restrict a, const int8_t *restrict b, long k, long rows, long wide,
                  int32_t t[SIDE][SIDE]) {
     if (rows < SIDE || wide < SIDE) {
@@ -86,7 +86,7 @@ APART static void dots(const uint8_t *restrict a, const int8_t *restrict b, long
 
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* How many rows of weights are read at a time for so many inputs: for few, memory is the bound, and one run is faster. */
+/* Rows of weights that are read at a time for so many inputs. With few inputs memory is the bound: one row is faster. */
 static long columns(long inputs) { return inputs < 16 ? 1 : SIDE; }
 
 static float coarsen(const float *restrict x, uint8_t *restrict p, long k) {
@@ -97,8 +97,8 @@ static float coarsen(const float *restrict x, uint8_t *restrict p, long k) {
     return step;
 }
 
-/* The product of weight r with an input of that step. In double precision, where any two of the three factors are exact:
-   in whatever order they are taken, in code for few rows or many, the result is the same. */
+/* The product of weight r with an input of that step. In double precision any two of the three factors multiply exactly:
+   the result does not depend on their order, in code for few rows or many. */
 static inline float value(const matrix *w, long r, double step, int32_t sum) {
     return (float)(w->scale[r] * step * (sum - 128 * w->sums[r]));
 }
@@ -145,7 +145,7 @@ int nightingale_int8_product(int m, int n, int k, float alpha, const float *x, i
 /* The largest of many inner products, exactly, without reading the whole matrix.
 
    Each row w of the matrix has a copy of 8 bits, w = s q + e, and so has the input, x = t p + d. By Cauchy and Schwarz
-   |x.w - s t p.q| <= |d| |s q| + |x| |e|, so a pass over the copies, a quarter of the memory, bounds every product; those
+   |x.w - s t p.q| <= |d| |s q| + |x| |e|. A pass over the copies, a quarter of the memory, bounds every product. Those
    that may be the largest are computed in full. Rows of `banned` products are never chosen. */
 typedef struct {
     const float *weight;   /* [n, k] */
@@ -160,18 +160,17 @@ typedef struct {
     const float *step;     /* [m], t */
     const float *rest;     /* [m], |d| */
     const float *norm;     /* [m], |x| */
-    float *most;           /* [m, n], scratch: what each product is at most */
+    float *most;           /* [m, n], scratch: upper bound of each product */
     long m, n, k;
 } task;
 
 typedef struct {
     task *whole;
     long first, last;
-    float floors[MOST_INPUTS]; /* what each input's largest is at least */
+    float floors[MOST_INPUTS]; /* lower bound of each input's largest product */
 } share;
 
-/* How far off an estimate may be: a little more than the bound, which is computed in single precision itself, as are
-   the products. */
+/* Bound of an estimate's error, and a little more: the bound itself and the products are in single precision. */
 static inline float slack(const task *t, long m, long r) {
     return 1.001f * (t->rest[m] * t->length[r] + t->norm[m] * t->error[r]) + 1e-5f * t->norm[m] * t->length[r];
 }
@@ -208,7 +207,7 @@ static void *estimate(void *argument) {
 
 /* Row of the largest product of each of at most 64 inputs into `best`; of equal ones the first. Returns how many
    products were computed in full. */
-long nightingale_screen(task *t, long threads, int32_t *best) {
+long nightingale_int8_argmax(task *t, long threads, int32_t *best) {
     pthread_t handles[MOST_THREADS];
     share shares[MOST_THREADS];
     long full = 0, started = 1;
@@ -220,7 +219,7 @@ long nightingale_screen(task *t, long threads, int32_t *best) {
     }
     for (; started < threads; ++started)
         if (pthread_create(&handles[started], 0, estimate, &shares[started])) break;
-    for (long i = started; i < threads; ++i) estimate(&shares[i]); /* there was no thread to be had */
+    for (long i = started; i < threads; ++i) estimate(&shares[i]); /* no thread could start */
     estimate(&shares[0]);
     for (long i = 1; i < started; ++i) pthread_join(handles[i], 0);
     for (long m = 0; m < t->m; ++m) {

@@ -1,8 +1,10 @@
-"""Weights of 8 bits on the CPU: products with them in C (int8.c), in the place of the BLAS call MLX makes.
+"""Weights of 8 bits on the CPU: products in C (int8.c) that replace MLX's BLAS call.
 
-MLX's own quantized product on the CPU is scalar code, slower than float32. Here the weights stay where they are, in
-float32, and have copies of 8 bits; the forwarding object that stands before BLAS (`models.native`) recognizes a product
-with such a matrix by its address. Each row has one scale, inputs are rounded to 8 bits as they come.
+MLX's own quantized product on the CPU is scalar code, slower than float32. Here the weights stay in float32, and have
+copies of 8 bits. The forwarding object before BLAS (`models.native`) recognizes a product with such a matrix by its
+address. Each row of weights has one scale; each input row is rounded to 8 bits in the call.
+
+`product_reference` is the plain definition of that product, which the tests compare with.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _Pointer = ctypes.c_void_p
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled routines, known to the forwarding object; None where one of the two is missing, or on a GPU."""
+    """Return the compiled routines, registered with the forwarding object; None where one is missing, or on a GPU."""
     blas = native.preload_blas()
     if blas is None or not on_cpu():
         return None
@@ -43,16 +45,25 @@ def library() -> ctypes.CDLL | None:
 def quantize_rows(
     weight: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """weight [N, K] -> its rows in 8 bits [N, K], their scales [N] and the sums of what was rounded [N]."""
+    """Return weight [N, K] with its rows in 8 bits [N, K], their scales [N] and the sums of the rounded rows [N]."""
     scale = (np.maximum(np.abs(weight).max(axis=1), 1e-30) / 127).astype(np.float32)
     copy = np.rint(weight / scale[:, None]).astype(np.int8)
     return copy, scale, copy.sum(axis=1, dtype=np.int32)
 
 
-class Int8Weights:
-    """The copy of one weight [N, K]: while this lives, products x @ weight.T are computed from it.
+def product_reference(x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Return the product [M, N] that `Int8Weights` computes of x [M, K] and weight [N, K], with exact integers."""
+    copy, scale, _ = quantize_rows(weight)
+    step = np.abs(x).max(axis=1, keepdims=True).astype(np.float32) / np.float32(127)
+    coarse = np.rint(x * (np.float32(1) / step)).astype(np.int64)
+    product: npt.NDArray[np.float64] = (coarse @ copy.astype(np.int64).T) * (scale * step).astype(np.float64)
+    return product
 
-    Raises OSError where that is not possible. `weight` must be evaluated, contiguous and float32.
+
+class Int8Weights:
+    """Copy of one weight [N, K]. While this object lives, products x @ weight.T are computed from the copy.
+
+    `weight` must be evaluated, contiguous and float32. Raises OSError where the routine is not available.
     """
 
     def __init__(self, weight: mx.array) -> None:

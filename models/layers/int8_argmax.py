@@ -1,6 +1,6 @@
-"""The largest of many inner products on the CPU, by a routine in C that is compiled once per machine (int8.c).
+"""Row of the largest of many inner products on the CPU, by a routine in C that is compiled once per machine (int8.c).
 
-Where there is no C compiler everything works without it, slower.
+The plain definition is `vocabulary.argmax` of NLLB, which also runs where there is no C compiler, slower.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int32]
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled routine; None where it cannot be compiled."""
+    """Return the compiled routine; None where it cannot be compiled."""
     try:
         return native.compile_tuned("int8", __file__)
     except OSError as error:
@@ -34,7 +34,7 @@ def library() -> ctypes.CDLL | None:
 
 
 class _Task(ctypes.Structure):
-    """int8.c's `task`, in its order."""
+    """Fields of int8.c's `task`, in its order."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("weight", "copy", "scale", "length", "error", "sums", "banned")),
@@ -44,7 +44,7 @@ class _Task(ctypes.Structure):
 
 
 class Int8Argmax:
-    """Finds the largest of weight [N, K] x + banned [N] exactly, reading a copy of 8 bits and few rows of `weight`.
+    """Exact search for the largest of weight [N, K] x + banned [N], by a copy of 8 bits and few rows of `weight`.
 
     Not safe on two threads at once.
     """
@@ -53,14 +53,14 @@ class Int8Argmax:
         found = library()
         if found is None:
             raise OSError("the native routine is not compiled on this machine")
-        self._run = found.nightingale_screen
+        self._run = found.nightingale_int8_argmax
         self._run.restype = ctypes.c_long
         self._weight = np.ascontiguousarray(weight, np.float32)
         rows, width = self._weight.shape
         self._copy = np.empty((rows, width), np.int8)
         self._scale, self._length, self._error = (np.empty(rows, np.float32) for _ in range(3))
         self._sums = np.empty(rows, np.int32)
-        for start in range(0, rows, 4096):  # in pieces: the temporaries would be larger than the weights
+        for start in range(0, rows, 4096):  # in pieces: all at once, temporaries would be larger than the weights
             part = slice(start, start + 4096)
             self._quantize(part)
         self._banned = np.ascontiguousarray(banned, np.float32)
@@ -76,7 +76,10 @@ class Int8Argmax:
         self._error[part] = np.linalg.norm(w - near, axis=1)
 
     def largest(self, x: Floats) -> Ints:
-        """x [M, K], M at most 64 -> the row of each one's largest product, int32 [M]; `full` counts those computed."""
+        """Return the row of each input's largest product, int32 [M], for x [M, K], M at most 64.
+
+        `full` then counts the products that were computed in float32.
+        """
         if len(x) > MOST_INPUTS:
             raise ValueError(f"{len(x)} inputs; at most {MOST_INPUTS} are screened at once")
         x = np.ascontiguousarray(x, np.float32)

@@ -1,4 +1,4 @@
-"""Dense layer, its columns computed side by side on the CPU streams."""
+"""Dense layer whose columns the CPU streams compute in parallel."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
 
-_LEAST_COLUMNS = 128  # narrower products finish before a second lane would have started
+_LEAST_COLUMNS = 128  # narrower products finish before a second stream would have started
 
 
 def column_chunks(weight: mx.array) -> list[mx.array]:
-    """weight [..., I, O] cut along O, one contiguous piece a lane; a single piece where it is narrow."""
+    """Cut weight [..., I, O] along O into one contiguous piece a CPU stream; a narrow weight stays one piece."""
     count = max(1, min(len(cpu_streams()), weight.shape[-1] // _LEAST_COLUMNS)) if on_cpu() else 1
     edges = [weight.shape[-1] * k // count for k in range(count + 1)]
     return [mx.contiguous(weight[..., a:b]) for a, b in pairwise(edges)]
@@ -28,7 +28,7 @@ class Linear(nn.Module):
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
-        """Cut the weight into one piece a lane (CPU); frees the loaded order."""
+        """Cut the weight into one piece a CPU stream (CPU); frees the loaded order."""
         if on_cpu() and not self._columns:
             self._columns = column_chunks(self.weight.T)
             self.weight = self._columns[0]
@@ -37,7 +37,7 @@ class Linear(nn.Module):
         if not self._columns:
             return mx.addmm(self.bias, x, self.weight.T)
         parts = []
-        for chunk, lane in zip(self._columns, cpu_streams(), strict=False):
-            with mx.stream(lane):
+        for chunk, stream in zip(self._columns, cpu_streams(), strict=False):
+            with mx.stream(stream):
                 parts.append(x @ chunk)
         return (parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)) + self.bias

@@ -1,7 +1,7 @@
 """LSTM in one direction and in both (Hochreiter and Schmidhuber 1997; gate order i, f, g, o as torch.nn.LSTM).
 
-Both directions advance together: step t reads row t for the forward and row T-1-t for the backward one. Under
-padding the backward state is held at zero until the true end, so that it starts there.
+Both directions advance in one step: step t reads row t for the forward and row T-1-t for the backward one. On padding
+the state is set to zero, so that the backward direction starts at the true end.
 """
 
 from __future__ import annotations
@@ -47,6 +47,105 @@ class LSTM(nn.Module):
         return mx.stack(out, axis=1)
 
 
+def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.array:
+    """Compute both directions from projected inputs xp [B, T, 8H] and recurrent weights wh [2, H, 4H]: [B, T, 2H].
+
+    `mask` [B, T, 1] is 1 on valid rows; the others of the result are zero.
+    """
+    batch, length, width = xp.shape
+    hidden = width // 8
+    xp = xp.reshape(batch, length, 2, 4 * hidden)
+    steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
+    keep = None if mask is None else mx.stack([mask, mask[:, ::-1]]).transpose(2, 0, 1, 3)
+    h = c = mx.zeros((2, batch, hidden))
+    gates = _gates()
+    out = []
+    for t in range(length):
+        h, c = gates(mx.addmm(steps[t], h, wh), c)
+        if keep is not None:
+            h, c = h * keep[t], c * keep[t]
+        out.append(h)
+    y = mx.stack(out)
+    return mx.concatenate([y[:, 0], y[::-1, 1]], axis=-1).transpose(1, 0, 2)
+
+
+UNITS = 16  # hidden units that a block of the kernel owns: 64 rows of weights, held in registers
+
+_SOURCE = r"""
+    // One block owns UNITS hidden units of one direction of one sequence: 4 * UNITS rows of weights, four threads a
+    // row. Blocks of a direction exchange h through L2 and meet at a counter once a step; all are resident at once.
+    constexpr int PER = H / 4;
+    constexpr int BLOCKS = H / UNITS;
+    const int b = blockIdx.z, dir = blockIdx.y, first = blockIdx.x * UNITS;
+    const int T = xp_shape[1];
+    const int slice = threadIdx.x & 3, row = threadIdx.x >> 2;
+    const int gate = row / UNITS, unit = first + row % UNITS;
+    const int valid = count[b];
+    float w[PER];
+    #pragma unroll
+    for (int j = 0; j < PER; ++j) w[j] = wh[(dir * H + j * 4 + slice) * 4 * H + gate * H + unit];
+    __shared__ float h[H];
+    __shared__ float g[4 * UNITS];
+    float* state = exchange + (b * 2 + dir) * 2 * H;
+    int* meet = (int*)counter + (b * 2 + dir) * 32;
+    float c = 0.0f;
+    float x = xp[(b * T + (dir ? T - 1 : 0)) * 8 * H + dir * 4 * H + gate * H + unit];
+    for (int t = 0; t < T; ++t) {
+      for (int k = threadIdx.x; k < H; k += blockDim.x) h[k] = t ? __ldcg(state + (t & 1) * H + k) : 0.0f;
+      __syncthreads();
+      float sum = 0.0f;
+      #pragma unroll
+      for (int j = 0; j < PER; ++j) sum = fmaf(w[j], h[j * 4 + slice], sum);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      if (slice == 0) g[row] = sum + x;
+      const int at = dir ? T - 1 - t : t;
+      if (t + 1 < T) {
+        const int next = dir ? at - 1 : at + 1;
+        x = xp[(b * T + next) * 8 * H + dir * 4 * H + gate * H + unit];
+      }
+      __syncthreads();
+      if (threadIdx.x < UNITS) {
+        const int u = threadIdx.x;
+        const float i = 1.0f / (1.0f + expf(-g[u])), f = 1.0f / (1.0f + expf(-g[UNITS + u]));
+        const float o = 1.0f / (1.0f + expf(-g[3 * UNITS + u]));
+        c = f * c + i * tanhf(g[2 * UNITS + u]);
+        float v = o * tanhf(c);
+        if (at >= valid) { c = 0.0f; v = 0.0f; }
+        y[(b * T + at) * 2 * H + dir * H + first + u] = v;
+        __stcg(state + ((t + 1) & 1) * H + first + u, v);
+        __threadfence();
+      }
+      __syncthreads();
+      if (BLOCKS > 1 && threadIdx.x == 0) {
+        atomicAdd(meet, 1);
+        while (*((volatile int*)meet) < BLOCKS * (t + 1)) {}
+        __threadfence();
+      }
+      __syncthreads();
+    }
+"""
+
+
+def bilstm_cuda(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
+    """Compute the same in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
+    batch, length, width = xp.shape
+    hidden = width // 8
+    kernel = cuda.kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE)
+    result = kernel(
+        inputs=[xp, wh, count],
+        # Counters a cache line apart; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds.
+        output_shapes=[(batch, length, 2 * hidden), (batch, 2, 2, hidden), (batch, 2, 32)],
+        output_dtypes=[mx.float32, mx.float32, mx.int32],
+        grid=(hidden // UNITS * 256, 2, batch),
+        threadgroup=(256, 1, 1),
+        template=[("H", hidden), ("UNITS", UNITS)],
+        init_value=0,
+    )
+    y: mx.array = result[0]
+    return y
+
+
 class BiLSTM(nn.Module):
     """One bidirectional layer: x [B, T, I] -> [B, T, 2H], forward half first; parameters by torch.nn.LSTM's names.
 
@@ -73,23 +172,7 @@ class BiLSTM(nn.Module):
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         """Return zero on padded rows."""
-        batch, length, _ = x.shape
-        hidden = self.hidden
         xp = mx.addmm(self.bias, x, self.wx)
-        if cuda.available() and hidden % cuda.UNITS == 0:
-            return cuda.lstm(xp, self.wh, valid.number(x))
-        xp = xp.reshape(batch, length, 2, 4 * hidden)
-        steps = mx.stack([xp[:, :, 0], xp[:, ::-1, 1]]).transpose(2, 0, 1, 3)  # [T, 2, B, 4H]
-        keep = None
-        if valid.mask is not None:
-            keep = mx.stack([valid.mask, valid.mask[:, ::-1]]).transpose(2, 0, 1, 3)
-        h = c = mx.zeros((2, batch, hidden))
-        gates = _gates()
-        out = []
-        for t in range(length):
-            h, c = gates(mx.addmm(steps[t], h, self.wh), c)
-            if keep is not None:
-                h, c = h * keep[t], c * keep[t]
-            out.append(h)
-        y = mx.stack(out)
-        return mx.concatenate([y[:, 0], y[::-1, 1]], axis=-1).transpose(1, 0, 2)
+        if cuda.available() and self.hidden % UNITS == 0:
+            return bilstm_cuda(xp, self.wh, valid.number(x))
+        return bilstm_reference(xp, self.wh, valid.mask)

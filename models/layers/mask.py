@@ -1,4 +1,4 @@
-"""Which rows of an array padded to a bucket count."""
+"""Mask of the valid rows of an array that is padded to a bucket."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class PaddingMask:
 
     @staticmethod
     def of(count: mx.array | None, rows: int) -> PaddingMask:
-        """The first `count` [B, 1, 1] of `rows` rows; everything where count is None."""
+        """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
         if count is None:
             return PaddingMask()
         return PaddingMask((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
 
     def number(self, x: mx.array) -> mx.array:
-        """Valid rows of x [B, L, C], as int32 [B]."""
+        """Return the number of valid rows of x [B, L, C], int32 [B]."""
         if self.count is None:
             return mx.full((x.shape[0],), x.shape[1], dtype=mx.int32)
         return self.count[:, 0, 0].astype(mx.int32)
 
     def zero(self, x: mx.array) -> mx.array:
-        """x [B, L, C] with its padding set to zero."""
+        """Return x [B, L, C] with its padding set to zero."""
         return x if self.mask is None else x * self.mask.astype(x.dtype)
 
     def doubled(self, rows: int) -> PaddingMask:
-        """The same after the length has doubled to `rows`."""
+        """Return the mask after the length has doubled to `rows`."""
         return self if self.count is None else PaddingMask.of(self.count * 2, rows)

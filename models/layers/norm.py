@@ -1,8 +1,8 @@
 """Normalization over channels (LayerNorm) and over time (instance norm), the latter with style (AdaIN).
 
 AdaIN: Huang and Belongie 2017, arXiv:1703.06868: y = (1 + gamma) * (x - mean_t) / sqrt(var_t + eps) + beta.
-Statistics come from the valid rows only; over parts of a sequence they are combined by Chan's formula, which does
-not cancel as E[x^2] - E[x]^2 does.
+Statistics come from the valid rows only. Chan's formula combines those of parts of a sequence, without the cancellation
+of E[x^2] - E[x]^2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _ones(rows: int) -> mx.array:
 
 
 def _row_sum(x: mx.array) -> mx.array:
-    """Sum over time [B, L, C] -> [B, 1, C]: on the CPU a product with ones, which BLAS does in vector code."""
+    """Return the sum over time [B, L, C] -> [B, 1, C]: on the CPU a product with ones, vector code in BLAS."""
     if on_cpu():
         return _ones(x.shape[1]) @ x
     return mx.sum(x, axis=1, keepdims=True)
@@ -52,7 +52,7 @@ def _row_sum(x: mx.array) -> mx.array:
 
 @compiled_cache
 def _affine():  # type: ignore[no-untyped-def]
-    """The parts' moments to AdaIN's scale and shift, as one fused function: it is many operations on few numbers."""
+    """Return a fused function from the parts' moments to AdaIN's scale and shift: many operations on few numbers."""
 
     def affine(
         means: list[mx.array], deviations: list[mx.array], counts: list[mx.array], gamma: mx.array, beta: mx.array
@@ -64,14 +64,14 @@ def _affine():  # type: ignore[no-untyped-def]
 
 
 def affine_of(parts: Sequence[Moments], gamma: mx.array, beta: mx.array) -> tuple[mx.array, mx.array]:
-    """Scale and shift [B, 1, C] of AdaIN over the concatenation of `parts`."""
+    """Return scale and shift [B, 1, C] of AdaIN over the concatenation of `parts`."""
     counts = [p.count if isinstance(p.count, mx.array) else mx.array(float(p.count)) for p in parts]
     scale, shift = _affine()([p.mean for p in parts], [p.deviation for p in parts], counts, gamma, beta)
     return scale, shift
 
 
 def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = None) -> Moments:
-    """Moments of x [B, L, C] over time. `mask` [B, L, 1] is 1 on valid rows, `count` [B, 1, 1] their number (or 0)."""
+    """Return moments of x [B, L, C] over time. `mask` [B, L, 1] is 1 on valid rows; `count` [B, 1, 1] counts them."""
     if mask is None or count is None:
         n = x.shape[1]
         mean = _row_sum(x) * (1.0 / n)
@@ -81,7 +81,7 @@ def moments(x: mx.array, mask: mx.array | None = None, count: mx.array | None = 
 
 
 def combine(parts: Sequence[Moments]) -> Moments:
-    """Moments of the concatenation of `parts` along time (Chan, Golub and LeVeque 1979)."""
+    """Return the moments of the concatenation of `parts` along time (Chan, Golub and LeVeque 1979)."""
     if len(parts) == 1:
         return parts[0]
     total = sum((p.count for p in parts[1:]), parts[0].count)
@@ -92,11 +92,11 @@ def combine(parts: Sequence[Moments]) -> Moments:
 
 
 def scale_shift(m: Moments, gamma: mx.array, beta: mx.array) -> tuple[mx.array, mx.array]:
-    """The affine form of AdaIN: x * scale + shift, each [B, 1, C]; gamma and beta are [B, 1, C]."""
+    """Return AdaIN's affine form, x * scale + shift, each [B, 1, C]; gamma and beta are [B, 1, C]."""
     scale = (1 + gamma) * mx.rsqrt(m.deviation / m.count + EPS)
     return scale, beta - m.mean * scale
 
 
 def layer_norm(x: mx.array, weight: mx.array | None, bias: mx.array | None, eps: float = EPS) -> mx.array:
-    """LayerNorm over the last axis."""
+    """Return LayerNorm over the last axis."""
     return mx.fast.layer_norm(x, weight, bias, eps)

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 
 def sinusoids(count: int, width: int, first: int = 0) -> npt.NDArray[np.float32]:
-    """Rows [count, width] for positions first, first + 1, ...: frequencies 10000^(-i / (width / 2 - 1)).
+    """Return rows [count, width] for positions first, first + 1, ...: frequencies 10000^(-i / (width / 2 - 1)).
 
-    Computed in float32 throughout, as the checkpoints were trained: at position 1000 the phase's rounding is 6e-5.
+    All steps are in float32, as in the checkpoints' training: at position 1000 the phase's rounding is 6e-5.
     """
     return sinusoids_at(np.arange(first, first + count, dtype=np.float32), width)
 
 
 def sinusoids_at(positions: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float32]:
-    """The same at any positions [count], which need not be whole."""
+    """Return the same at any positions [count], whole or not."""
     half = width // 2
     frequency = np.exp(np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(half - 1, 1)))
     phase = positions.astype(np.float32)[:, None] * frequency

@@ -1,8 +1,8 @@
-"""Dense layer for few rows of input: what reading the weights costs is what it costs.
+"""Dense layer for few rows of input, whose cost is that of reading the weights.
 
-The weights stay in the checkpoint's order [O, I]: each output is then one run of memory. On the CPU the outputs are
-divided among the CPU streams, as one core cannot draw all of the memory's bandwidth. Weights of 8 or 4 bits are read
-in groups along I with a scale and an offset each; those of 8 bits on the CPU by `int8`, where that can be compiled.
+The weights stay in the checkpoint's order [O, I]: each output is then one run of memory. The CPU streams share the
+outputs, as one core cannot use all of the memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for
+each group along I. On the CPU `int8` reads those of 8 bits, where it can be compiled.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from models.layers import int8
 from models.layers.int8 import Int8Weights
 
 GROUP = 64  # inputs that share a scale
-_LEAST_WEIGHTS = 1 << 18  # fewer are read before a second lane would have started
+_LEAST_WEIGHTS = 1 << 18  # fewer are read before a second stream would have started
 
 Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 
 def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
-    """weight [O, I] cut along O, one piece a lane (views, no copies), quantized to `bits` unless 0."""
+    """Cut weight [O, I] along O into one piece a CPU stream (views, no copies), quantized to `bits` unless 0."""
     count = len(cpu_streams()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
     edges = [weight.shape[0] * k // count for k in range(count + 1)]
     pieces = [weight[a:b] for a, b in pairwise(edges)]
@@ -31,7 +31,7 @@ def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
 
 
 def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
-    """x [..., I] times one piece's transpose -> [..., rows of the piece]."""
+    """Return x [..., I] times one piece's transpose: [..., rows of the piece]."""
     if bits:
         weight, scales, offsets = part
         return mx.quantized_matmul(x, weight, scales, offsets, transpose=True, group_size=GROUP, bits=bits)
@@ -39,7 +39,7 @@ def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
 
 
 def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
-    """A piece's weight, scales and offsets, as kernels take them; unless quantized the weight stands for all."""
+    """Return a piece's weight, scales and offsets, as kernels take them; unless quantized, three times the weight."""
     weight, scales, offsets = part if len(part) == 3 else (part[0], part[0], part[0])
     return weight, scales, offsets
 
@@ -65,7 +65,7 @@ class Projection(nn.Module):
         return joined
 
     def lower(self, bits: int = 0) -> None:
-        """Cut the weight into one piece a lane (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
+        """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
         native = bits == 8 and int8.library() is not None
         self._bits = 0 if native else bits
         self._parts = row_parts(self.weight, self._bits)
@@ -76,12 +76,12 @@ class Projection(nn.Module):
 
     @property
     def bits(self) -> int:
-        """Bits of the weights that the device reads, 0 where they are not quantized."""
+        """Return the bits of the weights that the device reads, 0 where they are not quantized."""
         return self._bits
 
     @property
     def whole(self) -> tuple[mx.array, mx.array, mx.array]:
-        """Weight, scales and offsets in one piece (see `triple`), as they lie on a GPU."""
+        """Return weight, scales and offsets in one piece (see `triple`), as on a GPU."""
         (part,) = self._parts
         return triple(part)
 
@@ -93,7 +93,7 @@ class Projection(nn.Module):
                 return multiply(x, self._parts[0], self._bits) + self.bias
             return mx.addmm(self.bias, x, self._parts[0][0].T)
         outputs = []
-        for part, lane in zip(self._parts, cpu_streams(), strict=False):
-            with mx.stream(lane):
+        for part, stream in zip(self._parts, cpu_streams(), strict=False):
+            with mx.stream(stream):
                 outputs.append(multiply(x, part, self._bits))
         return mx.concatenate(outputs, axis=-1) + self.bias

@@ -1,7 +1,7 @@
 """Short-time Fourier transform with a periodic Hann window, and its inverse, as convolutions.
 
-Same values as torch.stft / torch.istft with center=True and hop = n_fft / 4: the frames are hop-strided, so the
-transform is a strided convolution with the windowed Fourier basis, and the inverse a transposed one.
+The values are those of torch.stft / torch.istft with center=True and hop = n_fft / 4. The transform is a convolution
+with the windowed Fourier basis at a stride of one hop, the inverse a transposed convolution.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Stft(nn.Module):
         self._tail = mx.array((_OVERLAP / (_OVERLAP - squares[:hop])).astype(np.float32))
 
     def spectrum(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
-        """Real parts, then imaginary ones, [B, N / hop + 1, 2 * bins], of x [B, N]; reflected at both ends.
+        """Return real, then imaginary parts, [B, N / hop + 1, 2 * bins], of x [B, N], reflected at both ends.
 
         `samples` [B, 1] gives the valid lengths of padded signals: the right reflection is about their last sample.
         """
@@ -60,7 +60,7 @@ class Stft(nn.Module):
         return self._analysis(x[:, :, None])
 
     def analyze(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
-        """Magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
+        """Return magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
 
         The phase of a negative real bin is +pi, as torch's.
         """
@@ -77,7 +77,7 @@ class Stft(nn.Module):
     def synthesize(
         self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
     ) -> mx.array:
-        """Signal [B, (F - 1) * hop] from magnitude and phase [B, F, bins].
+        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, bins].
 
         `mask` [B, F, 1] is 1 on valid frames and `samples` [B, 1] the valid length, (valid frames - 1) * hop.
         """

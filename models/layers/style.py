@@ -1,7 +1,7 @@
 """Style projections: every AdaIN's gamma and beta from one product per utterance.
 
-A network has tens of AdaINs, each with a Linear of the same style vector; run one by one, they are tens of small
-launches. A bank runs them as one, and each layer takes its slice.
+A network has tens of AdaINs, each with a Linear of the same style vector. One by one they are tens of small launches. A
+bank computes all in one product, and each layer takes its slice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StyleAffine(nn.Module):
         self._start = 0
 
     def __call__(self, styled: mx.array) -> mx.array:
-        """This layer's [B, 2C] (gamma, then beta) of a bank's result."""
+        """Return this layer's slice [B, 2C] (gamma, then beta) of a bank's result."""
         return styled[:, self._start : self._start + self.bias.shape[0]]
 
 
@@ -40,7 +40,7 @@ class AdaIN(nn.Module):
 
 
 class StyleBank:
-    """All the StyleAffines of a part of the network."""
+    """Product of all StyleAffines of a part of the network."""
 
     def __init__(self, layers: Sequence[StyleAffine]) -> None:
         self._layers = layers
@@ -54,9 +54,9 @@ class StyleBank:
 
     @staticmethod
     def of(part: nn.Module) -> StyleBank:
-        """The bank of every StyleAffine within `part`, from the weights it has now."""
+        """Return the bank of every StyleAffine within `part`, from its present weights."""
         return StyleBank([module for _, module in part.named_modules() if isinstance(module, StyleAffine)])
 
     def __call__(self, style: mx.array) -> mx.array:
-        """style [B, S] -> every layer's gamma and beta, [B, sum of 2C]."""
+        """Return every layer's gamma and beta, [B, sum of 2C], for style [B, S]."""
         return mx.addmm(self._bias, style, self._weight)

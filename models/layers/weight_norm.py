@@ -9,16 +9,16 @@ from models.contract import WeightsError
 
 
 def short_name(name: str) -> str:
-    """The name of a weight-norm array in torch's older and shorter form, `.weight_g` and `.weight_v`."""
+    """Return the name of a weight-norm array in torch's older, shorter form: `.weight_g` and `.weight_v`."""
     name = name.replace("parametrizations.weight.original0", "weight_g")
     return name.replace("parametrizations.weight.original1", "weight_v")
 
 
 def fold(arrays: Mapping[str, mx.array], source: str) -> dict[str, mx.array]:
-    """Every `.weight_g` and `.weight_v` as one `.weight`, float32; other arrays as they are.
+    """Replace every `.weight_g` and `.weight_v` by one `.weight`, float32; keep other arrays.
 
-    w = g * v / |v|, the norm over all axes but the first. Raises WeightsError naming an array whose other
-    half is missing.
+    w = g * v / |v|, with the norm over all axes but the first. Raises WeightsError with the name of an array whose
+    other half is missing.
     """
     folded = {}
     for name, array in arrays.items():

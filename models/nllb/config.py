@@ -32,14 +32,14 @@ class NllbConfig:
 
     @property
     def embedding_scale(self) -> float:
-        """Factor on token embeddings: sqrt(d_model), 32 in NLLB-600M."""
+        """Return the factor on token embeddings: sqrt(d_model), 32 in NLLB-600M."""
         return self.d_model**0.5 if self.scale_embedding else 1.0
 
 
 def load_config(path: str | Path) -> NllbConfig:
     """Read `path`. Raises WeightsError where a key is missing or the network described is not NLLB's.
 
-    Keys that no inference reads (dropout, initial scales, versions) differ between releases and are ignored.
+    Keys that inference does not read (dropout, initial scales, versions) differ between releases and are ignored.
     """
     try:
         values: dict[str, Any] = dict(json.loads(Path(path).read_text(encoding="utf-8")))

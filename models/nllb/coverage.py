@@ -1,8 +1,8 @@
-"""What a demonstrator can translate: sentences of a phrase grammar, and nothing else.
+"""Coverage of a demonstrator: the sentences of a phrase grammar, which are all that it can translate.
 
-coverage.json holds `model` (what to call it), `pairs` of FLORES-200 codes, `phrases` such as ``where is the {place}``,
-the `slots` they name, each with its words, `contractions` with what they stand for, and `examples`. Case, the mark at
-the end, contractions, and a for an make no difference.
+coverage.json holds `model` (its name in messages), `pairs` of FLORES-200 codes, `phrases` such as ``where is the
+{place}``, the `slots` that they name, each with its words, `contractions` with their long forms, and `examples`. Case,
+the final mark, contractions, and a for an make no difference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUOTED = 40
 
 @dataclass(slots=True)
 class _Node:
-    """A place in the automaton: what may follow, word by word or as a slot, and whether a phrase may end here."""
+    """State of the automaton: the words and slots that may follow, and whether a phrase may end here."""
 
     words: dict[str, _Node] = field(default_factory=dict)
     slots: dict[str, _Node] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class _Node:
 
 
 class Coverage:
-    """The phrases a model knows, compiled to an automaton. Methods are safe on any thread."""
+    """Phrases that a model knows, compiled to an automaton. Methods are safe on any thread."""
 
     def __init__(
         self,
@@ -54,7 +54,19 @@ class Coverage:
         contractions: Mapping[str, str],
         examples: Iterable[str],
     ) -> None:
-        """Raises ValueError for a phrase with a slot that has no words."""
+        """Compile the automaton.
+
+        Args:
+            model: Name of the model in messages.
+            pairs: FLORES-200 codes (source, target).
+            phrases: Sentences with slots in braces.
+            slots: Entries of each slot.
+            contractions: Contracted word -> long form.
+            examples: Sentences that messages show.
+
+        Raises:
+            ValueError: A phrase has a slot without words.
+        """
         self.model, self.pairs, self.examples = model, tuple(pairs), tuple(examples)
         self._contractions = dict(contractions)
         self._start = _Node()
@@ -73,7 +85,7 @@ class Coverage:
 
     @classmethod
     def read(cls, path: Path) -> Coverage:
-        """From coverage.json. Raises WeightsError where it cannot be read."""
+        """Read coverage.json. Raises WeightsError where it cannot be read."""
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             pairs = [(str(source), str(target)) for source, target in found["pairs"]]
@@ -83,7 +95,7 @@ class Coverage:
             raise WeightsError(f"{path}: not a coverage: {error!r}") from error
 
     def check(self, text: str, source: str, target: str) -> None:
-        """Raise UnknownLanguageError for another direction, OutsideCoverageError for text that no phrase makes.
+        """Raise UnknownLanguageError for another direction, OutsideCoverageError for text that no phrase matches.
 
         Takes time in proportion to the words of `text` (at most 300 characters) times the phrases that begin alike.
         """
@@ -105,7 +117,7 @@ class Coverage:
         raise self._outside(f"no phrase of it has {_quoted(tokens[reached])}{after}", text)
 
     def tokens(self, text: str) -> list[str]:
-        """Words and marks as phrases have them: lower case, contractions written out, no mark at the end."""
+        """Split `text` into words and marks as in phrases: lower case, contractions written out, no final mark."""
         plain = unicodedata.normalize("NFC", text).lower().translate(_APOSTROPHES).strip().rstrip(_MARKS)
         found: list[str] = []
         for token in _TOKEN.findall(plain):
@@ -113,15 +125,15 @@ class Coverage:
         return [_ARTICLES.get(word, word) for word in found]
 
     def _learn(self, phrase: str) -> list[str]:
-        """The tokens of a phrase or slot entry; its words are known from now on."""
+        """Return the tokens of a phrase or slot entry, and remember its words as known."""
         words = [word if word.startswith("{") else word.lower() for word in _TOKEN.findall(phrase)]
         tokens = [_ARTICLES.get(word, word) for word in words]
         self._known.update(token for token in tokens if not token.startswith("{"))
         return tokens
 
     def _match(self, tokens: list[str]) -> int | None:
-        """None where a phrase makes all of `tokens`, else the index of the first token that none can have there."""
-        # By identity: ways that meet in one place are one from there on, or they would double with every word.
+        """Return None where a phrase matches all of `tokens`, else the index of the first token that fits none."""
+        # By identity: paths that meet in one state continue as one, or they would double with every word.
         active: list[dict[int, _Node]] = [{} for _ in range(len(tokens) + 1)]
         active[0] = {id(self._start): self._start}
         ends: dict[tuple[str, int], list[int]] = {}
@@ -141,7 +153,7 @@ class Coverage:
         return None if any(node.last for node in active[-1].values()) else reached
 
     def _entries(self, slot: str, tokens: list[str], place: int) -> tuple[list[int], int]:
-        """(where entries of `slot` that begin at `place` end, how far any of them went)."""
+        """Return the ends of entries of `slot` that begin at `place`, and how far any of them went."""
         node, ends = self._slots[slot], []
         while place < len(tokens) and tokens[place] in node.words:
             node = node.words[tokens[place]]
@@ -159,7 +171,7 @@ class Coverage:
 
 
 def _quoted(text: str, *, end: bool = False) -> str:
-    """In quotes, cut to a readable length: its beginning, or its `end`."""
+    """Return `text` in quotes, cut to a readable length: its beginning, or its `end`."""
     text = " ".join(text.split())
     if len(text) > _QUOTED:
         text = f"…{text[-_QUOTED:]}" if end else f"{text[:_QUOTED]}…"

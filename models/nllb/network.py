@@ -102,7 +102,7 @@ class DecoderLayer(nn.Module):
     def step_cuda_few(
         self, x: mx.array, at: mx.array, past: mx.array, memory: mx.array, memory_bias: mx.array
     ) -> tuple[mx.array, mx.array]:
-        """The same by CUDA kernels alone, for few rows; `at` is what `step.embed_cuda` made of `place`."""
+        """Run the layer by CUDA kernels alone, for few rows; `at` is the copy of `place` from `step.embed_cuda`."""
         attn, cross = self.self_attn, self.encoder_attn
         qkv = step.dense_cuda(x, attn.qkv_proj, norm=self.self_attn_layer_norm)
         y, past = step.self_attend_cuda(qkv, past, at, self.heads)
@@ -122,7 +122,7 @@ class DecoderLayer(nn.Module):
         memory_bias: mx.array,
         after: nn.LayerNorm,
     ) -> tuple[mx.array, mx.array, mx.array]:
-        """The same with CUDA kernels between the products; `normal` and `after` as in `EncoderLayer.encode_cuda`."""
+        """Run the layer with CUDA kernels between the products; `normal`, `after` as in `EncoderLayer.encode_cuda`."""
         attn, cross = self.self_attn, self.encoder_attn
         y, past = step.self_attend_cuda(attn.qkv_proj(normal), past, at, self.heads)
         x, normal = step.add_norm_cuda(x, attn.out_proj(y), self.encoder_attn_layer_norm)
@@ -173,7 +173,7 @@ class Decoder(nn.Module):
     def memories(self, encoded: mx.array) -> list[mx.array]:
         """Encoder output [B, S, C] -> keys and values [B, 2 * heads, S, C / heads] of each layer."""
         wide = step.split_heads(self.memory_proj(encoded), 2 * len(self.layers), self.heads)
-        if encoded.shape[0] == 1:  # one copy: its parts are whole
+        if encoded.shape[0] == 1:  # one copy, whose parts are contiguous
             wide = mx.contiguous(wide)
         return [mx.contiguous(part) for part in mx.split(wide, len(self.layers), axis=1)]
 
@@ -192,7 +192,7 @@ class Decoder(nn.Module):
     def step_cuda(
         self, x: mx.array, at: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array
     ) -> tuple[mx.array, list[mx.array]]:
-        """The same by CUDA kernels; BLAS multiplies more than a few rows."""
+        """Run all layers by CUDA kernels; BLAS multiplies more than a few rows."""
         written = []
         if step.rows(x) <= step.FEW:
             for layer, before, read in zip(self.layers, past, memory, strict=True):
@@ -208,7 +208,7 @@ class Decoder(nn.Module):
 
 
 class Nllb(nn.Module):
-    """The whole network. `search` runs encode once and advance a token at a time."""
+    """Whole network. `search` runs `encode` once and `advance` a token at a time."""
 
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
@@ -224,12 +224,12 @@ class Nllb(nn.Module):
 
     @property
     def dtype(self) -> mx.Dtype:
-        """Type that activations have."""
+        """Return the type of the activations."""
         return self.encoder.layer_norm.weight.dtype
 
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
-        # With 8 bits on a CPU the embeddings stay whole: the likeliest token is found from a copy of 8 bits as it is.
+        # With 8 bits on a CPU the embeddings stay whole: `Int8Argmax` has an 8-bit copy of its own.
         whole = bits == 8 and int8.library() is not None
         self.bits = 0 if whole else bits
         self._positions = self._positions.astype(self.dtype)
@@ -251,10 +251,10 @@ class Nllb(nn.Module):
         return self.encoder.encode_cuda(x, bias) if cuda else self.encoder.encode_reference(x, bias), bias
 
     def allocate(self, batch: int, length: int) -> list[mx.array]:
-        """Room for the keys and values of `length` decoded tokens: zeros [batch, 2 * heads, length, size] a layer."""
+        """Return zeros [batch, 2 * heads, length, size] a layer for the keys and values of `length` decoded tokens."""
         heads = self.config.decoder_attention_heads
         shape = (batch, 2 * heads, length, self.config.d_model // heads)
-        if self.fused:  # the kernels copy what they are given: all layers may start from the same
+        if self.fused:  # the kernels copy their input: all layers may start from one array
             return [mx.zeros(shape, dtype=self.dtype)] * len(self.decoder.layers)
         return [mx.zeros(shape, dtype=self.dtype) for _ in self.decoder.layers]
 

@@ -1,4 +1,4 @@
-"""Sentences to translations: grouping, search, and second tries where a translation shows that it went wrong."""
+"""Sentences to translations: grouping, search, and a second try where a translation is visibly wrong."""
 
 from __future__ import annotations
 
@@ -31,8 +31,16 @@ from models.layers.projection import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Finished, Found, Sentence
-from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, PROMPT_BUCKETS, SOURCE_BUCKETS, Group, Stages, length_cap
+from models.nllb.search import Finished, SearchTask, TokenHypothesis
+from models.nllb.steps import (
+    BATCH_BUCKETS,
+    MAX_TOKENS,
+    PROMPT_BUCKETS,
+    SOURCE_BUCKETS,
+    CompiledNetwork,
+    Group,
+    length_cap,
+)
 from models.nllb.text import NllbTokenizer
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights
@@ -52,7 +60,7 @@ _DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16
 def load(spec: ModelSpec) -> NllbTranslator:
     """Load a checkpoint: spec.files has "config", "weights", "tokenizer" and, for a demonstrator, "coverage".
 
-    The CPU computes in float32 whatever `spec.dtype`. Raises WeightsError.
+    The CPU ignores `spec.dtype` and computes in float32. Raises WeightsError.
     """
     config = load_config(spec.files["config"])
     tokenizer = NllbTokenizer(spec.files["tokenizer"], config)
@@ -71,14 +79,18 @@ def load(spec: ModelSpec) -> NllbTranslator:
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"], dtype)
     network.lower(spec.bits)
-    # A demonstrator's vocabulary is no longer than a shortlist, and not in the order of frequency.
+    # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
     return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=shortlist)
 
 
 @dataclass(slots=True)
-class _Work:
-    """One text to translate. `capitals`: it was in capitals, and its translation shall be."""
+class _SourceText:
+    """One text to translate. With `capitals` it was in capitals, and its translation will be.
+
+    `guarded` texts get the draft and the repair of capitals; clauses of a second try do not. `first` holds the first
+    try's translations.
+    """
 
     index: int
     request: TranslationRequest
@@ -86,14 +98,14 @@ class _Work:
     source: list[int]
     capitals: bool = False
     guarded: bool = True
-    first: list[Found] = field(default_factory=list)
+    first: list[TokenHypothesis] = field(default_factory=list)
 
 
 class NllbTranslator:
     """A loaded NLLB. Implements `models.contract.Translator`.
 
-    On a GPU shapes are padded to buckets, since each new shape is compiled there; translations equal the unpadded
-    ones. On the CPU a new shape costs nothing, so nothing is padded, unless `padded` says so.
+    On a GPU shapes are padded to buckets, since each new shape is compiled there. Translations equal the unpadded ones.
+    On the CPU a new shape costs nothing: nothing is padded, unless `padded` is true.
     """
 
     max_batch = MAX_BATCH
@@ -112,17 +124,17 @@ class NllbTranslator:
         self.languages: list[str] = list(tokenizer.languages)
         self._coverage, self._shortlist = coverage, shortlist
         self._padded = not on_cpu() if padded is None else padded
-        self.stages = Stages(network, padded=self._padded)
+        self.compiled = CompiledNetwork(network, padded=self._padded)
         self._heads: dict[str, Head] = {}
 
     def targets(self, source: str) -> list[str]:
-        """The languages, without `source` itself, to which it translates from `source`."""
+        """Return the languages, without `source` itself, to which it translates from `source`."""
         if self._coverage is not None:
             return [target for one, target in self._coverage.pairs if one == source]
         return [language for language in self.languages if language != source]
 
     def check(self, request: TranslationRequest) -> None:
-        """Raise ModelRequestError for what this model cannot do. Safe on any thread; touches no array."""
+        """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
         self.tokenizer.language(request.source)
         self.tokenizer.language(request.target)
         if not 1 <= request.beams <= MAX_BEAMS:
@@ -144,10 +156,10 @@ class NllbTranslator:
     def translate(
         self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
-        """Yield each translation as soon as it is whole, None every few steps.
+        """Yield each translation as soon as it is complete, None every few steps.
 
-        A translation that loops is tried once more without repeated n-grams, one that is much too short once more
-        clause by clause; text in capitals is translated in ordinary letters. Raises ModelRequestError before the first
+        A translation that loops gets a second try without repeated n-grams; one that is much too short, a second try
+        clause by clause. Text in capitals is translated in ordinary letters. Raises ModelRequestError before the first
         item, Cancelled between steps.
         """
         if len(batch) > self.max_batch:
@@ -160,14 +172,14 @@ class NllbTranslator:
                 works.append(self._prepare(index, request, request.text))
             else:
                 yield Translation(index, Hypothesis(request.text, float("nan")))
-        again: list[_Work] = []
-        short: list[_Work] = []
+        again: list[_SourceText] = []
+        short: list[_SourceText] = []
         for item in self._search(works, 0, timeline, cancelled):
             if item is None:
                 yield None
                 continue
             work, found = item
-            looped = found[0].halted or repair.loops(found[0].tokens)
+            looped = found[0].stopped or repair.loops(found[0].tokens)
             if looped and not repair.has_loop(work.source):
                 work.first = found
                 again.append(work)
@@ -180,7 +192,7 @@ class NllbTranslator:
             yield None if item is None else self._translation(item[0], self._unlooped(*item))
         yield from self._by_clauses(short, timeline, cancelled)
 
-    def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _Work:
+    def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _SourceText:
         capitals = guarded and self._coverage is None and repair.is_capitals(text)
         if capitals:
             text = repair.sentence_case(text, request.source)
@@ -188,36 +200,36 @@ class NllbTranslator:
         if len(source) > self.config.max_position_embeddings:  # ordinary letters may be more tokens than capitals
             capitals, text = False, request.text
             source = self.tokenizer.encode(text, request.source)
-        return _Work(index, request, text, source, capitals, guarded)
+        return _SourceText(index, request, text, source, capitals, guarded)
 
-    def _sentence(self, work: _Work, ngram: int) -> Sentence:
+    def _sentence(self, work: _SourceText, ngram: int) -> SearchTask:
         limit = length_cap(len(work.source), self.config.max_position_embeddings)
         draft = []
         for token in work.request.draft if not ngram and work.guarded else ():
             if not 0 <= token < self.config.vocab_size:
                 break
             draft.append(token)
-        watch = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
-        return Sentence(work.source, self.tokenizer.language(work.request.target), limit, draft, watch)
+        should_stop = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
+        return SearchTask(work.source, self.tokenizer.language(work.request.target), limit, draft, should_stop)
 
     def _search(
-        self, works: Sequence[_Work], ngram: int, timeline: Timeline, cancelled: IsCancelled
-    ) -> Iterator[tuple[_Work, list[Found]] | None]:
-        """Search for all of `works`, in groups of one pass each: short ones first."""
+        self, works: Sequence[_SourceText], ngram: int, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[tuple[_SourceText, list[TokenHypothesis]] | None]:
+        """Search for all of `works`, in groups of one pass each, short ones first."""
         for members in self._groups(works, ngram):
             sentences = [self._sentence(work, ngram) for work in members]
             beams = members[0].request.beams
             longest = max(sentence.limit for sentence in sentences)
             with timeline.measure(Stage.TRANSLATE_ENCODE):
                 sources = [work.source for work in members]
-                group = self.stages.encode(sources, self._head(members[0].request.target), longest, beams)
+                group = self.compiled.encode(sources, self._head(members[0].request.target), longest, beams)
             found: Iterator[Finished | None]
             if beams > 1:
-                found = search.beam(self.stages, group, sentences, beams, cancelled, ngram=ngram)
+                found = search.beam(self.compiled, group, sentences, beams, cancelled, ngram=ngram)
             elif ngram:
-                found = search.careful(self.stages, group, sentences, ngram, cancelled)
+                found = search.greedy_no_repeat(self.compiled, group, sentences, ngram, cancelled)
             else:
-                found = search.greedy(self.stages, group, sentences, cancelled)
+                found = search.greedy(self.compiled, group, sentences, cancelled)
             while True:
                 with timeline.measure(Stage.TRANSLATE_DECODE):
                     try:
@@ -226,10 +238,10 @@ class NllbTranslator:
                         break
                 yield None if item is None else (members[item[0]], item[1])
 
-    def _groups(self, works: Sequence[_Work], ngram: int) -> list[list[_Work]]:
-        """Sentences that are decoded together: of like length, as many beams, one shortlist; drafts alone."""
-        groups: list[list[_Work]] = []
-        open_: dict[tuple[int, str], list[_Work]] = {}
+    def _groups(self, works: Sequence[_SourceText], ngram: int) -> list[list[_SourceText]]:
+        """Group sentences of similar length, equal beams and one shortlist; a sentence with a draft is alone."""
+        groups: list[list[_SourceText]] = []
+        open_: dict[tuple[int, str], list[_SourceText]] = {}
         for work in sorted(works, key=lambda work: len(work.source)):
             beams = work.request.beams
             alone = bool(work.request.draft) and not ngram and work.guarded
@@ -256,29 +268,29 @@ class NllbTranslator:
         return target[4:] if self._shortlist else ""
 
     def _head(self, target: str) -> Head:
-        """What may come out in the language `target`: its script's shortlist, or everything."""
+        """Return the projection for the language `target`: onto its script's shortlist, or onto all tokens."""
         script = self._script(target)
         if script not in self._heads:
             ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
             self._heads[script] = self.network.shared.head(ids, self._shortlist)
         return self._heads[script]
 
-    def _unlooped(self, work: _Work, found: list[Found]) -> list[Found]:
-        """The second try, unless that loops too: then the first, its repetition cut to once."""
+    def _unlooped(self, work: _SourceText, found: list[TokenHypothesis]) -> list[TokenHypothesis]:
+        """Return the second try or, if that loops too, the first with its repetition cut to one occurrence."""
         if not repair.loops(found[0].tokens) and found[0].ended:
             for kept, first in zip(found, work.first, strict=False):
                 kept.accepted = first.accepted
             return found
         best = work.first[0]
-        return [Found(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
+        return [TokenHypothesis(repair.cut_loop(best.tokens), best.score, accepted=best.accepted), *work.first[1:]]
 
-    def _is_short(self, work: _Work, best: Found) -> bool:
+    def _is_short(self, work: _SourceText, best: TokenHypothesis) -> bool:
         return repair.too_short(len(best.tokens), len(work.source) - 2) and len(repair.clauses(work.text)) > 1
 
     def _by_clauses(
-        self, works: Sequence[_Work], timeline: Timeline, cancelled: IsCancelled
+        self, works: Sequence[_SourceText], timeline: Timeline, cancelled: IsCancelled
     ) -> Iterator[Translation | None]:
-        """Translate each clause of `works` for itself; what came out at first stays where that gives no more."""
+        """Translate each clause of `works` on its own; keep the first try where that gives no more tokens."""
         clauses = {work.index: repair.clauses(work.text) for work in works}
         parts = {work.index: [""] * len(clauses[work.index]) for work in works}
         tokens = dict.fromkeys(parts, 0)
@@ -303,8 +315,8 @@ class NllbTranslator:
                 whole = Translation(work.index, Hypothesis(text, float("nan")), (), len(work.source))
             yield whole
 
-    def _translation(self, work: _Work, found: Sequence[Found]) -> Translation:
-        """The contract's form of a search's outcome; alternatives whose text is the same are left out."""
+    def _translation(self, work: _SourceText, found: Sequence[TokenHypothesis]) -> Translation:
+        """Return a search's result in the contract's form, without alternatives of the same text."""
         shown: list[Hypothesis] = []
         for one in found:
             text = self.tokenizer.decode(one.tokens)
@@ -315,7 +327,7 @@ class NllbTranslator:
         return Translation(work.index, shown[0], others, len(work.source), found[0].accepted)
 
     def warm(self, progress: Progress) -> None:
-        """Run every shape that will be served; on the CPU, where shapes cost nothing, one of each kind."""
+        """Run every shape that requests can need; on the CPU, where shapes cost nothing, one of each kind."""
         limit = self.config.max_position_embeddings
         sizes = [size for size in SOURCE_BUCKETS if size < limit] + [limit]
         shapes = [(batch, size) for size in sizes for batch in BATCH_BUCKETS if batch * size <= max(MAX_TOKENS, size)]
@@ -328,21 +340,21 @@ class NllbTranslator:
             progress(WarmupStep(f"batch={batch} source={size}", done, len(shapes), time.perf_counter() - start))
 
     def _warm(self, batch: int, size: int, head: Head) -> None:
-        """Encoder, prompt, step and candidates of one shape; a batch of one also verifies drafts of every length."""
+        """Run encoder, prompt, step and candidates of one shape; with a batch of one, also drafts of every length."""
 
         longest = length_cap(size, self.config.max_position_embeddings)
 
         def group() -> Group:
-            return self.stages.encode([[steps.PAD] * size] * batch, head, longest)
+            return self.compiled.encode([[steps.PAD] * size] * batch, head, longest)
 
         prompt, token = np.full((batch, 2), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
         order = mx.arange(batch)
         run = group()
-        following, place = self.stages.step(mx.array(prompt), mx.array([0]), run)
-        mx.eval(self.stages.step(following[:, None], place, run), run.past)
+        following, place = self.compiled.step(mx.array(prompt), mx.array([0]), run)
+        mx.eval(self.compiled.step(following[:, None], place, run), run.past)
         run = group()
-        mx.eval(self.stages.best(mx.array(prompt), mx.array([0]), order, run))
-        mx.eval(self.stages.best(mx.array(token), mx.array([2]), order, run))
+        mx.eval(self.compiled.best(mx.array(prompt), mx.array([0]), order, run))
+        mx.eval(self.compiled.best(mx.array(token), mx.array([2]), order, run))
         if batch > 1:
             run.select(list(range(batch // 2)))
             mx.eval(run.past, run.memory)
@@ -350,4 +362,6 @@ class NllbTranslator:
             run = group()
             room = run.past[0].shape[2]
             for length in [n for n in PROMPT_BUCKETS[1:] if n < room] + [room]:
-                mx.eval(self.stages.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run))
+                mx.eval(
+                    self.compiled.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run)
+                )

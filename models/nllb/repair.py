@@ -1,4 +1,4 @@
-"""What a translation model does wrong now and then, and how it is noticed: loops, loss of clauses, CAPITALS."""
+"""Detection and repair of a translation model's typical faults: loops, lost clauses, and text in CAPITALS."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 _LONGEST_GRAM, _LEAST_REPEATS, _LEAST_TOKENS = 8, 4, 10
 _LEAST_RATIO, _LEAST_SOURCE = 0.3, 10
-NO_REPEAT = 3  # size of the n-grams that a second try may not repeat
+NO_REPEAT = 3  # size of the n-grams that the second try may not repeat
 
 _CLAUSE = re.compile(r"(?<=[,;:،؛])\s+|(?<=[、，；：])\s*|\s+(?=[–—]\s)")
-_LEAST_CLAUSE = 8  # characters; a shorter one joins the next
+_LEAST_CLAUSE = 8  # characters; a shorter clause joins the next
 _UNSPACED = frozenset({"Jpan", "Hans", "Hant", "Thai", "Khmr", "Laoo", "Mymr", "Tibt"})
 _CASED = frozenset({"Latn", "Cyrl", "Grek", "Armn"})
 _DOTTED_I = frozenset({"tur_Latn", "azj_Latn", "crh_Latn"})
@@ -18,12 +18,12 @@ _PRONOUN = re.compile(r"\bi\b")
 
 
 def loops(tokens: Sequence[int]) -> bool:
-    """Whether `tokens` ends in one n-gram, of at most 8 tokens, at least four times over and for ten tokens or more."""
+    """Return whether `tokens` ends in an n-gram of at most 8 tokens, four times or more, over ten tokens or more."""
     return _period(tokens) > 0
 
 
 def _period(tokens: Sequence[int]) -> int:
-    """Length of the n-gram that the end of `tokens` repeats, or 0."""
+    """Return the length of the n-gram that the end of `tokens` repeats, or 0."""
     for size in range(1, _LONGEST_GRAM + 1):
         span = max(size * _LEAST_REPEATS, _LEAST_TOKENS)
         if len(tokens) >= span and all(tokens[-k] == tokens[-k - size] for k in range(1, span - size + 1)):
@@ -32,12 +32,12 @@ def _period(tokens: Sequence[int]) -> int:
 
 
 def has_loop(tokens: Sequence[int]) -> bool:
-    """Whether `tokens` loops anywhere: a source that does may be translated by a text that does."""
+    """Return whether `tokens` loops anywhere. The translation of such a source may loop as well."""
     return any(loops(tokens[:end]) for end in range(_LEAST_TOKENS, len(tokens) + 1))
 
 
 def cut_loop(tokens: Sequence[int]) -> list[int]:
-    """`tokens` with the repetition at its end reduced to once."""
+    """Return `tokens` with the repetition at its end reduced to one occurrence."""
     kept, size = list(tokens), _period(tokens)
     while size and len(kept) >= 2 * size and kept[-size:] == kept[-2 * size : -size]:
         del kept[-size:]
@@ -45,12 +45,12 @@ def cut_loop(tokens: Sequence[int]) -> list[int]:
 
 
 def too_short(tokens: int, source_tokens: int) -> bool:
-    """Whether a translation of `tokens` has probably lost a part of its source."""
+    """Return whether a translation of so many tokens has probably lost a part of its source."""
     return source_tokens >= _LEAST_SOURCE and tokens < _LEAST_RATIO * source_tokens
 
 
 def clauses(text: str) -> list[str]:
-    """`text` cut after its clause marks; no piece is very short."""
+    """Cut `text` after its clause marks; no piece is very short."""
     pieces: list[str] = []
     for piece in filter(None, _CLAUSE.split(text)):
         if pieces and len(pieces[-1]) < _LEAST_CLAUSE:
@@ -64,9 +64,9 @@ def clauses(text: str) -> list[str]:
 
 
 def rejoin(parts: Sequence[str], sources: Sequence[str], target: str) -> str:
-    """Translations of `sources` as one sentence of the language `target`.
+    """Join translations of `sources` into one sentence of the language `target`.
 
-    A clause that did not end its sentence may have been given a full stop of its own: it is taken away again.
+    The model may have ended a clause with a full stop that its source lacks: this takes it away.
     """
     kept = []
     for part, source in zip(parts, sources, strict=True):
@@ -76,14 +76,14 @@ def rejoin(parts: Sequence[str], sources: Sequence[str], target: str) -> str:
 
 
 def is_capitals(text: str) -> bool:
-    """Whether `text` is written in capitals throughout: two words of them at least, as one may be an acronym."""
+    """Return whether all of `text` is in capitals. It needs two words at least, as one may be an acronym."""
     cased = [c for c in text if c.lower() != c.upper()]
     words = [word for word in text.split() if sum(c.lower() != c.upper() for c in word) >= 2]
     return len(words) >= 2 and all(c == c.upper() for c in cased)
 
 
 def sentence_case(text: str, source: str) -> str:
-    """Capitals to a sentence's ordinary letters: the form that models have read most of."""
+    """Return `text`, in capitals, in ordinary sentence case: the form that models were mostly trained on."""
     if source in _DOTTED_I:
         text = text.replace("I", "ı").replace("İ", "i")
     lower = text.lower()
@@ -94,7 +94,7 @@ def sentence_case(text: str, source: str) -> str:
 
 
 def capitals(text: str, target: str) -> str:
-    """`text` in capitals, where the target's script has them."""
+    """Return `text` in capitals, where the target's script has them."""
     if target[4:] not in _CASED:
         return text
     return (text.replace("i", "İ") if target in _DOTTED_I else text).upper()

@@ -1,9 +1,9 @@
 """Greedy and beam search over a group of sentences, a token at a time.
 
-Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens): twice
-as many candidates as beams are looked at, a hypothesis' score is the sum of its log-probabilities over its length to
-the power of the length penalty, and a sentence is done when no running hypothesis can beat the worst finished one.
-Lengths count the target language's token and the end, as there.
+Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens). It
+takes twice as many candidates as beams. A hypothesis' score is the sum of its log-probabilities over its length to the
+power of the length penalty. A sentence is done when no running hypothesis can beat the worst finished one. Lengths
+count the target language's token and the end, as in transformers.
 """
 
 from __future__ import annotations
@@ -18,49 +18,51 @@ import numpy.typing as npt
 from models.backend import mx
 from models.contract import Cancelled, IsCancelled
 from models.layers.buckets import bucket
-from models.nllb.steps import END, PAD, PROMPT_BUCKETS, Group, Stages
+from models.nllb.steps import END, PAD, PROMPT_BUCKETS, CompiledNetwork, Group
 
-_STEPS_A_TURN = 4  # after so many the thread may do other work
+_STEPS_A_TURN = 4  # after so many steps the thread may do other work
 
-Watch = Callable[[Sequence[int]], bool]
+StopCriterion = Callable[[Sequence[int]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """What to translate: `source` ids, the target language's id, and at most `limit` tokens, the end included.
+class SearchTask:
+    """One sentence to translate: `source` ids, the target language's id, and at most `limit` tokens, the end included.
 
-    `draft` holds tokens that may be how the translation begins. `watch` is asked after every token of greedy search
-    whether to stop.
+    `draft` holds tokens with which the translation may begin. Greedy search asks `should_stop` after every token.
     """
 
     source: Sequence[int]
     target: int
     limit: int
     draft: Sequence[int] = ()
-    watch: Watch = lambda _tokens: False
+    should_stop: StopCriterion = lambda _tokens: False
 
 
 @dataclass(slots=True)
-class Found:
-    """A translation: tokens without prompt and end. `ended` if the model ended it, `halted` if `watch` did."""
+class TokenHypothesis:
+    """Tokens of a translation without prompt and end. `ended`: by the model; `stopped`: by `should_stop`.
+
+    `accepted` counts the tokens of the draft that stood.
+    """
 
     tokens: list[int] = field(default_factory=list)
     score: float = math.nan
     ended: bool = False
-    halted: bool = False
+    stopped: bool = False
     accepted: int = 0
 
-    def append(self, token: int, sentence: Sentence) -> bool:
-        """Add the next token; returns whether the translation is whole."""
+    def append(self, token: int, sentence: SearchTask) -> bool:
+        """Add the next token; return whether the translation is complete."""
         if token == END:
             self.ended = True
             return True
         self.tokens.append(token)
-        self.halted = sentence.watch(self.tokens)
-        return self.halted or len(self.tokens) >= sentence.limit
+        self.stopped = sentence.should_stop(self.tokens)
+        return self.stopped or len(self.tokens) >= sentence.limit
 
 
-Finished = tuple[int, list[Found]]
+Finished = tuple[int, list[TokenHypothesis]]
 
 
 def _check(cancelled: IsCancelled) -> None:
@@ -68,35 +70,35 @@ def _check(cancelled: IsCancelled) -> None:
         raise Cancelled("cancelled between steps of translation")
 
 
-def _prompts(sentences: Sequence[Sentence], rows: int, copies: int = 1) -> mx.array:
+def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
     prompts = [[END, sentence.target] for sentence in sentences for _ in range(copies)]
     return mx.array(prompts + [[END, END]] * (rows - len(prompts)), dtype=mx.int32)
 
 
 def greedy(
-    stages: Stages, group: Group, sentences: Sequence[Sentence], cancelled: IsCancelled
+    compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], cancelled: IsCancelled
 ) -> Iterator[Finished | None]:
-    """Yield (number of the sentence, [its translation]) as each is whole, None every few steps.
+    """Yield (number of the sentence, [its translation]) as each is complete, None every few steps.
 
     A sentence with a draft must be alone in its group. Raises Cancelled between steps.
     """
-    found = [Found() for _ in sentences]
+    found = [TokenHypothesis() for _ in sentences]
     if sentences[0].draft:
-        token, at = _verify(stages, group, sentences[0], found[0])
+        token, at = _verify(compiled, group, sentences[0], found[0])
         if token is None:
             yield 0, found
             return
-        tokens, place = stages.step(mx.array([[token]], dtype=mx.int32), mx.array([at]), group)
+        tokens, place = compiled.step(mx.array([[token]], dtype=mx.int32), mx.array([at]), group)
     else:
-        tokens, place = stages.step(_prompts(sentences, group.rows), mx.array([0]), group)
+        tokens, place = compiled.step(_prompts(sentences, group.rows), mx.array([0]), group)
     mx.async_eval(tokens)
     following = tokens
-    live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is whole
+    live = list(range(len(sentences)))  # the sentence in each of the first rows; -1 where it is complete
     steps = 0
     while True:
         _check(cancelled)
-        if stages.ahead:
-            following, place = stages.step(tokens[:, None], place, group)
+        if compiled.ahead:
+            following, place = compiled.step(tokens[:, None], place, group)
             mx.async_eval(following)
         for row, token in enumerate(np.array(tokens)[: len(live)].tolist()):
             which = live[row]
@@ -106,33 +108,35 @@ def greedy(
         rows = [row for row, which in enumerate(live) if which >= 0]
         if not rows:
             return
-        size = stages.smaller(len(rows), group.rows)
+        size = compiled.smaller(len(rows), group.rows)
         if size < group.rows:
             live, chosen = [live[row] for row in rows], rows + rows[:1] * (size - len(rows))
             group.select(chosen)
             tokens = tokens[mx.array(chosen)]
-            following = following[mx.array(chosen)] if stages.ahead else tokens
-        if not stages.ahead:
-            following, place = stages.step(tokens[:, None], place, group)
+            following = following[mx.array(chosen)] if compiled.ahead else tokens
+        if not compiled.ahead:
+            following, place = compiled.step(tokens[:, None], place, group)
         tokens = following
         steps += 1
         if steps % _STEPS_A_TURN == 0:
             yield None
 
 
-def _verify(stages: Stages, group: Group, sentence: Sentence, found: Found) -> tuple[int | None, int]:
-    """Compare the draft with what the model says after each of its tokens, in one pass.
+def _verify(
+    compiled: CompiledNetwork, group: Group, sentence: SearchTask, found: TokenHypothesis
+) -> tuple[int | None, int]:
+    """Compare the draft with the model's own next tokens, in one pass.
 
-    Returns the first token that is not the draft's, and its place; None if the translation is whole. Keys and values
-    of draft tokens that did not stand lie at later places: they are masked until they are written over.
+    Return the first token that is not the draft's, and its place; None if the translation is complete. Keys and values
+    of rejected draft tokens lie at later places: they are masked until they are overwritten.
     """
     draft = list(sentence.draft[: sentence.limit])
     size = len(draft) + 2
-    if stages.padded:
+    if compiled.padded:
         size = min(bucket(size, PROMPT_BUCKETS), group.past[0].shape[2])
         draft = draft[: size - 2]
     ids = [END, sentence.target, *draft]
-    said = stages.verify(mx.array([ids + [PAD] * (size - len(ids))], dtype=mx.int32), mx.array([0]), group)
+    said = compiled.verify(mx.array([ids + [PAD] * (size - len(ids))], dtype=mx.int32), mx.array([0]), group)
     for at, token in enumerate(np.array(said)[0].tolist()[1 : len(ids)]):
         finished = found.append(token, sentence)
         stands = at < len(draft) and draft[at] == token
@@ -144,17 +148,17 @@ def _verify(stages: Stages, group: Group, sentence: Sentence, found: Found) -> t
     raise AssertionError("the last position has no draft token after it")
 
 
-def careful(
-    stages: Stages, group: Group, sentences: Sequence[Sentence], ngram: int, cancelled: IsCancelled
+def greedy_no_repeat(
+    compiled: CompiledNetwork, group: Group, sentences: Sequence[SearchTask], ngram: int, cancelled: IsCancelled
 ) -> Iterator[Finished | None]:
-    """Greedy search in which no n-gram of `ngram` tokens comes out twice (transformers' no_repeat_ngram_size)."""
-    found = [Found() for _ in sentences]
+    """Search greedily without repeating any n-gram of `ngram` tokens (transformers' no_repeat_ngram_size)."""
+    found = [TokenHypothesis() for _ in sentences]
     live, order, place = set(range(len(sentences))), mx.arange(group.rows), 0
     feed = _prompts(sentences, group.rows)
     steps = 0
     while live:
         _check(cancelled)
-        ids, scores = stages.best(feed, mx.array([place]), order, group)
+        ids, scores = compiled.best(feed, mx.array([place]), order, group)
         mx.eval(ids, scores)
         place += feed.shape[1]
         chosen = [END] * group.rows
@@ -173,7 +177,7 @@ def careful(
 
 
 def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
-    """Tokens after which an n-gram of `tokens` would have come twice."""
+    """Return the tokens that would repeat an n-gram of `tokens`."""
     if ngram <= 0 or len(tokens) < ngram:
         return set()
     last = list(tokens[len(tokens) - ngram + 1 :])
@@ -182,18 +186,18 @@ def _repeats(tokens: Sequence[int], ngram: int) -> set[int]:
 
 
 class _Beam:
-    """The hypotheses of one sentence: `running` [(score, tokens)] best first, and the finished ones."""
+    """Hypotheses of one sentence: `running` [(score, tokens)], best first, and the finished ones."""
 
-    def __init__(self, sentence: Sentence, beams: int, penalty: float) -> None:
+    def __init__(self, sentence: SearchTask, beams: int, penalty: float) -> None:
         self.sentence, self.beams, self.penalty = sentence, beams, penalty
-        # All but one start as hopeless: they would only repeat the first.
+        # All but the first start with a score that cannot win: they would repeat the first.
         self.running = [(np.float32(0 if k == 0 else -1e9), list[int]()) for k in range(beams)]
-        self.finished: list[Found] = []
+        self.finished: list[TokenHypothesis] = []
 
     def advance(
         self, ids: npt.NDArray[np.int32], scores: npt.NDArray[np.float32], ngram: int
     ) -> tuple[list[int], list[int]] | None:
-        """Take the next tokens' candidates [beams, K] -> (each new hypothesis' parent and token), or None when done."""
+        """Extend the hypotheses by candidates [beams, K]; return each new one's parent and token, or None when done."""
         if ngram:
             for beam, (_, tokens) in enumerate(self.running):
                 banned = list(_repeats([END, self.sentence.target, *tokens], ngram))
@@ -210,7 +214,7 @@ class _Beam:
                 if rank < self.beams:
                     value = float(score / np.float32((length + 1) ** self.penalty))
                     kept = tokens if token == END else [*tokens, token]
-                    self.finished.append(Found(kept, value, ended=token == END))
+                    self.finished.append(TokenHypothesis(kept, value, ended=token == END))
             elif len(following) < self.beams:
                 following.append((score, [*tokens, token]))
                 parents.append(parent)
@@ -226,18 +230,28 @@ class _Beam:
 
 
 def beam(
-    stages: Stages,
+    compiled: CompiledNetwork,
     group: Group,
-    sentences: Sequence[Sentence],
+    sentences: Sequence[SearchTask],
     beams: int,
     cancelled: IsCancelled,
     *,
     ngram: int = 0,
     penalty: float = 1.0,
 ) -> Iterator[Finished | None]:
-    """Yield (number of the sentence, its hypotheses, best first) as each is whole, None every few steps.
+    """Yield (number of the sentence, its hypotheses, best first) as each is complete, None every few steps.
 
-    The group has `beams` rows a sentence. `ngram` is as in `careful`. Raises Cancelled between steps.
+    Args:
+        compiled: The network.
+        group: Encoded sentences, `beams` rows each.
+        sentences: As in the group.
+        beams: Running hypotheses of each sentence.
+        cancelled: Asked between steps.
+        ngram: As in `greedy_no_repeat`; 0 bans nothing.
+        penalty: Exponent of the length by which a score is divided.
+
+    Raises:
+        Cancelled: Between steps.
     """
     states = [_Beam(sentence, beams, penalty) for sentence in sentences]
     live = list(range(len(sentences)))
@@ -245,7 +259,7 @@ def beam(
     steps = 0
     while True:
         _check(cancelled)
-        best = stages.best(feed, mx.array([place]), mx.array(order, dtype=mx.int32), group)
+        best = compiled.best(feed, mx.array([place]), mx.array(order, dtype=mx.int32), group)
         mx.eval(best)
         place += feed.shape[1]
         ids, scores = np.array(best[0]), np.array(best[1])
@@ -262,7 +276,7 @@ def beam(
         live = kept
         if not live:
             return
-        size = stages.smaller(len(order), group.rows)
+        size = compiled.smaller(len(order), group.rows)
         order += order[:1] * (max(size, len(order)) - len(order))
         chosen += [END] * (len(order) - len(chosen))
         if len(order) < group.rows:

@@ -1,7 +1,7 @@
-"""The network's parts as functions of arrays alone, so that a GPU compiles each once per bucket; and their shapes.
+"""Parts of the network as functions of arrays alone, which a GPU compiles once per bucket; and their shapes.
 
-A group of sentences is decoded together, from `[</s>, target language]` on, all at the same place. Rows are sentences
-or, in beam search, hypotheses; rows that pad a bucket are copies of others, and what they give is not looked at.
+The sentences of a group are decoded in one batch, from `[</s>, target language]` on, all at the same place. A row is a
+sentence or, in beam search, a hypothesis. Copies pad a bucket; their results are ignored.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from models.backend import mx, on_cpu
 from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.nllb.network import Nllb
-from models.nllb.vocabulary import SCREENED, Head, Tree, argmax, best
+from models.nllb.vocabulary import INT8_ARGMAX_ROWS, Head, Tree, argmax, best
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
 PROMPT_BUCKETS = (2, 8, 16, 32, 64, 128, 256, 512, 1024)  # 2: no draft
-MAX_TOKENS = 4096  # padded source tokens in one group: bounds the memory of keys and values
-_LENGTH_RATIO, _LENGTH_ROOM = 1.5, 10  # of a translation, in tokens, to its source
+MAX_TOKENS = 4096  # padded source tokens of one group: a bound on the memory of keys and values
+_LENGTH_RATIO, _LENGTH_ROOM = 1.5, 10  # most tokens of a translation: ratio to its source, plus room
 
-CANDIDATES = 24  # twice the widest beam, and some that an n-gram's ban may use up
+CANDIDATES = 24  # twice the widest beam, and some more for banned n-grams
 
 PAD, END = 1, 2
 
 
 def length_cap(source_tokens: int, positions: int) -> int:
-    """Most tokens that a translation of so many may have, its end included."""
+    """Return the most tokens that a translation of `source_tokens` may have, its end included."""
     return min(int(_LENGTH_RATIO * source_tokens) + _LENGTH_ROOM, positions - 2)
 
 
 @dataclass(slots=True)
 class Group:
-    """Sentences that were encoded together. `memory` [B, 2 * heads, S, size] a layer, `bias` [B, 1, 1, S].
+    """Sentences of one batch after encoding. `memory` is [B, 2 * heads, S, size] a layer, `bias` [B, 1, 1, S].
 
-    `past` has the same form, over decoded tokens. `head` is what the group may say.
+    `past` has the form of `memory`, over decoded tokens. `head` projects onto the tokens that may come out.
     """
 
     memory: list[mx.array]
@@ -56,24 +56,24 @@ class Group:
         self.rows = len(rows)
 
 
-class Stages:
-    """The functions of `network`. `padded` rounds every shape up to a bucket, as GPUs want it."""
+class CompiledNetwork:
+    """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU."""
 
     def __init__(self, network: Nllb, *, padded: bool) -> None:
         self.network, self.padded, self._bits = network, padded, network.bits
-        # On a GPU the next step is sent before the last one's tokens have been looked at, or the chip would wait for
-        # the host; a step too many at the end is cheap there. On a CPU it is not.
+        # A GPU gets the next step before the host has read the last one's tokens, or it would wait for the host. One
+        # step too many at the end is cheap there, but not on a CPU.
         self.ahead = not on_cpu()
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self._encode, self._step = wrap(self._encode_), wrap(self._step_)
         self._verify, self._best = wrap(self._verify_), wrap(self._best_)
 
     def batch(self, rows: int) -> int:
-        """Rows that a group of `rows` sentences or hypotheses has."""
+        """Return the rows of a group for `rows` sentences or hypotheses."""
         return bucket(rows, BATCH_BUCKETS) if self.padded else rows
 
     def smaller(self, live: int, rows: int) -> int:
-        """To how many of `rows` rows a group should shrink of which `live` are unfinished."""
+        """Return the rows to which a group of `rows` should shrink when `live` are unfinished."""
         return min(bucket(live, BATCH_BUCKETS), rows)
 
     def encode(self, sources: Sequence[Sequence[int]], head: Head, longest: int, copies: int = 1) -> Group:
@@ -104,25 +104,25 @@ class Stages:
 
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
-        if group.head.screen is None or ids.shape[0] > SCREENED:
+        if group.head.int8_argmax is None or ids.shape[0] > INT8_ARGMAX_ROWS:
             tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
             return tokens, place
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._screened(hidden[:, -1], group.head), place + ids.shape[1]
+        return self._int8_argmax(hidden[:, -1], group.head), place + ids.shape[1]
 
     def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
-        """The same for one row, but the next token after each of the n: int32 [1, n]."""
-        if group.head.screen is None or ids.shape[1] > SCREENED:
+        """Do the same for one row, but return the next token after each of the n: int32 [1, n]."""
+        if group.head.int8_argmax is None or ids.shape[1] > INT8_ARGMAX_ROWS:
             tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
             found: mx.array = tokens
             return found
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._screened(hidden[0], group.head)[None]
+        return self._int8_argmax(hidden[0], group.head)[None]
 
-    def _screened(self, hidden: mx.array, head: Head) -> mx.array:
-        """The likeliest tokens for [R, C], int32 [R], computed outside of MLX: this waits for `hidden`."""
-        assert head.screen is not None  # noqa: S101  (the callers looked)
-        return mx.array(head.table[head.screen.largest(np.array(hidden))])
+    def _int8_argmax(self, hidden: mx.array, head: Head) -> mx.array:
+        """Return the likeliest tokens for [R, C], int32 [R]. Computed outside of MLX: this waits for `hidden`."""
+        assert head.int8_argmax is not None  # noqa: S101  (the callers checked)
+        return mx.array(head.table[head.int8_argmax.largest(np.array(hidden))])
 
     def best(self, ids: mx.array, place: mx.array, order: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Reorder the rows by `order` [B], decode ids [B, n] -> the likeliest next tokens and their log-probabilities.

@@ -1,4 +1,4 @@
-"""Text to token ids and back, by a checkpoint's tokenizer.json; and the vocabulary of one script."""
+"""Text to token ids and back, by a checkpoint's tokenizer.json; and shortlists of the vocabulary by script."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SPECIAL = ("bos", "pad", "eos", "unk")
 
 
 class NllbTokenizer:
-    """Sources are `[source language] pieces </s>`; translations begin with `</s> [target language]`.
+    """Tokenizer of sources, `[source language] pieces </s>`, and of translations, `</s> [target language] pieces`.
 
-    Text that spells a special token ("</s>", "eng_Latn") is text like any other. Methods are safe on any thread.
+    A special token spelled in the text ("</s>", "eng_Latn") is ordinary text. Methods are safe on any thread.
     """
 
     def __init__(self, path: str | Path, config: NllbConfig) -> None:
@@ -53,7 +53,7 @@ class NllbTokenizer:
         self._end = config.eos_token_id
 
     def language(self, code: str) -> int:
-        """Id of a FLORES-200 code. Raises UnknownLanguageError, with the nearest codes."""
+        """Return the id of a FLORES-200 code. Raises UnknownLanguageError, with the nearest codes."""
         found = self.languages.get(code)
         if found is None:
             near = difflib.get_close_matches(code, self.languages, 3, 0.5) or list(self.languages)[:3]
@@ -63,24 +63,23 @@ class NllbTokenizer:
         return found
 
     def encode(self, text: str, source: str) -> list[int]:
-        """Ids of `text` in the language `source`, with what stands around them."""
+        """Return the ids of `text` in the language `source`, with the language before and the end after them."""
         pieces: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [self.language(source), *pieces, self._end]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids`; special tokens and ids that have no token are left out."""
+        """Return the text of `ids`, without special tokens and ids that have no token."""
         kept = [id_ for id_ in ids if id_ not in self._special and id_ < self.size]
         text: str = self._tokenizer.decode(kept, skip_special_tokens=False)
         return text.strip()
 
     def shortlist(self, script: str, size: int) -> npt.NDArray[np.int32]:
-        """Ids, ascending, of the `size` tokens or so that a translation into a language of `script` most likely needs.
+        """Return the ids, ascending, of about `size` tokens that translations into languages of `script` most need.
 
-        In it are, whatever their number: special tokens, single characters (with which every word can be spelled) and
-        tokens without letters. Then come the tokens of the script, by id, which is the order in which the tokenizer's
-        training found them: most frequent first. For scripts other than Latin an eighth is kept for Latin tokens, for
-        names and addresses. What is translated with it differs from the whole vocabulary's translation where that has
-        a rarer token: it is then spelled in smaller pieces.
+        It always holds special tokens, single characters (which can spell every word) and tokens without letters. Then
+        come the tokens of the script by id, the order in which the tokenizer's training found them: most frequent
+        first. For scripts other than Latin, an eighth is kept for Latin tokens, for names and addresses. A translation
+        differs from that with the whole vocabulary where that has a rarer token, which smaller pieces then spell.
         """
         wanted = scripts(script)
         kept: set[int] = set(self._special)
@@ -104,7 +103,7 @@ class NllbTokenizer:
         return np.array(sorted(kept), np.int32)
 
 
-# ISO 15924 codes of FLORES-200 -> how the Unicode names of their letters begin.
+# ISO 15924 codes of FLORES-200 -> first words of the Unicode names of their letters.
 _SCRIPTS: dict[str, tuple[str, ...]] = {
     "Arab": ("ARABIC",),
     "Armn": ("ARMENIAN",),
@@ -141,13 +140,13 @@ _KNOWN = frozenset(name for names in _SCRIPTS.values() for name in names)
 
 
 def scripts(script: str) -> frozenset[str]:
-    """How the Unicode names of a script's letters begin."""
+    """Return the first words of the Unicode names of a script's letters."""
     return frozenset(_SCRIPTS.get(script, ("LATIN",)))
 
 
 @cache
 def _script_of(character: str) -> str:
-    """How the Unicode name of a letter or mark begins; "" for all that belongs to no script in particular."""
+    """Return the first word of a letter's or mark's Unicode name; "" for a character of no script in particular."""
     if unicodedata.category(character)[0] not in "LM":
         return ""
     name = unicodedata.name(character, "").split(" ")[0].split("-")[0]

@@ -1,7 +1,7 @@
 """Token embeddings and, tied to them, the output projection: three fifths of the weights that a step reads.
 
-A `Head` is the projection onto the whole vocabulary or onto a shortlist of it. `<unk>` is never offered: it translates
-nothing.
+A `Head` is the projection onto the whole vocabulary or onto a shortlist of it. It never returns `<unk>`, which
+translates nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from models.layers.projection import GROUP, Part, multiply, row_parts, triple
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
-ROW_MULTIPLE = 128  # rows: GPUs' fast kernels want such a multiple (256206 -> 256256)
-SCREENED = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
-_WORTH_SCREENING = 8192  # tokens
-_CHUNK = 256  # logits of which only the largest is compared, until the best chunks are known
+ROW_MULTIPLE = 128  # GPUs' fast kernels need a multiple of so many rows (256206 -> 256256)
+INT8_ARGMAX_ROWS = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
+_INT8_ARGMAX_TOKENS = 8192  # tokens
+_CHUNK = 256  # logits; only the largest of each chunk is compared, until the best chunks are known
 
 Ids = npt.NDArray[np.int32]
 Tree = dict[str, list[list[mx.array]]]
 
 
 class Vocabulary(nn.Module):
-    """`weight` [V, C]; ids [B, T] -> scaled embeddings [B, T, C]."""
+    """Embedding table `weight` [V, C]."""
 
     def __init__(self, config: NllbConfig) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Vocabulary(nn.Module):
             self.weight = self._packed[0]
 
     def embed(self, ids: mx.array) -> mx.array:
-        """Embeddings of ids [B, T], times the configuration's scale."""
+        """Return the embeddings [B, T, C] of ids [B, T], times the configuration's scale."""
         return self._rows(ids) * self._scale
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
@@ -60,9 +60,9 @@ class Vocabulary(nn.Module):
         return self.weight[ids]
 
     def head(self, ids: Ids | None = None, rows: int = 0) -> Head:
-        """The projection onto `ids`, ascending, or onto everything, with at least `rows` rows.
+        """Return the projection onto `ids`, ascending, or onto all tokens, with at least `rows` rows.
 
-        Rows are padded to a multiple of 128 on GPUs; what is padded is never offered.
+        On GPUs rows are padded to a multiple of 128. Padding never comes out as a token.
         """
         if ids is None and not self._bits:
             weight = self.weight
@@ -80,19 +80,18 @@ class Vocabulary(nn.Module):
 
 
 class Head:
-    """Scores of the tokens in `table` [rows], for hidden states; `unknown` and what pads the table never come out.
+    """Scores of the tokens in `table` [rows], for hidden states. `unknown` and padding never come out.
 
-    On the CPU `screen` finds the likeliest token from a copy of the weights in 8 bits and a few rows of themselves: the
-    same token as `argmax`, for a quarter of the memory read.
+    On the CPU `int8_argmax` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights
+    themselves: the same token as `argmax`, for a quarter of the memory read.
 
-    `tree` holds all of its arrays: functions that are compiled take it as an argument, so that heads of one size share
-    what was compiled.
+    `tree` holds all arrays. Compiled functions take it as an argument, so that heads of one size share one function.
     """
 
     def __init__(self, weight: mx.array, table: Ids, unknown: int, bits: int = 0) -> None:
         self.size, self.bits = weight.shape[0], bits
-        # Another array on the same memory: compiled functions take the head as an argument and the embeddings as a
-        # constant, and MLX would mistake one for the other.
+        # A second array on the same memory: compiled functions take the head as an argument and the embeddings as a
+        # constant, and MLX would confuse the two.
         weight = mx.stop_gradient(weight)
         parts = row_parts(weight, bits)
         edges = np.cumsum([part[0].shape[0] for part in parts]).tolist()
@@ -107,34 +106,34 @@ class Head:
         }
         mx.eval(self.tree)
         self.table = table
-        self.screen: Int8Argmax | None = None
-        if on_cpu() and not bits and self.size >= _WORTH_SCREENING and int8_argmax.library() is not None:
-            self.screen = Int8Argmax(np.array(weight, copy=False), banned)
+        self.int8_argmax: Int8Argmax | None = None
+        if on_cpu() and not bits and self.size >= _INT8_ARGMAX_TOKENS and int8_argmax.library() is not None:
+            self.int8_argmax = Int8Argmax(np.array(weight, copy=False), banned)
 
 
 def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
-    """x [..., C] -> [..., rows], before anything is banned."""
+    """Return the logits [..., rows] for x [..., C], banned tokens included."""
     outputs = []
-    for part, lane in zip(tree["parts"], cpu_streams(), strict=False):
-        with mx.stream(lane):
+    for part, stream in zip(tree["parts"], cpu_streams(), strict=False):
+        with mx.stream(stream):
             outputs.append(multiply(x, tuple(part), bits))
     return outputs[0] if len(outputs) == 1 else mx.concatenate(outputs, axis=-1)
 
 
 def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx.array:
-    """x [..., C] -> the likeliest tokens, int32 [...]. No softmax is computed: it would not change them.
+    """Return the likeliest tokens, int32 [...], for x [..., C]. A softmax would not change them: none is computed.
 
-    `fused`: by CUDA kernels where there are few rows.
+    `fused` takes CUDA kernels where there are few rows.
     """
     if fused and x.size // x.shape[-1] <= step.FEW:
         (part,), (banned,), (table,) = tree["parts"], tree["banned"][0], tree["table"][0]
         found = step.argmax_cuda(x.reshape(-1, x.shape[-1]), triple(tuple(part)), bits, banned, table)
         return found.reshape(x.shape[:-1])
     values, places = [], []
-    for part, (banned,), (start,), lane in zip(
+    for part, (banned,), (start,), stream in zip(
         tree["parts"], tree["banned"], tree["starts"], cpu_streams(), strict=False
     ):
-        with mx.stream(lane):
+        with mx.stream(stream):
             y = multiply(x, tuple(part), bits) + banned
             place = mx.argmax(y, axis=-1, keepdims=True)
             places.append(place + start)
@@ -147,10 +146,10 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
 
 
 def best(tree: Tree, x: mx.array, count: int, bits: int = 0) -> tuple[mx.array, mx.array]:
-    """x [R, C] -> the `count` likeliest tokens, int32 [R, count] in no order, and their log-probabilities, float32.
+    """Return the `count` likeliest tokens, int32 [R, count] in no order, for x [R, C], and their log-probabilities.
 
-    The probabilities are those of all tokens, the unknown one included, as in transformers, where it is suppressed
-    after the softmax.
+    The probabilities are of all tokens, the unknown one included, as in transformers, which suppresses it after the
+    softmax.
     """
     raw = logits(tree, x, bits).astype(mx.float32)
     scores = raw + mx.concatenate([banned for (banned,) in tree["banned"]]).astype(mx.float32)
@@ -161,10 +160,10 @@ def best(tree: Tree, x: mx.array, count: int, bits: int = 0) -> tuple[mx.array, 
 
 
 def _largest(x: mx.array, count: int) -> mx.array:
-    """Places [R, count] of the largest of x [R, N], in no order.
+    """Return the places [R, count] of the largest of x [R, N], in no order.
 
-    Sorting a quarter of a million values for eight of them is slow everywhere. The largest `count` lie in the `count`
-    chunks that have the largest maxima: only those are sorted.
+    To sort a quarter of a million values for eight of them is slow on every device. The largest `count` values lie in
+    the `count` chunks with the largest maxima: only those are sorted.
     """
     rows, width = x.shape
     if width <= max(4096, 4 * _CHUNK * count):

@@ -68,7 +68,7 @@ STREAMS = [
 
 
 class Heard:
-    """Return the result of one stream: 16-bit samples, and the words with their times."""
+    """Result of one stream: 16-bit samples, and the words with their times."""
 
     def __init__(self) -> None:
         self.audio = b""

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import Settings, SettingsError, default_data_dir, load_settings
+from app.config import Settings, SettingsError, default_data_dir, is_loopback, load_settings
 
 DEFAULTS = Path(__file__).parents[2] / "configs" / "default.toml"
 HOME = {"HOME": "/home/somebody"}
@@ -102,3 +102,13 @@ def test_data_directory_of_each_platform() -> None:
 def test_origins_are_a_list_too() -> None:
     environ = HOME | {"NIGHTINGALE_CORS_ORIGINS": "https://a.example, HTTP://B.example:8080"}
     assert load_settings(None, environ).cors_origins == ("https://a.example", "http://b.example:8080")
+
+
+def test_addresses_of_this_machine() -> None:
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"))
+
+
+@pytest.mark.parametrize("origin", ["example.com", "https://example.com/path", "https://a, https://b", ""])
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    with pytest.raises(ValueError, match="without a path"):
+        Settings(cors_origins=(origin,))

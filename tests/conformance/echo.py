@@ -17,8 +17,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from app.config import load_settings
 from app.observability import logs
 from app.server.app import create_app
-from app.server.disconnect import Inbox, SocketClosedError
 from app.server.serve import configure
+from app.server.streaming.inbox import Inbox, SocketClosedError
 
 
 async def echo(socket: WebSocket) -> None:

@@ -31,7 +31,7 @@ import soundfile
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.server.middleware import auth
+from app.server.middleware import key_file
 from models.contract import WeightsError
 from models.kokoro.voices import load_voices
 
@@ -220,7 +220,7 @@ def test_strangers_load_no_model_and_nobody_loads_another(server: Process) -> No
 
 
 def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = auth.parse_keys(f'a = "{KEY}"\nb = "{KEY[::-1]}"')
+    keys = key_file.parse_keys(f'a = "{KEY}"\nb = "{KEY[::-1]}"')
     compared = []
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda one, two: compared.append(1) or real(one, two))

@@ -1,4 +1,4 @@
-"""Write house.npz: what the reference's modules say with the house model's weights.
+"""Write house.npz: results of the reference's modules with the house model's weights.
 
 `python -m tests.golden.make_house`, in the environment of `make parity`. For each utterance and voice: durations, F0 in
 Hz, energy, and the waveform as int16 of `peak`, made with the noise of `reference.merged_noise` for `seed`: the first

@@ -1,4 +1,4 @@
-"""What nllb.npz holds: inputs of the tiny network of tests/models/nllb/builder."""
+"""Inputs of nllb.npz, for the tiny network of tests/models/nllb/builder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ TARGETS = (184, 186, 189, 191)
 
 
 def inputs() -> list[tuple[list[int], int]]:
-    """Source ids with what stands around them, and the target language's id."""
+    """Source ids with the language before and the end after them, and the target language's id."""
     rng = random.Random(0)
     return [([186, *(rng.randrange(4, 184) for _ in range(2 + 2 * k)), 2], TARGETS[k % len(TARGETS)]) for k in range(8)]

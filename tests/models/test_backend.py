@@ -162,8 +162,8 @@ def test_processors_of_this_process() -> None:
 def test_lanes_compute_what_one_stream_does(reach: int) -> None:
     x = mx.random.normal((reach * 50, 16), key=mx.random.key(reach))
     parts = []
-    for k, lane in enumerate(cpu_streams()):
-        with mx.stream(lane):
+    for k, stream in enumerate(cpu_streams()):
+        with mx.stream(stream):
             parts.append(mx.sin(x) * (k + 1))
     for k, part in enumerate(parts):
         assert np.allclose(np.array(part), np.sin(np.array(x)) * (k + 1), atol=1e-5)

@@ -1,4 +1,4 @@
-"""What `models.native` puts in place on Linux: sgemv for single rows, unit strides in MLX's kernels, kept pages."""
+"""Preparation of a Linux process: sgemv for single rows, unit strides in MLX's kernels, kept pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What Ray Serve's proxy answers by itself, said as the service says it: full, gone, not there yet.
+"""Middleware around Ray Serve's proxy: it renders the proxy's own answers as errors of the service.
 
 Ray's proxy loads `middlewares` by name (RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH) and puts it around every request.
-Replicas mark what they answer; an answer without the mark is Ray's own, plain text, and a stream that stops without its
-end has lost its replica. The mark stays on: it tells a client which replica served it.
+Replicas mark their answers. An answer without the mark is Ray's own, plain text. A stream that stops without its end
+has lost its replica. The mark stays on: it tells a client which replica served it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from app.server.http_protocol import HttpProtocol
 from app.server.middleware.request_id import request_id_of
 from app.server.websocket_protocol import WebSocketProtocol
 
-# Which replica answered: its unique id.
+# Header with the unique id of the replica that answered.
 MARK = "x-replica"
-# Ray's own paths: its routes, and whether this proxy works.
+# Ray's own paths: its routes, and the health of the proxy.
 RAY_PATHS = "/-/"
-# Answered by one replica of several these would be wrong; each has them at its own port.
+# One replica's answer would be wrong for several; each replica has these paths at its own port.
 PER_REPLICA = frozenset({"/metrics", "/dashboard", "/dashboard/requests"})
 _ID = "x-request-id"
-# By these headers a client could have Ray not notice that it is gone, or break off what it reads. The id is sent
-# on as it was understood.
+# With the first two headers a client could stop Ray from noticing that it left, or break off its own answer. The id
+# is sent on in its checked form.
 _CONTROLS = frozenset({b"x-request-disconnect-disabled", b"x-request-timeout-seconds", _ID.encode()})
 _ANSWERS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _DISCONNECTS = frozenset({"http.disconnect", "websocket.disconnect"})
@@ -41,7 +41,7 @@ _DISCONNECTS = frozenset({"http.disconnect", "websocket.disconnect"})
 _RESTART, _LATER = 1012, 1013
 
 
-# Of the settings, those that hold here.
+# Settings that apply to the proxy.
 SETTINGS = (
     "max_connections",
     "head_seconds",
@@ -52,11 +52,11 @@ SETTINGS = (
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxy asks for. Of the settings it sees those of its environment."""
+    """Return the middleware that Ray's proxy asks for. It sees the settings of its environment alone."""
     raise_open_files()
     settings = load_settings(None)
     connections = Connections(Limits.of(settings))
-    # Ray makes uvicorn's configuration after this, and leaves both protocols to what has that name.
+    # Ray makes uvicorn's configuration after this, and leaves both protocols to the name "auto".
     protocols: tuple[tuple[dict[Any, Any], Any], ...] = (
         (uvicorn.config.HTTP_PROTOCOLS, HttpProtocol),
         (uvicorn.config.WS_PROTOCOLS, WebSocketProtocol),
@@ -67,7 +67,7 @@ def middlewares() -> list[Middleware]:
 
 
 class Marked:
-    """Put around a replica's application: says which replica answers."""
+    """Middleware around a replica's application that marks its answers with the replica's `name`."""
 
     def __init__(self, app: ASGIApp, name: str) -> None:
         self._app = app
@@ -87,9 +87,9 @@ class Marked:
 
 
 class Edge:
-    """Around Ray's proxy: errors in the shape of each surface, and an end for every stream.
+    """Middleware around Ray's proxy: errors in the form of each surface, and an end for every stream.
 
-    A client that reads nothing for `stall_seconds` is dropped here: its replica does not wait for it, and cannot tell.
+    A client that reads nothing for `stall_seconds` is dropped here: its replica does not wait for it, and cannot know.
     """
 
     def __init__(self, app: ASGIApp, stall_seconds: float) -> None:
@@ -108,13 +108,13 @@ class Edge:
             error = NotFoundError(f"Each replica has {scope['path']} of its own: see the setting 'replica_port'.")
             await _answer(error, scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self._stall_seconds)
+        exchange = _ProxiedExchange(scope, receive, send, self._stall_seconds)
         await self._app(scope, exchange.receive, exchange.send)
         await exchange.finish()
 
 
-class _Exchange:
-    """One request, or one socket, on its way through the proxy."""
+class _ProxiedExchange:
+    """Request or socket on its way through the proxy."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, stall_seconds: float) -> None:
         self._scope = scope
@@ -128,7 +128,7 @@ class _Exchange:
         self._refused: ServiceError | None = None
 
     async def receive(self) -> Message:
-        """What the client sends; that it is gone, once it has stalled."""
+        """Return the next message of the client; a disconnect once it has stalled."""
         coming, stalled = asyncio.ensure_future(self._receive()), asyncio.ensure_future(self._stalled.wait())
         try:
             await asyncio.wait({coming, stalled}, return_when=asyncio.FIRST_COMPLETED)
@@ -155,7 +155,7 @@ class _Exchange:
             self._stalled.set()
 
     async def send(self, message: Message) -> None:
-        """What a replica, or Ray, answers."""
+        """Send a message of a replica, or keep back one of Ray."""
         kind = message["type"]
         if self._refused is not None:
             return
@@ -171,14 +171,14 @@ class _Exchange:
         await self._send(message)
 
     async def finish(self) -> None:
-        """The proxy is done with it; its client is told, if nobody has done so."""
+        """Tell the client of an error, if the proxy is done and nobody has told it."""
         if self._over or self._stalled.is_set():
             return
         if not self._begun:
             await _answer(self._refused or _lost(), self._scope, self._receive, self._send)
         elif self._scope["type"] == "websocket":
             await self._send({"type": "websocket.close", "code": _RESTART, "reason": _lost().message})
-        # A reply over HTTP that was begun can only break: the server does so when this returns without its end.
+        # A reply over HTTP that was begun can only break: the server breaks it when this returns without its end.
 
 
 def _lost() -> ServiceError:
@@ -186,7 +186,7 @@ def _lost() -> ServiceError:
 
 
 def _translate(status: int, headers: Headers) -> ServiceError:
-    """What Ray means."""
+    """Return the error of the service for a status of Ray."""
     if status == SaturatedError.status:
         wait = headers.get("retry-after", "")
         seconds = float(wait) if wait.isdecimal() else None
@@ -194,13 +194,13 @@ def _translate(status: int, headers: Headers) -> ServiceError:
             "Every replica is busy, and enough requests wait for one; try again.", retry_after=seconds
         )
     if status in (404, 503):
-        # The application has every path: it is not there yet, or not any more.
+        # The application has every path: it is not there yet, or no longer.
         return UnavailableError("No replica is there; try again shortly.", retry_after=2)
     return _lost()
 
 
 def _keep_first_id(message: Message) -> None:
-    """Ray adds the request's id to that of the service, which stands before it."""
+    """Keep the service's id of the request, and remove the one that Ray adds after it."""
     headers = MutableHeaders(raw=list(message.get("headers", [])))
     found = headers.getlist(_ID)
     if len(found) > 1:

@@ -2,8 +2,8 @@
 
 Each replica is a process with a model thread, a cache and quotas of its own. It gets requests once everything is warm,
 and is replaced when its process ends or its model thread is stuck. Ray's proxy hands each request, and each socket for
-as long as it lasts, to the replica with fewer under way; `app.server.cluster.proxy` stands around it. What only one
-replica can answer, such as `/metrics`, each answers at a port of its own: `replica_port` and those after it, on each
+as long as it lasts, to the replica with fewer under way; `app.server.cluster.proxy` stands around it. Each replica
+answers the paths of its own, such as `/metrics`, at a port of its own: `replica_port` and those after it, on each
 machine.
 """
 
@@ -43,29 +43,29 @@ NAME: Final = "nightingale"
 MISSING: Final = needs("setting 'replicas'", "cluster")
 # Nothing large crosses between processes; this is near the least that Ray starts with.
 _STORE_BYTES: Final = 80 << 20
-# How often it is looked whether a replica is warm, and whether its port is free, in seconds.
-_LOOK_EVERY: Final = 0.1
+# Seconds between two checks whether a replica is warm, and whether its port is free.
+_CHECK_EVERY: Final = 0.1
 _PORT_EVERY: Final = 2.0
-# A process that ended is noticed within this time, in seconds.
+# Seconds within which the end of a process is noticed.
 _CHECK_PERIOD: Final = 2.0
-# For a replica that cannot start: its model is broken, and will be at the next try.
+# Tries of a replica that cannot start: its model is broken, and stays so.
 _TRIES: Final = 2
-# What a replica answers at its own port.
+# Paths that a replica answers at its own port.
 _OWN_PATHS: Final = proxy.PER_REPLICA | {"/livez", "/readyz"}
 _OWN_FOLDER: Final = "/web/"
 
 
 class Replica:
-    """One process that serves. Ray makes it, runs its application's lifespan once, and asks for its health."""
+    """Process that serves. Ray makes it, runs its application's lifespan once, and asks for its health."""
 
     def __init__(self, settings: Settings, ending: Any) -> None:
-        """`ending`: the handle of an Ending."""
+        """Take the settings and `ending`, the handle of an Ending."""
         self._settings = settings
         self._ending = ending
         self._app: FastAPI | None = None
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        """Ray asks for the application once, after the constructor."""
+        """Return the application. Ray calls this once, after the constructor."""
         from ray import serve
 
         logs.configure(self._settings.log_level, self._settings.log_format)
@@ -83,7 +83,7 @@ class Replica:
         return None if self._app is None else getattr(self._app.state, "services", None)
 
     async def check_health(self) -> None:
-        """Raises RuntimeError when only a new process helps, as `/livez` tells. Ray asks only who is warm."""
+        """Raise RuntimeError when only a new process helps, as `/livez` does. Ray asks warm replicas only."""
         services = self._services
         if services is None:
             return
@@ -98,24 +98,24 @@ class Replica:
 
 
 class Ending:
-    """An actor that tells every replica at once of the end. A call of a replica would wait for its streams."""
+    """Actor that tells every replica of the end at once. A call of a replica would wait for its streams."""
 
     def __init__(self) -> None:
         self._begun = asyncio.Event()
 
     async def begin(self) -> None:
-        """Have every replica refuse new work, and break off what lasts longer than `drain_seconds`."""
+        """Have every replica refuse new work, and break off streams that last longer than `drain_seconds`."""
         self._begun.set()
 
     async def wait(self) -> None:
-        """Until it begins."""
+        """Wait until the end begins."""
         await self._begun.wait()
 
 
 def _warm_first(app: FastAPI, *beside: Coroutine[Any, Any, None]) -> None:
-    """Have `app` begin only when it is ready: until then Ray sends it nothing, and does not ask for its health.
+    """Have `app` start only when it is ready: until then Ray sends it nothing, and does not ask for its health.
 
-    `beside` is run from then on until it ends.
+    `beside` runs from then on until the application ends.
     """
     whole = app.router.lifespan_context
 
@@ -127,7 +127,7 @@ def _warm_first(app: FastAPI, *beside: Coroutine[Any, Any, None]) -> None:
                 broken = [f"{each.name}: {each.error}" for each in services.states() if each.status in FAILED]
                 if broken or services.speech.front_end == "failed":
                     raise RuntimeError(f"it cannot be made ready: {'; '.join(broken) or 'no text can be read'}")
-                await asyncio.sleep(_LOOK_EVERY)
+                await asyncio.sleep(_CHECK_EVERY)
             tasks = [asyncio.create_task(each) for each in beside]
             try:
                 yield state
@@ -140,7 +140,7 @@ def _warm_first(app: FastAPI, *beside: Coroutine[Any, Any, None]) -> None:
 
 
 async def _serve_own_paths(app: ASGIApp, settings: Settings, port: int) -> None:
-    """Answer, at a port of this replica, what only it can. A port that is not free is waited for."""
+    """Answer the replica's own paths at its own `port`. Wait for a port that is not free."""
     host, taken = settings.host, False
     while True:
         try:
@@ -170,7 +170,7 @@ async def _serve_own_paths(app: ASGIApp, settings: Settings, port: int) -> None:
 
 
 def options(settings: Settings) -> dict[str, Any]:
-    """What Ray Serve is told of the deployment."""
+    """Return Ray Serve's options of the deployment."""
     chosen: dict[str, Any] = {
         "name": NAME,
         "max_ongoing_requests": settings.max_streams,
@@ -190,7 +190,7 @@ def options(settings: Settings) -> dict[str, Any]:
             "min_replicas": settings.replicas,
             "max_replicas": settings.max_replicas,
             "target_ongoing_requests": settings.target_streams,
-            # A stream lasts minutes, and a replica that is late is of no use to who waits for it.
+            # A stream lasts minutes, and a late replica does not help a client that waits.
             "upscale_delay_s": 5.0,
             "look_back_period_s": 10.0,
             "metrics_interval_s": 2.0,
@@ -201,7 +201,7 @@ def options(settings: Settings) -> dict[str, Any]:
 
 
 def check(settings: Settings) -> None:
-    """Raises SettingsError, one line, for settings that cannot be used by several processes."""
+    """Raise SettingsError, one line, for settings that several processes cannot use."""
     if settings.max_replicas and settings.max_replicas < settings.replicas:
         raise SettingsError(
             f"setting 'max_replicas' is {settings.max_replicas}: it is 0, or at least 'replicas', {settings.replicas}"
@@ -233,7 +233,7 @@ def serve(settings: Settings) -> None:
     port = settings.port or _free_port(settings.host)
     most = max(settings.replicas, settings.max_replicas)
     if settings.ray_address is None:
-        # As many as are asked for have room, whatever this machine has.
+        # Every replica that is asked for gets room, whatever this machine has.
         local = {"num_cpus": math.ceil(most * settings.replica_cpus), "object_store_memory": _STORE_BYTES}
         ray.init(address="local", include_dashboard=False, namespace=NAME, **local)
     else:
@@ -258,7 +258,7 @@ def serve(settings: Settings) -> None:
             # The proxy stays until the last replica has gone: streams end through it.
             ray_serve.delete(NAME, _blocking=False)
             while NAME in ray_serve.status().applications:
-                time.sleep(_LOOK_EVERY)
+                time.sleep(_CHECK_EVERY)
             if settings.ray_address is None:
                 ray_serve.shutdown()
     finally:
@@ -266,31 +266,31 @@ def serve(settings: Settings) -> None:
 
 
 def _prepare_environment(settings: Settings) -> None:
-    """What Ray reads when it is imported, and hands down to the processes it starts."""
+    """Set the environment that Ray reads when it is imported, and hands down to its processes."""
     chosen = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": f"{proxy.__name__}:{proxy.middlewares.__name__}",
         **{f"{PREFIX}{name.upper()}": str(getattr(settings, name)) for name in proxy.SETTINGS},
-        # Lines that resemble each other are not the same line; and colors are for terminals.
+        # Similar lines must all be logged, and without colors.
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
     }
     if settings.ray_address is None:
         chosen |= {
-            # By this name Ray keeps to the loopback address, as it does on macOS: nobody else is to reach it.
+            # With 0, Ray keeps to the loopback address, as it does on macOS: nobody else may reach it.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-            # Nor other users of this machine; by default the token would be a file in the user's home.
+            # Nor may other users of this machine. By default the token would be a file in the user's home.
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
-            # The only proxy counts rightly what each replica has under way; where a count is given up as too old, a
-            # burst of requests goes to the replica whose count is left.
+            # The only proxy counts the requests of each replica correctly. If old counts expired, a burst of requests
+            # would go to the one replica whose count is left.
             "RAY_SERVE_QUEUE_LENGTH_CACHE_TIMEOUT_S": "86400",
         }
     os.environ.update(chosen)
 
 
 def _stay_on_loopback() -> None:
-    """Replicas listen for each other on every address, whatever Ray's own is; these are all on this machine."""
+    """Have replicas listen for each other on the loopback address; Ray would have them listen on every one."""
     from ray.serve._private import replica
 
     add = replica.add_port_to_grpc_server
@@ -311,7 +311,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 class _Stop:
-    """SIGINT or SIGTERM; the second one interrupts whatever is being done."""
+    """Wait for SIGINT or SIGTERM. A second signal raises KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -324,5 +324,5 @@ class _Stop:
         self._asked.set()
 
     def wait(self) -> None:
-        """Until a signal comes."""
+        """Wait until a signal comes."""
         self._asked.wait()

@@ -1,7 +1,7 @@
-"""LibreTranslate's surface in its own shapes, so that its clients work unchanged (docs.libretranslate.com).
+"""LibreTranslate's surface (docs.libretranslate.com), so that its clients work unchanged.
 
 `/translate`, `/detect`, `/languages` and `/frontend/settings`; bodies are JSON or forms, errors `{"error": "..."}`,
-confidences percentages. An `api_key` is accepted and not looked at.
+confidences percentages. An `api_key` is accepted and not used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from app.errors import InvalidRequestError
 from app.observability import metrics
 from app.server.forms import read_form
 from app.server.routes.translate import TranslationExchange
 from app.server.state import services
-from app.translation.plan import MAX_ALTERNATIVES, Format, Plan, TranslatedText, TranslationOptions
+from app.translation.plan import MAX_ALTERNATIVES, Format, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
 from models.contract import Translator
@@ -30,13 +29,13 @@ from models.timeline import Timeline
 
 router = APIRouter()
 
-# Where LibreTranslate's code is not the usual tag; the second are its names of old.
+# LibreTranslate's codes that are not the usual tags, and its old codes.
 _CODES = {"zho_Hans": "zh-Hans", "zho_Hant": "zh-Hant"}
 _OLD_CODES = {"zt": "zho_Hant", "pb": "por_Latn"}
 _FORMATS: tuple[Format, ...] = ("text", "html")
 DETECTIONS = 5
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Fields of a form; more are not a client of this surface.
+# Most fields of a form: the clients of this surface send fewer.
 MAX_FIELDS = 10_100
 
 
@@ -78,7 +77,7 @@ async def translate(request: Request) -> Response:
         model=_text(fields, "model") or None,
         alternatives=_alternatives(fields),
         format=text_format,
-        # Its clients expect an answer, sure or not.
+        # Its clients expect an answer, however uncertain.
         best_guess=True,
     )
     return LibreExchange(services(request), texts, options, batch=batch, detected=source == "auto")
@@ -86,7 +85,7 @@ async def translate(request: Request) -> Response:
 
 @router.post("/detect", openapi_extra=_body({"q": "Où est la gare ?"}, {"q": "the text"}, "q"))
 async def detect(request: Request) -> Response:
-    """The languages that `q` may be in."""
+    """Detect the languages that `q` may be in."""
     app = services(request)
     texts, _ = _texts(await _fields(request))
     app.admission.admit(sum(map(len, texts)))
@@ -99,7 +98,7 @@ async def detect(request: Request) -> Response:
 
 @router.get("/languages")
 async def languages(request: Request) -> Response:
-    """The languages of the default translation model, each with itself and those it can be translated to."""
+    """List the languages of the default translation model, each with itself and the languages it translates to."""
     _, translator = services(request).translation.model(None)
     known = {each: code(each) for each in sorted(_known(translator), key=codes.name)}
     listed = []
@@ -112,7 +111,7 @@ async def languages(request: Request) -> Response:
 
 @router.get("/frontend/settings")
 async def settings(request: Request) -> Response:
-    """What LibreTranslate's clients ask before anything else."""
+    """Return the settings that LibreTranslate's clients ask for first."""
     app = services(request)
     return JSONResponse(
         {
@@ -141,22 +140,22 @@ class LibreExchange(TranslationExchange):
         self._batch = batch
         self._detected = detected
 
-    async def answer(self, plan: Plan, stream: TranslationStream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send everything at once; lists where `q` was one."""
+    async def answer(self, stream: TranslationStream) -> None:
+        """Send everything at once: lists where `q` was one."""
         texts = await stream.texts()
         body: dict[str, Any] = {"translatedText": self._shape([text.text for text in texts])}
-        if plan.options.alternatives:
+        if self.plan.options.alternatives:
             body["alternatives"] = self._shape([[other.text for other in text.alternatives] for text in texts])
         if self._detected:
             body["detectedLanguage"] = self._shape([_detected(text) for text in texts])
-        await self.send_json(body, scope, receive, send)
+        await self.send_json(body)
 
     def _shape(self, values: Sequence[Any]) -> Any:
         return list(values) if self._batch else values[0]
 
 
 def code(flores: str) -> str:
-    """LibreTranslate's code of a language: ISO 639, with a script for Chinese."""
+    """Return LibreTranslate's code of a language: ISO 639, with a script for Chinese."""
     return _CODES.get(flores, codes.tag(flores))
 
 
@@ -169,12 +168,12 @@ def _confidence(language: str, confidence: float) -> dict[str, Any]:
 
 
 def _detected(text: TranslatedText) -> dict[str, Any]:
-    # A text without words has no language; LibreTranslate calls it English, without any confidence.
+    # A text without words has no language. LibreTranslate calls it English, with confidence 0.
     return _confidence(text.source or "eng_Latn", text.confidence or 0.0)
 
 
 async def _fields(request: Request) -> Mapping[str, Any]:
-    """The parameters, from a JSON object, a form, or (as LibreTranslate has it) the query."""
+    """Return the parameters, from a JSON object, a form, or (as LibreTranslate has it) the query."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         fields: dict[str, Any] = dict(request.query_params)
@@ -197,7 +196,7 @@ async def _fields(request: Request) -> Mapping[str, Any]:
 
 
 def _texts(fields: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The texts, and whether they came as a list."""
+    """Return the texts, and whether they came as a list."""
     q = fields.get("q")
     texts: list[Any] = q if isinstance(q, list) else [q]
     if q is None or not texts or not any(texts):

@@ -1,4 +1,4 @@
-"""One name for model and voice: the protocols of some clients have room for no more."""
+"""One name for model and voice, for protocols with a single field for both."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from app.errors import UnknownModelError
 
 
 def model_and_voice(name: str, catalog: Catalog) -> tuple[str | None, str | None]:
-    """What `name` means: MODEL/VOICE, a model alone, or else a voice of the default model.
+    """Return the model and the voice of `name`: MODEL/VOICE, a model alone, or a voice of the default model.
 
-    Raises UnknownModelError for a MODEL/VOICE whose model the catalog does not have. Whether there is such a voice is
-    for `SpeechService.prepare` to say.
+    Raises UnknownModelError for a MODEL/VOICE whose model the catalog does not have. `SpeechService.prepare` checks the
+    voice.
     """
     model, slash, voice = name.partition("/")
     if slash:

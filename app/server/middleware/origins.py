@@ -1,8 +1,8 @@
-"""Under which names this server is asked, and by which sites' pages: what a browser says of a request.
+"""Checks of the names of this server and of the sites of pages, from the headers that a browser sets.
 
-A page may send requests to any address without its visitor's doing. Its own site is in `Origin` and `Sec-Fetch-Site`,
-which no script can set. A page whose name is made to resolve to this machine (DNS rebinding) is of this server's own
-origin for its browser; only `Host` tells it.
+A page may send requests to any address without its visitor's doing. Its site is in `Origin` and `Sec-Fetch-Site`, which
+no script can set. A page whose name is made to resolve to this machine (DNS rebinding) has this server's own origin for
+its browser; only `Host` shows the difference.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from app.errors import CrossSiteError, HostNotAllowedError, InvalidRequestError
 
 # RFC 9110 section 7.2: a name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::\d{0,5})?")
-# Nobody can have such a name in the public DNS: RFC 6761, RFC 6762, RFC 8375, and the reserved "internal".
+# The public DNS has no such names: RFC 6761, RFC 6762, RFC 8375, and the reserved "internal".
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".home.arpa", ".internal")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Hosts:
-    """The names under which a server may be asked.
+    """Names under which a server may be asked.
 
-    Always `localhost`, the addresses of the loopback interface, the address it listens on, and `allowed` (`*`: all).
-    Where others reach it, also every address, and every name that the public DNS cannot have: behind neither can a
-    page of another site hide.
+    Always `localhost`, the loopback addresses, the address that it listens on, and `allowed` (`*`: all). A server that
+    others reach also accepts every address, and every name that the public DNS cannot have: a page of another site
+    cannot hide behind these.
     """
 
     def __init__(self, listening: str, allowed: Iterable[str]) -> None:
@@ -37,10 +37,10 @@ class Hosts:
         self._public = not is_loopback(listening)
 
     def check(self, headers: Headers) -> None:
-        """Raise HostNotAllowedError if the server is asked under another name."""
+        """Raise HostNotAllowedError if `Host` is another name, InvalidRequestError if it is malformed."""
         given = headers.get("host")
         if given is None:
-            return  # of HTTP/1.0, which no browser speaks
+            return  # HTTP/1.0, which no browser speaks
         found = _HOST.fullmatch(given)
         if found is None:
             raise InvalidRequestError("The header 'Host' is not a name or an address, and maybe a port.")
@@ -68,7 +68,7 @@ def check_one_host(scope: Scope, headers: Headers) -> None:
 
 
 def check_origin(headers: Headers, accepted: tuple[str, ...]) -> None:
-    """Raise CrossSiteError if a page of another site sends this. Clients that are no browsers send neither header.
+    """Raise CrossSiteError if a page of another site sends this. Only browsers send the two headers.
 
     `accepted`: origins whose pages may, in lower case; `*` is any.
     """

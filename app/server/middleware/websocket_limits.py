@@ -1,7 +1,7 @@
-"""Limit of a WebSocket's lifetime, whatever it speaks.
+"""Limit on the lifetime of a WebSocket, for every protocol.
 
-Frames a second are counted where they are parsed. The size of messages and silence are the surfaces' own to bound: they
-can say why in their protocol's words.
+Frames a second are counted where they are parsed. Each surface bounds the size of messages and silence itself: it can
+tell the reason in its protocol.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.server.error_responses import note_error
 
-# So many seconds' worth of frames or events may come at once: text that was written before the socket was open.
+# Seconds' worth of frames or events that may come at once: text that was written before the socket was open.
 BURST_SECONDS = 10
 # RFC 6455 section 7.4.1: the client breaks a rule of the server's.
 POLICY_VIOLATION = 1008
 
 
 class SocketLimits:
-    """Closes a WebSocket with 1008 when it has lasted `session_seconds`."""
+    """Close a WebSocket with 1008 after `session_seconds`."""
 
     def __init__(self, app: ASGIApp, session_seconds: float) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class SocketLimits:
             if not closed:
                 await send(message)
             elif message["type"] != "websocket.close":
-                # What a socket that is gone raises.
+                # A socket that is gone raises the same.
                 raise OSError("the socket is closed")
 
         await self._app(scope, receive_limited, send_while_open)

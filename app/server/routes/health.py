@@ -1,4 +1,4 @@
-"""What operators and probes ask: is it alive, is it ready, what does it measure.
+"""Liveness, readiness and metrics, for operators and probes.
 
 None of these waits for the model thread, so they answer while it computes.
 """
@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import JSONResponse, Response
 
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.observability import metrics
 from app.server.schemas import Readiness
 from app.server.state import services
@@ -25,7 +25,7 @@ FAILED = (ModelStatus.FAILED, ModelStatus.ABSENT)
 
 @router.get("/livez")
 async def livez(request: Request) -> JSONResponse:
-    """200 while the model thread shows progress; 503 when it is dead or stuck, and only a restart helps."""
+    """Return 200 while the model thread shows progress; 503 when it is dead or stuck, and only a restart helps."""
     app = services(request)
     age = app.worker.heartbeat_age
     alive = app.worker.alive and age < app.settings.liveness_seconds
@@ -35,7 +35,7 @@ async def livez(request: Request) -> JSONResponse:
 
 @router.get("/readyz")
 async def readyz(request: Request) -> JSONResponse:
-    """200 once every shape of every model to be served is warm; 503 with the progress before, and while draining."""
+    """Return 200 once every model to be served is warm; 503 with the progress before, and while draining."""
     app = services(request)
     states = app.states()
     status = "starting"
@@ -53,10 +53,10 @@ async def readyz(request: Request) -> JSONResponse:
 
 @router.get("/metrics")
 async def scrape(request: Request) -> Response:
-    """Prometheus text format, or OpenMetrics, which has exemplars, for who accepts it."""
+    """Return the metrics in Prometheus' text format, or in OpenMetrics with exemplars if the client accepts it."""
     app = services(request)
     for priority, depth in app.worker.depth().items():
-        metrics.queue_depth.labels(priority.name.lower()).set(depth)
+        metrics.queue_depth.labels(priority.label).set(depth)
     metrics.heartbeat_age.set(app.worker.heartbeat_age)
     metrics.ready.set(app.ready)
     metrics.active_streams.set(app.admission.active)

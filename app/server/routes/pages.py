@@ -1,7 +1,7 @@
-"""The pages: a playground at `/`, a dashboard, the API's description, and what they read besides the API.
+"""Pages: a playground at `/`, a dashboard, the API's description, and the data that they read besides the API.
 
-They are static files without a build step, and load nothing from anywhere else; the policy they are sent with keeps
-that so.
+They are static files without a build step. They load nothing from another server, and the policy in their headers
+enforces that.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ HEADERS = {
     "content-security-policy": (
         "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'; "
-        # Attributes of elements only: no sheet and no script comes from a page's text.
+        # Attributes of elements only: no style sheet and no script comes from a page's text.
         "style-src 'self'; style-src-attr 'unsafe-inline'; media-src 'self' blob:"
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    # Checked each time by its tag: pages and server are of one version.
+    # Revalidated each time by the ETag: pages and server have one version.
     "cache-control": "no-cache",
 }
 
@@ -42,25 +42,25 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/")
 async def playground() -> Response:
-    """Type, and hear it."""
+    """Return the playground."""
     return _page("index.html")
 
 
 @router.get("/dashboard")
 async def dashboard() -> Response:
-    """What `/metrics` says, for eyes."""
+    """Return the page that shows `/metrics`."""
     return _page("dashboard.html")
 
 
 @router.get("/docs")
 async def docs() -> Response:
-    """The OpenAPI description, for eyes."""
+    """Return the page that shows the OpenAPI description."""
     return _page("docs.html")
 
 
 @router.get("/dashboard/requests")
 async def requests() -> JSONResponse:
-    """The last requests, newest first, each with its stages in their places in time. No text, no voice."""
+    """Return the last requests, newest first, each with the times of its stages. No text, no voice."""
     entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(request_log.recent)]
     for entry in entries:
         del entry["traceparent"]
@@ -69,7 +69,7 @@ async def requests() -> JSONResponse:
 
 @router.get("/playground/settings")
 async def settings(request: Request) -> JSONResponse:
-    """What the playground has to know of this server."""
+    """Return the properties of this server that the playground needs."""
     return JSONResponse(
         {
             "languages": [{"tag": language.tag, "name": language.name} for language in LANGUAGES],
@@ -97,8 +97,8 @@ class _Files(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Give `app` the pages."""
-    # Some systems' tables call modules plain text, which browsers do not run.
+    """Add the pages to `app`."""
+    # Some systems map .js to plain text, which browsers do not run.
     mimetypes.add_type("text/javascript", ".js")
     app.include_router(router)
     app.mount("/web", _Files(directory=STATIC), name="web")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
-from app.errors import DrainingError, ServiceError
-from app.server.disconnect import ClientGoneError, until_gone
-from app.server.error_responses import error_response
+from app.errors import ServiceError
+from app.server.exchange import Exchange
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.service import SpeechOptions
+from app.speech.options import SpeechOptions
 from app.text.tokens import join
 
 router = APIRouter()
@@ -26,42 +25,26 @@ async def phonemes(request: Request, body: PhonemesBody) -> Response:
     return PhonemesResponse(services(request), body)
 
 
-class PhonemesResponse(Response):
-    """The whole life of one request: check, read, answer; cancelled as soon as the client goes."""
+class PhonemesResponse(Exchange):
+    """Response with the words and phonemes of a text."""
 
     def __init__(self, app: Services, body: PhonemesBody) -> None:
-        super().__init__()
-        self._app = app
+        super().__init__(app, characters=len(body.input))
         self._body = body
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        admission = self._app.admission
-        try:
-            check_text(self._body.input, self._app.settings.max_input_characters)
-            admission.admit(len(self._body.input))
-        except ServiceError as error:
-            await error_response(error)(scope, receive, send)
-            return
-        try:
-            await until_gone(receive, admission.aborted(), self._serve(scope, receive, send))
-        except ClientGoneError:
-            return
-        except DrainingError as error:
-            await error_response(error)(scope, receive, send)
-        finally:
-            admission.release()
+    def check(self, headers: Headers) -> None:
+        """Check the text. Raises EmptyInputError and TextTooLongError."""
+        check_text(self._body.input, self.app.settings.max_input_characters)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self) -> None:
+        """Send the words and phonemes, or the error that stopped them."""
         reply: Response
         try:
             reply = JSONResponse((await self._read()).model_dump(), headers={"cache-control": "no-store"})
         except ServiceError as error:
-            reply = error_response(error)
-        try:
-            async with asyncio.timeout(self._app.settings.stall_seconds):
-                await reply(scope, receive, send)
-        except TimeoutError:
-            return  # the client read nothing
+            reply = self.refusal(error)
+        with suppress(TimeoutError):  # the client read nothing
+            await self.respond_in_time(reply)
 
     async def _read(self) -> PhonemesReply:
         body = self._body
@@ -69,7 +52,7 @@ class PhonemesResponse(Response):
         spoken: list[str] = []
         phonemes: list[str] = []
         tokens: list[TokenEntry] = []
-        async for sentence in self._app.speech.tokens(body.input, options):
+        async for sentence in self.app.speech.tokens(body.input, options):
             spoken.append(join(sentence, lambda token: token.spoken))
             phonemes.append(join(sentence, lambda token: token.phonemes))
             tokens += [

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message
 
-from app.errors import DrainingError, ServiceError
+from app.errors import ServiceError
 from app.observability import metrics
-from app.server.disconnect import ClientGoneError, until_gone
-from app.server.error_responses import error_response, sse_error
+from app.server.error_responses import sse_error
+from app.server.exchange import StreamExchange
 from app.server.schemas import (
     AlternativeEntry,
     Detected,
@@ -30,9 +28,6 @@ from app.server.state import Services, services
 from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, TranslationOptions
 from app.translation.stream import TranslationStream
 from app.translation.text import codes
-from models.timeline import Timeline
-
-log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -49,141 +44,96 @@ async def translate(request: Request, body: TranslateBody) -> Response:
         glossary=body.glossary,
         format=body.format,
     )
-    kind = Streamed if body.stream else Whole
+    kind = StreamedTranslation if body.stream else WholeTranslation
     return kind(services(request), body.texts, options)
 
 
-class TranslationExchange(Response, ABC):
-    """The whole life of one request: check, translate, answer; cancelled as soon as the client goes."""
+class TranslationExchange(StreamExchange[TranslationStream]):
+    """Response to a request for translations. `plan`: the checked request, once it is prepared."""
 
     surface: metrics.Surface = "translate"
     streaming = False
+    plan: Plan
 
     def __init__(self, app: Services, texts: Sequence[str], options: TranslationOptions) -> None:
-        super().__init__()
-        self.app = app
-        self.timeline = Timeline()
-        self.started = False
+        super().__init__(app, characters=sum(map(len, texts)))
         self._texts = texts
         self._options = options
         self._labels = metrics.Labels(model="none", surface=self.surface, streaming=self.streaming)
 
-    @abstractmethod
-    async def answer(self, plan: Plan, stream: TranslationStream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the translations of `stream`. Sets `started` with the first byte."""
+    async def prepare(self) -> TranslationStream:
+        """Return a stream that translates the texts. Raises what `TranslationService.prepare` raises."""
+        self.plan = await self.app.translation.prepare(self._texts, self._options, self.timeline)
+        labels = replace(self._labels, model=self.plan.route.model)
+        return TranslationStream(self.app.translation, self.plan, self.timeline, labels, in_order=self.streaming)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self.app.admission.admit(sum(len(text) for text in self._texts))
-        except ServiceError as error:
-            await self._reject(error, scope, receive, send)
-            return
-        try:
-            await until_gone(receive, self.app.admission.aborted(), self._serve(scope, receive, send))
-        except ClientGoneError:
-            return
-        except DrainingError as error:
-            if not self.started:
-                await error_response(error, path=scope["path"])(scope, receive, send)
-        finally:
-            self.app.admission.release()
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            plan = await self.app.translation.prepare(self._texts, self._options, self.timeline)
-        except ServiceError as error:
-            await self._reject(error, scope, receive, send)
-            return
-        labels = replace(self._labels, model=plan.route.model)
-        stream = self.app.translation.stream(plan, self.timeline, labels, in_order=self.streaming)
-        outcome: metrics.Outcome = "cancelled"
-        try:
-            await self.answer(plan, stream, scope, receive, send)
-            outcome = "ok"
-        except TimeoutError:
-            log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
-        except ServiceError as error:
-            outcome = "rejected" if error.status < 500 and not self.started else "failed"
-            if self.started:
-                # Returning without the last message makes the server break the connection.
-                log.error("a translation broke off: %s", error)
-                return
-            await error_response(error, path=scope["path"])(scope, receive, send)
-        except Exception:
-            outcome = "failed"
-            raise
-        finally:
-            stream.close(outcome)
-
-    async def _reject(self, error: ServiceError, scope: Scope, receive: Receive, send: Send) -> None:
+    def note_rejected(self) -> None:
+        """Count a request that is refused before anything is computed."""
         metrics.record_translation(self.timeline, self._labels, "rejected", metrics.Volume())
-        await error_response(error, path=scope["path"])(scope, receive, send)
 
-    async def send_json(self, body: object, scope: Scope, receive: Receive, send: Send) -> None:
-        """One JSON document, with the stages in its header."""
+    async def send_json(self, body: object) -> None:
+        """Send one JSON document, with the stages in its header."""
         headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"}
-        self.started = True
-        async with asyncio.timeout(self.app.settings.stall_seconds):
-            await JSONResponse(body, headers=headers)(scope, receive, send)
+        await self.respond_in_time(JSONResponse(body, headers=headers))
 
 
-class Whole(TranslationExchange):
-    """One JSON document."""
+class WholeTranslation(TranslationExchange):
+    """Response of one JSON document."""
 
-    async def answer(self, plan: Plan, stream: TranslationStream, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, stream: TranslationStream) -> None:
         """Send everything at once."""
-        texts = await stream.texts()
-        reply = TranslationReply(model=plan.route.model, translations=entries(plan, texts), usage=usage(stream.volume))
-        await self.send_json(reply.model_dump(), scope, receive, send)
+        translations = entries(self.plan, await stream.texts())
+        reply = TranslationReply(model=self.plan.route.model, translations=translations, usage=usage(stream.volume))
+        await self.send_json(reply.model_dump())
 
 
-class Streamed(TranslationExchange):
-    """Server-sent events: a sentence as soon as it and those before it are translated, and the texts in the end."""
+class StreamedTranslation(TranslationExchange):
+    """Response of server-sent events: each sentence once it and those before it are translated, then the texts."""
 
     streaming = True
 
-    async def answer(self, plan: Plan, stream: TranslationStream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send each sentence as it comes. Raises what stopped it, after telling a client that can be told."""
+    async def answer(self, stream: TranslationStream) -> None:
+        """Send each sentence as it comes. Raises the error that stops it, after telling a client that can be told."""
         try:
             async for sentence in stream:
-                await self._event(sentence_event(sentence), send)
+                await self._event(sentence_event(sentence))
             texts = await stream.texts()
         except ServiceError as error:
             if self.started:
-                await self._send({"type": "http.response.body", "body": sse_error(error), "more_body": True}, send)
+                await self._write(sse_error(error))
             raise
         self.timeline.finish()
         done = DoneEvent(
-            model=plan.route.model,
-            translations=entries(plan, texts),
+            model=self.plan.route.model,
+            translations=entries(self.plan, texts),
             usage=usage(stream.volume),
             stages={stage.value: seconds for stage, seconds in self.timeline.stages.items()},
             total=self.timeline.total_seconds,
         )
-        await self._event(done, send)
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False}, send)
+        await self._event(done)
+        await self._write(b"", more=False)
 
-    async def _event(self, event: SentenceEvent | DoneEvent, send: Send) -> None:
+    async def _event(self, event: SentenceEvent | DoneEvent) -> None:
         if not self.started:
-            self.started = True
             headers = [
                 (b"content-type", b"text/event-stream"),
                 (b"cache-control", b"no-store"),
                 (b"server-timing", self.timeline.server_timing().encode("latin-1")),
             ]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers}, send)
-        data = b"data: " + event.model_dump_json().encode() + b"\n\n"
-        await self._send({"type": "http.response.body", "body": data, "more_body": True}, send)
+            await self._send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(b"data: " + event.model_dump_json().encode() + b"\n\n")
 
-    async def _send(self, message: dict[str, object], send: Send) -> None:
-        """Wait for a write, but not for ever: a client that reads nothing must not hold its slot."""
-        sending: Awaitable[None] = send(message)
+    async def _write(self, data: bytes, *, more: bool = True) -> None:
+        await self._send_in_time({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _send_in_time(self, message: Message) -> None:
+        """Send one message. Raises TimeoutError when the client reads nothing: it must not hold its slot."""
         async with asyncio.timeout(self.app.settings.stall_seconds):
-            await sending
+            await self.send(message)
 
 
 def entries(plan: Plan, texts: Sequence[TranslatedText]) -> list[TranslationEntry]:
-    """The texts as they go over the wire."""
+    """Return the texts as they go over the wire."""
     target = codes.tag(plan.route.target)
     return [
         TranslationEntry(
@@ -208,7 +158,7 @@ def _alternatives(found: Sequence[Alternative]) -> list[AlternativeEntry]:
 
 
 def sentence_event(sentence: TranslatedSentence) -> SentenceEvent:
-    """A sentence as it goes over the wire."""
+    """Return a sentence as it goes over the wire."""
     return SentenceEvent(
         text=sentence.text_index,
         sentence=sentence.index,
@@ -220,7 +170,7 @@ def sentence_event(sentence: TranslatedSentence) -> SentenceEvent:
 
 
 def usage(volume: metrics.Volume) -> TranslationUsage:
-    """What the request amounted to."""
+    """Return the volume of a request as it goes over the wire."""
     return TranslationUsage(
         source_tokens=volume.source_tokens,
         target_tokens=volume.target_tokens,

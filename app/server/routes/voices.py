@@ -1,4 +1,4 @@
-"""Voices: a model's own, and those that are made from a recording.
+"""Voices: those of a model, and those that are made from a recording.
 
 The upload is OpenAI's (`POST /v1/audio/voices` of its API reference), except that `consent` is a statement and not the
 id of a consent recording. Bodies are spooled to disk while they come, a bounded number at once; few recordings are in
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 router = APIRouter()
 
 PATH = "/v1/audio/voices"
-# Where a recording may be: OpenAI's name for it, and what people try first.
+# Fields of a recording: OpenAI's name for it, and names that people try first.
 AUDIO_FIELDS = ("audio_sample", "audio", "file")
 FIELDS = (*AUDIO_FIELDS, "name", "consent", "language", "gender", "type")
 _TEXT_BYTES = 4_096
@@ -61,7 +61,7 @@ async def create(request: Request) -> Response:
 
 
 async def _keep(request: Request, app: Services, form: FormData) -> StoredVoice:
-    """Keep the recording of a form that is all there. Only now it takes a slot: its sender may have been slow."""
+    """Keep the recording of a whole form. It takes a slot only now: its sender may have been slow."""
     upload = _recording(form)
     asked = new_voice(
         _text(form, "name") or "",
@@ -90,7 +90,7 @@ async def listing(
         Query(description="only the model's own voices, or only cloned ones; these may be asked for without a model"),
     ] = None,
 ) -> VoiceList:
-    """The voices that a model can speak in, the default one unless named."""
+    """Return the voices that a model can speak in; default: the default model."""
     app = services(request)
     entries: list[VoiceEntry] = []
     if kind == "cloned" and model is None:
@@ -107,7 +107,7 @@ async def listing(
 
 @router.get(PATH + "/{voice_id}")
 async def voice(request: Request, voice_id: str, model: Annotated[str | None, Query()] = None) -> VoiceEntry:
-    """One voice: a cloned one, or one of the model's own, maybe by the name that another service has for such a one."""
+    """Return one voice: a cloned one, or one of the model's own, by its id or by another service's name for it."""
     app = services(request)
     if is_voice_id(voice_id):
         return cloned_entry(await _known(app, voice_id))
@@ -131,7 +131,7 @@ async def delete(request: Request, voice_id: str) -> VoiceDeleted:
 
 
 def own_entry(voice: Voice, model: str, synthesizer: Synthesizer) -> VoiceEntry:
-    """A model's own voice as it is listed."""
+    """Return a model's own voice as it is listed."""
     return VoiceEntry(
         id=voice.id,
         name=voice.id,
@@ -143,7 +143,7 @@ def own_entry(voice: Voice, model: str, synthesizer: Synthesizer) -> VoiceEntry:
 
 
 def cloned_entry(voice: StoredVoice, model: str | None = None, languages: list[str] | None = None) -> VoiceEntry:
-    """A cloned voice as it is listed."""
+    """Return a cloned voice as it is listed."""
     return VoiceEntry(
         id=voice.id,
         name=voice.name,

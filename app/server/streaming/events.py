@@ -1,4 +1,4 @@
-"""The messages of `WS /v1/audio/stream`, as discriminated unions; audio travels as binary frames beside them.
+"""Messages of `WS /v1/audio/stream`, as discriminated unions. Audio travels in binary frames between them.
 
 Times and durations are seconds.
 """
@@ -37,7 +37,7 @@ def _ranged(name: str, description: str) -> Any:
 
 
 class SamplingFields(BaseModel):
-    """How a model that draws its speech at random does so; what a model does not take, it refuses."""
+    """Sampling of a model that draws its speech at random. A model refuses the parameters that it does not have."""
 
     exaggeration: float | None = _ranged("exaggeration", "of the emotion")
     cfg_weight: float | None = _ranged("cfg_weight", "of classifier-free guidance; 0: none, and half the work")
@@ -48,7 +48,7 @@ class SamplingFields(BaseModel):
 
     @property
     def sampling(self) -> Sampling:
-        """The parameters that were given."""
+        """Parameters that were given."""
         return Sampling(**{name: getattr(self, name) for name in SAMPLING_RANGES})
 
 
@@ -57,11 +57,11 @@ class _Message(BaseModel):
 
 
 class Start(SamplingFields, _Message):
-    """First message: how to speak. `sample_rate` in Hz; None keeps the model's.
+    """First message: the options of the speech. `sample_rate` in Hz; None keeps the model's.
 
-    `input` "llm" says that the text is a language model's, as it writes it: Markdown, code, addresses and emoji are
-    made speakable, and it is cut where that is soonest heard. `translate_to`, `source` and `translate_model` have the
-    text translated first; with `anticipate` the beginning of a sentence is, while it is still being written.
+    `input` "llm": the text is a language model's, as it writes it. Markdown, code, addresses and emoji become speakable
+    text, which is cut where the first audio comes soonest. `translate_to`, `source` and `translate_model` have the text
+    translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     """
 
     type: Literal["start"]
@@ -82,26 +82,26 @@ class Start(SamplingFields, _Message):
 
 
 class Text(_Message):
-    """Some text, cut anywhere: sentences are spoken as soon as they are complete."""
+    """Some text, cut anywhere. Sentences are spoken as soon as they are complete."""
 
     type: Literal["text"]
     text: UnicodeText
 
 
 class Flush(_Message):
-    """Speak what is left and answer with `done`; text after it begins a new stream of audio."""
+    """Order to speak the rest of the text. `done` answers it. Text after it begins a new stream of audio."""
 
     type: Literal["flush"]
 
 
 class Cancel(_Message):
-    """Drop everything not sent yet; answered with a `done` whose `cancelled` is true."""
+    """Order to drop all audio that was not sent. A `done` with `cancelled` answers it."""
 
     type: Literal["cancel"]
 
 
 class End(_Message):
-    """Flush, then close."""
+    """Order to flush, then close."""
 
     type: Literal["end"]
 
@@ -111,7 +111,7 @@ INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incomin
 
 
 class Loading(_Message):
-    """Before `ready`, maybe several times: a model is being loaded. `total` steps it has, null: not known yet."""
+    """Progress of a model that loads, any number of times before `ready`. `total` steps; null: not known yet."""
 
     type: Literal["loading"] = "loading"
     model: str
@@ -120,7 +120,7 @@ class Loading(_Message):
 
 
 class Ready(_Message):
-    """Answer to `start`: what will be used, and what the speech is marked with."""
+    """Answer to `start`: the options in use, and the watermark of the speech."""
 
     type: Literal["ready"] = "ready"
     model: str
@@ -135,9 +135,9 @@ class Ready(_Message):
 
 
 class WordTiming(_Message):
-    """A word, when it is spoken, and which characters it is of the text since the last flush.
+    """A word, its times, and its characters in the text since the last flush.
 
-    Of a text that is translated or cleaned first, they are characters of what is spoken.
+    Where the text is translated or cleaned first, they are characters of the spoken text.
     """
 
     text: str
@@ -148,9 +148,9 @@ class WordTiming(_Message):
 
 
 class Chunk(_Message):
-    """What the binary frames that follow hold. `words` only with `timestamps`; a pause has no text.
+    """Description of the binary frames that follow. `words` only with `timestamps`. A pause has no text.
 
-    `source_text` is what the client sent for this sentence, on its first chunk, where that is not what is spoken.
+    `source_text` is the client's text for this sentence, on its first chunk, where another text is spoken.
     """
 
     type: Literal["chunk"] = "chunk"
@@ -163,7 +163,7 @@ class Chunk(_Message):
 
 
 class Done(_Message):
-    """The end of what was flushed, or cancelled. `stages` maps a stage to its seconds."""
+    """End of a text that was flushed or cancelled. `stages` maps a stage to its seconds."""
 
     type: Literal["done"] = "done"
     cancelled: bool = False
@@ -176,7 +176,7 @@ class Done(_Message):
 
 
 class ErrorDetail(_Message):
-    """OpenAI's error object, and the id under which the server's log has it."""
+    """OpenAI's error object, and the request id, which the server's log has, too."""
 
     message: str
     type: str
@@ -186,7 +186,7 @@ class ErrorDetail(_Message):
 
 
 class Error(_Message):
-    """Something went wrong; when `fatal`, the socket is closed next."""
+    """Error. Where it is `fatal`, the socket closes next."""
 
     type: Literal["error"] = "error"
     error: ErrorDetail
@@ -197,7 +197,7 @@ Outgoing = Loading | Ready | Chunk | Done | Error
 
 
 def read_json(frame: str | bytes, most: int) -> Any:
-    """What a message of at most `most` bytes holds. Raises BodyTooLargeError, ProtocolError."""
+    """Return the JSON value of a message of at most `most` bytes. Raises BodyTooLargeError, ProtocolError."""
     size = len(frame) if isinstance(frame, bytes) else len(frame.encode("utf-8", "surrogatepass"))
     if size > most:
         raise BodyTooLargeError(f"A message of {size} bytes; at most {most} are accepted.")

@@ -1,8 +1,8 @@
 """StreamSession: the protocol of `WS /v1/audio/stream` as a value.
 
-Frames, audio and times go in, effects come out; there is no I/O and no clock, so every rule of the protocol is tested
-without a socket. Text between two flushes is a *set*: it has one stream of audio, one `Timeline`, and is answered by
-exactly one `done` or one `error`.
+Frames, audio and times go in, effects come out. There is no I/O and no clock, so that tests need no socket. The text
+between two flushes is a *set*. A set has one stream of audio and one `Timeline`, and its answer is exactly one `done`
+or one `error`.
 
     NEW --start--> OPEN --end--> ENDING --last set answered--> CLOSED
 """
@@ -10,11 +10,11 @@ exactly one `done` or one `error`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
+from app.engine.service_errors import as_service_errors
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -27,85 +27,28 @@ from app.llm_text.live import LiveText, Speakable
 from app.llm_text.plain import PlainText, TextSource
 from app.llm_text.policy import BoundaryPolicy
 from app.server.streaming import events
-from app.speech.stream import SpokenChunk, as_service_errors
+from app.server.streaming.effects import (
+    Anticipate,
+    Close,
+    Drop,
+    Effect,
+    Finish,
+    Prepare,
+    Refuse,
+    Send,
+    Speak,
+)
+from app.speech.stream import SpokenChunk
 from models.timeline import Timeline
 
-# Characters that are looked at in one turn of the event loop.
-SLICE = 1_000
-# Sets that may wait to be spoken; a client that flushes more often than that is not listening.
+# Characters that are read in one turn of the event loop.
+SLICE_CHARACTERS = 1_000
+# Sets that may wait to be spoken. A client that flushes more often does not listen.
 MAX_SETS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a JSON message."""
-
-    message: events.Outgoing
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """Check the options, then call `ready` or `failed`."""
-
-    start: events.Start
-
-
-@dataclass(frozen=True, slots=True)
-class Speak:
-    """Speak `text`, which begins at character `offset` of the set's text.
-
-    `source` is what the client sent for it, where that is something else; `waited` the seconds that its beginning had
-    to wait for its end to come.
-    """
-
-    set_id: int
-    text: str
-    offset: int
-    source: str | None = None
-    waited: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Anticipate:
-    """The next text of the set will begin with `text`."""
-
-    set_id: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The set is not spoken any further, for this reason."""
-
-    set_id: int
-    error: ServiceError
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The set has no more text."""
-
-    set_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Stop speaking every set, before carrying out what follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the socket."""
-
-    code: int
-    reason: str
-
-
-Effect = Send | Prepare | Speak | Anticipate | Refuse | Finish | Drop | Close
-
-
 class State(Enum):
-    """Where a session is."""
+    """State of a session."""
 
     NEW = "new"
     OPEN = "open"
@@ -114,10 +57,10 @@ class State(Enum):
 
 
 class StreamSession:
-    """One client's session. Every method returns the effects to carry out, in order.
+    """Session of one client. Its methods return the effects to carry out, in order.
 
-    `charge` is told of the characters that are received, and raises QuotaExceededError. While there is `more` of a
-    text than was looked at, `hear_on` is called before anything else is received.
+    `charge` is called with the number of characters that came, and raises QuotaExceededError. A long text is read in
+    parts: while `has_rest`, call `feed_rest` before anything else is received.
     """
 
     def __init__(
@@ -142,12 +85,12 @@ class StreamSession:
         self._unanswered: list[int] = []
         self._sequence = 0
         self._set_chunks = 0
-        self._heard_text = False
-        self._farewell: list[Effect] = [Close(1000, "")]
+        self._text_came = False
+        self._closing: list[Effect] = [Close(1000, "")]
 
     @property
-    def more(self) -> bool:
-        """Whether there is text that was received and not looked at."""
+    def has_rest(self) -> bool:
+        """Whether a part of the last text is not read yet."""
         return self.state is not State.CLOSED and self._taken < len(self._rest)
 
     @property
@@ -156,7 +99,7 @@ class StreamSession:
         return bool(self._unanswered)
 
     def receive(self, frame: str | bytes, now: float = 0.0) -> list[Effect]:
-        """A frame from the client, at `now` seconds."""
+        """Handle a frame of the client that came at `now` seconds."""
         if self.state is State.CLOSED:
             return []
         try:
@@ -166,7 +109,7 @@ class StreamSession:
         return self.accept(message, now)
 
     def accept(self, message: BaseModel, now: float = 0.0) -> list[Effect]:
-        """The same for a message that the adapter of another protocol made of what it read."""
+        """Handle a message. The adapters of other protocols make it from their own frames."""
         if self.state is State.CLOSED:
             return []
         try:
@@ -175,26 +118,26 @@ class StreamSession:
             return self.fail(error)
 
     def ready(self, ready: events.Ready, source: str | None = None) -> list[Effect]:
-        """The options of `start` were found good. `source`: the language of the text, if it is to be translated."""
+        """Open the session: the options of `start` are good. `source`: language of a text that is to be translated."""
         self.state = State.OPEN
         self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
         self._source = self._new_source()
         return [Send(ready)]
 
     def next_deadline(self) -> float | None:
-        """When `tick` is to be called unless something is received before; None: not at all."""
+        """Return the time at which `tick` is due unless a frame comes first; None: it is not due."""
         return self._source.next_deadline() if self.state is State.OPEN else None
 
     def tick(self, now: float) -> list[Effect]:
-        """Time passed: text that looked unfinished may be finished after all."""
+        """Speak the text that `now` is known to be complete, because nothing followed it."""
         return self._speak(self._source.tick(now)) if self.state is State.OPEN else []
 
     def queued(self, seconds: float, now: float) -> None:
-        """The client has `seconds` of audio that it has not played yet, at `now`."""
+        """Note that the client has `seconds` of audio left to play at `now`."""
         self._source.queued(seconds, now)
 
     def chunk(self, chunk: SpokenChunk) -> list[Effect]:
-        """A piece of audio is about to be sent."""
+        """Announce a piece of audio, which is sent next."""
         words = None
         if self._timestamps:
             words = tuple(
@@ -220,29 +163,27 @@ class StreamSession:
         return [Send(message)]
 
     def finished(self, timeline: Timeline) -> list[Effect]:
-        """The oldest set was sent to its last byte."""
+        """Answer the oldest set, whose last byte was sent."""
         return self._answer(Send(self._done(timeline)))
 
     def set_failed(self, error: ServiceError) -> list[Effect]:
-        """The oldest set could not be spoken; the session goes on."""
+        """Answer the oldest set with an error. The session goes on."""
         return self._answer(Send(_error(error, fatal=False)))
 
     def fail(self, error: ServiceError) -> list[Effect]:
-        """The session cannot go on."""
+        """End the session with an error."""
         if self.state is State.CLOSED:
             return []
         self.state = State.CLOSED
         self._unanswered.clear()
-        # RFC 6455 allows a close reason 123 bytes.
-        reason = error.message.encode()[:120].decode(errors="ignore")
-        return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, reason)]
+        return [Drop(), Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
 
     def drain(self, now: float = 0.0) -> list[Effect]:
-        """The server is going down: speak what was sent, then close."""
+        """Speak the text that came, then close: the server shuts down."""
         if self.state is State.CLOSED:
             return []
         error = DrainingError("The server is shutting down.")
-        self._farewell = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
+        self._closing = [Send(_error(error, fatal=True)), Close(error.close_code, error.message)]
         return self._end(now) if self.state is not State.ENDING else []
 
     def _parse(self, frame: str | bytes) -> BaseModel:
@@ -267,18 +208,18 @@ class StreamSession:
         if self.state is State.ENDING:
             raise ProtocolError("After 'end' only 'cancel' is accepted.")
         if isinstance(message, events.Text):
-            return self._hear(message.text, now)
+            return self._receive_text(message.text, now)
         if isinstance(message, events.Flush):
             return self._flush(now)
         return self._end(now)
 
-    def _hear(self, text: str, now: float) -> list[Effect]:
+    def _receive_text(self, text: str, now: float) -> list[Effect]:
         if self._characters + len(text) > self._max_characters:
             raise TextTooLongError(
                 f"More than {self._max_characters} characters without a 'flush'; send less, or flush in between.",
                 param="text",
             )
-        self._heard_text = True
+        self._text_came = True
         self._characters += len(text)
         self._pending = self._pending or bool(text.strip())
         if self._refused is None:
@@ -287,23 +228,23 @@ class StreamSession:
             except QuotaExceededError as error:
                 self._refused = error
         if self._refused is not None:
-            return []  # said when the set is flushed
+            return []  # the flush says so
         self._rest, self._taken = text, 0
-        return self._take(now)
+        return self._feed_slice(now)
 
-    def hear_on(self, now: float) -> list[Effect]:
-        """Look at the next part of a text that was too long for one turn."""
+    def feed_rest(self, now: float) -> list[Effect]:
+        """Read the next part of a long text."""
         try:
-            return self._take(now) if self.more else []
+            return self._feed_slice(now) if self.has_rest else []
         except ServiceError as error:
             return self.fail(error)
 
-    def _take(self, now: float) -> list[Effect]:
-        text = self._rest[self._taken : self._taken + SLICE]
+    def _feed_slice(self, now: float) -> list[Effect]:
+        text = self._rest[self._taken : self._taken + SLICE_CHARACTERS]
         self._taken += len(text)
         with as_service_errors():
             effects = self._speak(self._source.feed(text, now))
-        if self.more:
+        if self.has_rest:
             return effects
         self._rest, self._taken = "", 0
         pending = self._source.pending
@@ -356,7 +297,7 @@ class StreamSession:
         self._unanswered.clear()
         effects: list[Effect] = [Drop(), Send(events.Done(cancelled=True, chunks=self._set_chunks))]
         self._set_chunks = 0
-        return effects + self._leave()
+        return effects + self._close_if_done()
 
     def _new_source(self) -> TextSource:
         language, target = self._languages
@@ -364,27 +305,27 @@ class StreamSession:
 
     def _end(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if self._pending or (self.state is State.OPEN and not self._heard_text and self._says_goodbye):
+        if self._pending or (self.state is State.OPEN and not self._text_came and self._client_ends):
             effects = self._flush(now)
         self.state = State.ENDING
-        return effects + self._leave()
+        return effects + self._close_if_done()
 
     @property
-    def _says_goodbye(self) -> bool:
-        """Whether the client, not the server, ends the session: only a client can have forgotten its text."""
-        return self._farewell == [Close(1000, "")]
+    def _client_ends(self) -> bool:
+        """Whether the client ends the session, and not the server. Only a client can forget its text."""
+        return self._closing == [Close(1000, "")]
 
     def _answer(self, answer: Send) -> list[Effect]:
         if self._unanswered:
             self._unanswered.pop(0)
         self._set_chunks = 0
-        return [answer, *self._leave()]
+        return [answer, *self._close_if_done()]
 
-    def _leave(self) -> list[Effect]:
+    def _close_if_done(self) -> list[Effect]:
         if self.state is not State.ENDING or self._unanswered:
             return []
         self.state = State.CLOSED
-        return list(self._farewell)
+        return list(self._closing)
 
     def _done(self, timeline: Timeline) -> events.Done:
         return events.Done(

@@ -28,7 +28,7 @@ _STREET_AFTER: Final = re.compile(
     rf"{'|'.join(name.capitalize() for name in tables.STREETS)})\b"
 )
 _TOWN_BEFORE: Final = re.compile(r"(?<![\w.])(?!(?:Yes|No|Well|Hello|Hi|Oh|Dear|Sorry|Thanks)\b)[A-Z][a-z]+,\s$")
-_NO_STATES: Final = word_set("MD MS OK HI")  # a title or a word as often as a state
+_NO_STATES: Final = word_set("MD MS OK HI")  # often a title or a word
 _ROAD_BEFORE: Final = re.compile(
     r"(?:\b(?:(?:I|US|SR|Hwy|Highway|Route|Rte|Interstate|[A-Z]{1,2})[- ]?\d{1,3}[A-Z]?"
     r"|[A-Z\d]\w+ (?:St|Ave|Rd|Blvd|Dr|Ln|Pl|Ct|Sq|Pkwy|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Place)\.?,?"
@@ -108,7 +108,7 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def _named(context: NormalizerContext, text: str, lower: str, start: int, end: int) -> str:
-    """A word under another name: a Greek letter, a small Roman numeral."""
+    """Return the name of a Greek letter or small Roman numeral, else the word itself."""
     if lower in tables.GREEK:
         beside = (context.previous_word(start), context.next_word(end))
         if not any(len(other) > 1 and _GREEK_LETTER.match(other) for other in beside):
@@ -142,7 +142,7 @@ def read_abbreviation(context: NormalizerContext, text: str, start: int, end: in
         context.say(spoken, start, end, tag="LETTERS" if spoken == name and len(name) == 1 else None)
         context.full_stop_if_last(end)
         return
-    # An ordinary word and its full stop.
+    # an ordinary word and its full stop
     context.end = end - 1
     if name in ("I", "V", "X") or (len(name) > 1 and not name.strip("IVXLM")):
         read_roman(context, name, start, end - 1)
@@ -151,7 +151,7 @@ def read_abbreviation(context: NormalizerContext, text: str, start: int, end: in
 
 
 def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> str:
-    """Return the words that an abbreviation is short for, or "". Initials stay as they are."""
+    """Return the long form of an abbreviation, or "". Initials stay as they are."""
     return (
         _beside_number(context, name, start, end)
         or _street_or_title(context, name, start, end)
@@ -160,7 +160,7 @@ def _long_form(context: NormalizerContext, name: str, start: int, end: int) -> s
 
 
 def _beside_number(context: NormalizerContext, name: str, start: int, end: int) -> str:
-    """Return the long form that a number before or after decides: "vol. 2", "6-oz.", "b. 1950"."""
+    """Return the long form that a number beside the abbreviation decides: "vol. 2", "6-oz.", "b. 1950"."""
     lower = name.lower()
     if lower in tables.BIBLE_BOOKS and _VERSE_AFTER.match(context.text, end):
         return tables.BIBLE_BOOKS[lower]
@@ -209,7 +209,7 @@ def _listed(context: NormalizerContext, name: str, end: int) -> str:
 
 
 def _is_street(context: NormalizerContext, name: str, start: int, end: int) -> bool:
-    """Whether "St", "Dr", "Ave" ends the name of a street, as in "Baker St, London"."""
+    """Return whether "St", "Dr", "Ave" ends the name of a street, as in "Baker St, London"."""
     before = _NAME_BEFORE.search(context.before(start))
     if name not in tables.STREETS or before is None or before.group(1) in _NO_NAME:
         return False
@@ -224,13 +224,13 @@ def _is_street(context: NormalizerContext, name: str, start: int, end: int) -> b
 
 
 def _is_state(context: NormalizerContext, text: str, start: int, end: int) -> bool:
-    """Whether "TX" stands after a town, as in "Austin, TX"; "Jane Doe, MD" is a title."""
+    """Return whether "TX" stands after a town, as in "Austin, TX"; "Jane Doe, MD" is a title."""
     town = _TOWN_BEFORE.search(context.before(start))
     return text not in _NO_STATES and town is not None and not _CAPITAL_AFTER.match(context.text, end)
 
 
 def read_compass(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """N, SW: a direction beside a road, a distance, a degree or a wind; else letters."""
+    """Read "N" or "SW" as a direction beside a road, distance, degree or wind, else as letters."""
     before = context.before(start)
     if (
         _ROAD_BEFORE.search(before)

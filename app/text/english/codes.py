@@ -1,4 +1,4 @@
-"""Readings of digits that name something instead of counting it: telephones, cards, codes, addresses."""
+"""Readings of digits that name something: telephone numbers, cards, codes, addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _one_of(words: frozenset[str]) -> str:
     return "|".join(sorted(words))
 
 
-# A word that says how the number after it is read, and the small words between the two.
+# A word that decides how the next number is read, and the small words between them.
 _ASKED: Final = re.compile(
     rf"\b(?:(?P<paired>{_one_of(tables.PAIRED)})|(?P<spelled>{_one_of(tables.SPELLED)})|(?P<phone>{_one_of(tables.TELEPHONES)})"
     rf"|(?P<id>{_one_of(tables.IDENTIFIED)}))"
@@ -80,13 +80,13 @@ def read_ipv6(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def read_hex(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """The address of a network card, or a UUID."""
+    """Read the address of a network card, or a UUID."""
     for found in re.finditer(r"[^:-]+", text):
         context.say(numbers.hexadecimal(found.group()), start + found.start(), start + found.end())
 
 
 def read_named_number(context: NormalizerContext, text: str, start: int, end: int) -> bool:
-    """Say a number that the words around it make a name; False if nothing does."""
+    """Read a number that is a name by the words around it. Return False if it is none."""
     if len(text) < 3:
         return False
     asked = _ASKED.search(context.before(start))
@@ -121,7 +121,7 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
 
 
 def _is_postcode(context: NormalizerContext, text: str, start: int, end: int) -> bool:
-    """Whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
+    """Return whether a number stands as "10115" in "Hauptstraße 12, 10115 Berlin" or "110001" in "Delhi 110001"."""
     if len(text) == 5:
         return (
             _HOUSE_BEFORE.search(context.before(start)) is not None and _CITY_AFTER.match(context.text, end) is not None

@@ -15,7 +15,7 @@ _TO_TIME: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?=\d{{1,2}}(?::\d\d|\s?{M
 _TO_DAY: Final = re.compile(rf"\s?(?P<dash>[-–])\s?(?={CALENDAR}(?!\w))")
 _SLASH_DAY: Final = re.compile(rf"/(?={CALENDAR}(?!\w))")
 _DAY: Final = re.compile(r"[1-9]|[12]\d|3[01]")
-# Signs that "Sat" or "Mar" is a day or month: a number, a time or such a name beside it, or words of time before it.
+# Text beside "Sat" or "Mar" that makes it a day or month: a number, a time, such a name, or words of time before it.
 _DATED_AFTER: Final = re.compile(
     rf"\.?(?:\s*[,/&–-]\s*|\s+(?:(?:and|or|to|through|at)\s+)?)(?:\d|{CALENDAR}(?!\w)|(?:morning|afternoon|evening|night|noon)\b)"
 )
@@ -26,7 +26,7 @@ _DATED_BEFORE: Final = re.compile(
 _DAY_BEFORE: Final = re.compile(r"\b(?:[Oo]n|[Ee]very|[Bb]y|[Cc]losed|[Oo]pen)\s+$")
 _MONTH_BEFORE: Final = re.compile(r"\b(?:[Ii]n|[Ee]arly|[Ll]ate|[Mm]id)[\s-]+$")
 _ON: Final = re.compile(r"\b(?:[Oo]n|[Ss]ince|[Uu]ntil|[Dd]ue|[Dd]ated)\s+$")
-# Verbs before a day; a fraction with an everyday denominator is none.
+# Verbs before a day. A fraction with a common denominator is no day.
 _FROM: Final = re.compile(
     r"\b(?:[Ss]tart(?:s|ed|ing)?|[Ee]nd(?:s|ed|ing)?|[Bb]eg[aiu]n(?:s|ning)?|[Oo]pen(?:s|ed|ing)?|[Cc]los(?:es|ed|ing)"
     r"|[Ee]xpire(?:s|d)?|[Ll]aunch(?:es|ed)?|[Rr]eleased|[Ss]hipped|[Dd]elivered|[Bb]y|[Ff]rom|[Tt]hrough|[Bb]efore"
@@ -37,7 +37,7 @@ _AT_TIME: Final = re.compile(r",?\s(?:at|@)\s\d")
 _RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
 _ZULU: Final = re.compile(r"Z(?!\w)")
 _ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
-# Words before "90s" that make it seconds and no decade, where no noun follows.
+# Words before "90s" that make it seconds instead of a decade, if no noun follows.
 _LASTING: Final = re.compile(
     r"\b(?:[Aa]fter|[Ff]or|[Ww]ithin|[Ee]very|[Tt]akes|[Tt]ook|[Ww]ait|[Ww]aits|[Ww]aited|[Tt]imeout|[Uu]nder|[Ii]n|[Ll]asts"
     r"|[Ll]asted|[Ss]leep|[Rr]est|[Hh]old|[Aa]bout)(?:\s(?:of|about|only|just))?:?\s$"
@@ -78,7 +78,7 @@ def _is_proportion(context: NormalizerContext, start: int, end: int) -> bool:
 
 
 def read_arc(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Degrees, minutes and seconds of an angle."""
+    """Read degrees, minutes and seconds of an angle."""
     for found, (one, many) in zip(re.finditer(r"[\d.]+", text), _ARC, strict=False):
         context.say(
             [*context.number_words(found.group()), one if found.group() == "1" else many],
@@ -158,7 +158,7 @@ def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 
 def read_calendar(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """The short name of a day or month, with its full stop if it has one."""
+    """Read the short name of a day or month, with its full stop if it has one."""
     name = text.rstrip(".")
     lower = name.lower()
     is_day = lower in tables.DAYS
@@ -191,7 +191,7 @@ def _is_date(context: NormalizerContext, name: str, is_day: bool, start: int, en
 
 
 def _month_before(context: NormalizerContext, start: int) -> bool:
-    """Whether a month stands right before `start`, as in "March 5"; a capital tells it from "they march 5"."""
+    """Return whether a month stands right before `start`: "March 5", but not "they march 5"."""
     before = context.before(start)
     if not before[-1:].isspace():
         return False
@@ -200,7 +200,7 @@ def _month_before(context: NormalizerContext, start: int) -> bool:
 
 
 def read_month_and_day(context: NormalizerContext, first: str, second: str, start: int, end: int) -> bool:
-    """Say "3/14" as a day where the words before it ask for one; False if they do not."""
+    """Read "3/14" as a day if the words before it suggest one, else return False."""
     month, day = (int(second), int(first)) if context.british else (int(first), int(second))
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return False
@@ -216,7 +216,7 @@ def read_month_and_day(context: NormalizerContext, first: str, second: str, star
 
 
 def read_days(context: NormalizerContext, days: list[str], between: str, start: int, end: int) -> bool:
-    """Say the days after a month, "5" or "5" and "7"; False if they are none."""
+    """Read the days after a month, "5" or "5" and "7". Return False if they are none."""
     if not (all(_DAY.fullmatch(day) for day in days) and _month_before(context, start)):
         return False
     spoken = numbers.ordinal(days[0], british=context.british)
@@ -228,7 +228,7 @@ def read_days(context: NormalizerContext, days: list[str], between: str, start: 
 
 
 def read_day_before_month(context: NormalizerContext, text: str, start: int, end: int) -> bool:
-    """Say the day in "5 May"; False if it is none."""
+    """Read the day in "5 May". Return False if it is none."""
     following = re.match(r"\s+([A-Z][A-Za-z]+)", context.after(end))
     if following is None or following.group(1).lower() not in tables.MONTHS or not _DAY.fullmatch(text):
         return False

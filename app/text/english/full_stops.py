@@ -1,4 +1,4 @@
-"""English full stops that end no sentence though the splitter's library takes them for ends."""
+"""English full stops that end no sentence, although the library of the splitter takes them for ends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _INSIDE: Final = word_set(
 )
 _ANY: Final = word_set("attn atty mr mrs ms messrs prof")
 _STREETS: Final = word_set("st ave rd blvd ln dr ct sq pkwy hwy")
-_SMALL_ONLY: Final = word_set("ed")  # a name with a capital
-_WORDS_TOO: Final = word_set("sat sun mar cat")  # short names only with a capital
+_SMALL_ONLY: Final = word_set("ed")  # with a capital it is a name
+_WORDS_TOO: Final = word_set("sat sun mar cat")  # abbreviations only with a capital
 ABBREVIATIONS: Final = _NUMBERED | _INSIDE | _ANY | _STREETS
 
 # "Dr." after the name of a street, "Elm Dr."; elsewhere it is a title.
@@ -42,7 +42,7 @@ _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 
 
 def continues_sentence(before: str, after: str) -> bool:
-    """Whether one sentence goes on from `before`, which ends with the white space after a full stop, to `after`."""
+    """Return whether the sentence of `before` goes on in `after`. `before` ends with a full stop and white space."""
     stem, following = before.rstrip(), after.lstrip()
     if not following or not stem.endswith("."):
         return False

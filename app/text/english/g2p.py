@@ -18,7 +18,7 @@ from app.text.english.other_scripts import runs
 from app.text.english.stress import CONSONANTS, VOWELS, restress
 from app.text.english.tagger import Tagger
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind, Piece, Source
+from app.text.pieces import Piece, PieceKind, Source
 from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
 from app.text.word_sets import word_set
 
@@ -54,19 +54,19 @@ class EnglishG2P:
         return normalize(text, offset, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
-        """Fill in `phonemes` of every word of one sentence. Works from the end: sounds depend on what follows."""
+        """Fill in `phonemes` of every word of one sentence, from its end: a sound depends on the next one."""
         tagger = Tagger([_for_tagging(piece) for piece in pieces])
         following = NOTHING_FOLLOWS
         for i in range(len(pieces) - 1, -1, -1):
             piece = pieces[i]
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes, piece.source = self._word(piece, i, tagger, following)
             following = Following(_begins_with_vowel(piece.phonemes, following.vowel), piece.text.lower() == "to")
         for before, piece in pairwise(pieces):
             if piece.glued and piece.text == "'s" and before.phonemes:
                 piece.phonemes = (add_s(before.phonemes, british=self._british) or "")[len(before.phonemes) :]
         for piece in pieces:
-            if piece.kind is Kind.WORD:
+            if piece.kind is PieceKind.WORD:
                 piece.phonemes = restrict(piece.phonemes.replace("ɾ", "T").replace("ʔ", "t"), KOKORO_SYMBOLS)
 
     def _word(self, piece: Piece, i: int, tagger: Tagger, following: Following) -> tuple[str, Source]:
@@ -95,7 +95,7 @@ class EnglishG2P:
         return lower in _CONTEXTUAL or text.isupper() or self._lexicon.has_choice(lower)
 
     def _compound(self, parts: list[str], following: Following) -> tuple[str, Source]:
-        """The parts of "well-known" or "GitHub" in one breath; every stress but the first's is lowered."""
+        """Return the phonemes of "well-known" or "GitHub" as one word. Only the first part keeps its stress."""
         spoken: list[str] = []
         source: Source = "lexicon"
         for i, part in enumerate(reversed(parts)):
@@ -107,7 +107,7 @@ class EnglishG2P:
         return "".join([first, *(restress(phonemes, -0.5) for phonemes in others)]), source
 
     def _pronounce_unlisted(self, text: str) -> tuple[str, Source]:
-        """A word that is in no lexicon."""
+        """Return the phonemes of a word that is in no lexicon, and their source."""
         if not text.isascii():
             parts = runs(text)
             if len(parts) > 1:
@@ -124,7 +124,7 @@ class EnglishG2P:
         espeak = get_espeak("en-gb" if self._british else "en-us")
         if espeak is not None:
             spoken = self._from_espeak(espeak.phonemes(text.lower() if text.isupper() else text))
-            # For a character that it does not know espeak-ng says "letter" and its code, one by one.
+            # espeak-ng reads an unknown character as "letter" and its code.
             coded = not text.isascii() and "lˌɛ" in spoken
             if not coded and any(character in VOWELS for character in spoken):
                 return spoken, "espeak"
@@ -137,7 +137,7 @@ class EnglishG2P:
         return restrict(ipa, KOKORO_SYMBOLS).strip()
 
     def _spell_out(self, text: str) -> str:
-        """Letters by name; characters of other scripts by the name of their script, once a run."""
+        """Return the names of letters. Characters of another script give the name of the script, once for a run."""
         spoken: list[str] = []
         for character in text:
             name = self._lexicon.spell(character) if character.isascii() and character.isalpha() else None
@@ -161,11 +161,11 @@ _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
 def _for_tagging(piece: Piece) -> str:
-    return "" if piece.kind is Kind.PUNCTUATION else piece.text
+    return "" if piece.kind is PieceKind.PUNCTUATION else piece.text
 
 
 def _is_shouted_name(text: str, unlisted: bool) -> bool:
-    """Whether a capitalized word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
+    """Return whether a capitalized word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
     return unlisted and len(text) > 6 and text.isupper() and text.isalpha() and not _is_listed(text)
 
 
@@ -177,7 +177,7 @@ def _is_listed(text: str) -> bool:
 
 
 def _begins_with_vowel(phonemes: str, otherwise: bool | None) -> bool | None:
-    """Whether speech starts with a vowel; None at a pause; `otherwise` if nothing decides."""
+    """Return whether speech starts with a vowel; None at a pause, `otherwise` if it has no sound."""
     for character in phonemes:
         if character in PUNCTUATION:
             return None

@@ -24,7 +24,7 @@ Entry = str | Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What comes after a word: whether a vowel (None at a pause or the end), and whether the word "to"."""
+    """Sound after a word: `vowel` is None at a pause or the end; `to` marks the word "to"."""
 
     vowel: bool | None = None
     to: bool = False
@@ -58,7 +58,7 @@ def parent_tag(tag: str | None) -> str | None:
 
 
 class Lexicon:
-    """The words of one accent. Reading is thread-safe; building takes about 0.2 s."""
+    """Words of one accent. Reading is thread-safe. Loading takes about 0.2 s."""
 
     def __init__(self, *, british: bool) -> None:
         accent = "gb" if british else "us"
@@ -67,7 +67,7 @@ class Lexicon:
         self._silver: dict[str, Entry] = _read_lexicon(f"{accent}_silver.json")
 
     def gold(self, word: str) -> Entry | None:
-        """Return the checked entry of a word, spelled so or with its first letter in the other case."""
+        """Return the checked entry of a word, as written or with its first letter in the other case."""
         return _find(self._gold, word)
 
     def silver(self, word: str) -> Entry | None:
@@ -75,7 +75,7 @@ class Lexicon:
         return _find(self._silver, word)
 
     def has_choice(self, word: str) -> bool:
-        """Whether the pronunciation of a word (or of its stem) depends on its part of speech."""
+        """Return whether the pronunciation of a word (or of its stem) depends on its part of speech."""
         forms = [word]
         if word.endswith("ed"):
             forms += [word[:-1], word[:-2]]
@@ -84,7 +84,7 @@ class Lexicon:
         return any(isinstance(self.gold(form), Mapping) for form in forms)
 
     def is_known(self, word: str) -> bool:
-        """Whether `look_up` can pronounce the word: it is listed, one letter, or an acronym."""
+        """Return whether `look_up` can pronounce the word: it is listed, one letter, or an acronym."""
         if self.gold(word) is not None or self.silver(word) is not None:
             return True
         if not word.isalpha() or not word.isascii():
@@ -92,7 +92,7 @@ class Lexicon:
         return word[1:] == word[1:].upper()
 
     def spell(self, letters: str) -> str | None:
-        """Return the letters said one by one, the last one stressed; None if one has no name."""
+        """Return the names of the letters, the last one stressed, or None if one has no name."""
         names: list[str] = []
         for letter in letters:
             if not letter.isalpha():
@@ -160,7 +160,7 @@ class Lexicon:
         return self._inflected(lower, tag, stress, following) is not None
 
     def _function_word(self, use: _Use) -> str | None:
-        """Return the sound of a word that depends on its neighbors, or None if it is no such word."""
+        """Return the phonemes of a word whose sound depends on its neighbors, or None for another word."""
         rule = _FUNCTION_WORDS.get(use.word.lower())
         return rule(self, use) if rule is not None else None
 
@@ -212,7 +212,7 @@ class Lexicon:
         return entry if isinstance(entry, str) else None
 
     def _inflected(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
-        """The forms in -s, -ed and -ing of listed words."""
+        """Return the phonemes of a listed word with -s, -ed or -ing, or None."""
         stem = stem_of_s(word, self.is_known)
         if stem is not None:
             return add_s(self.look_up(stem, tag, stress, following), british=self.british)

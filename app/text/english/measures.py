@@ -44,7 +44,7 @@ def read_money(context: NormalizerContext, text: str, start: int, end: int) -> N
 def _two_amounts(
     context: NormalizerContext, first: str, unit: str, second: re.Match[str], start: int, end: int
 ) -> None:
-    """A sign before two amounts: "$3-5", "£5-10m"."""
+    """Read a sign before two amounts: "$3-5", "£5-10m"."""
     dash, digits, scale = second.group(1), second.group(2), second.group(3) or second.group(4) or ""
     context.say(context.number_words(first), start, end)
     context.say("to", end, end + len(dash.rstrip()))
@@ -141,7 +141,7 @@ def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -
 
 
 def _is_place(context: NormalizerContext, start: int) -> bool:
-    """Whether a number and a letter name a place, as in "seat 12A"."""
+    """Return whether a number and a letter name a place, as in "seat 12A"."""
     before = context.previous_word(start).lower()
     return before in tables.PAIRED or before in tables.LETTERED
 
@@ -169,7 +169,7 @@ def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int
 
 
 def read_per(context: NormalizerContext, start: int) -> bool:
-    """Say "/hr" after an amount; False if that is not what stands here."""
+    """Read "/hr" after an amount. Return False if no unit stands here."""
     last = context.pieces[-1].text if context.pieces else ""
     found = _PER.match(context.text, start)
     if found is None:

@@ -1,4 +1,4 @@
-"""Readings of names of the net and of machines: addresses, files, hashtags, words with digits in them."""
+"""Readings of addresses, files, hashtags, and words with digits in them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_email(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def _address(context: NormalizerContext, address: str) -> list[str]:
-    """An address as it is read aloud: names as words, signs by name."""
+    """Return the words of an address: its names as words, its signs by name."""
     spoken: list[str] = []
     parts = _PARTS.findall(address)
     for i, part in enumerate(parts):
@@ -58,7 +58,7 @@ def _address(context: NormalizerContext, address: str) -> list[str]:
 
 
 def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Letters and digits in one word: "B2B", "mp3", "GPT4", "v2"."""
+    """Read letters and digits in one word: "B2B", "mp3", "GPT4", "v2"."""
     spoken: list[str] = []
     for part in re.findall(r"\d+|\D+", text):
         if part.isdecimal():
@@ -73,7 +73,7 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def read_version(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """ "v3.11.2": each part as a number, but for one with a zero before it."""
+    """Read each part of "v3.11.2" as a number; digit by digit if it begins with zero."""
     first, *others = text[1:].split(".")
     spoken = [] if context.previous_word(start).lower() == "version" else ["version"]
     spoken += context.cardinal(first)
@@ -110,7 +110,7 @@ def _name_parts(context: NormalizerContext, name: str) -> list[str]:
 
 
 def is_unspeakable(letters: str) -> bool:
-    """Whether letters without a vowel can only be spelled."""
+    """Return whether letters without a vowel can only be spelled."""
     return not re.search(r"[aeiouyAEIOUY]", letters)
 
 

@@ -10,7 +10,7 @@ from app.text.english import numbers, tables
 from app.text.pieces import Piece, append_mark, word
 
 _NEARBY: Final = 40
-"""Characters on either side of a token that may decide how it is read."""
+"""Characters on either side of a token that may decide its reading."""
 _PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
 _NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
 _NOUN: Final = re.compile(r"\s([a-z]+)")
@@ -33,7 +33,7 @@ class NormalizerContext:
         self.end = 0  # end of the current token; a reader may give characters back, or take more
 
     def say(self, words: list[str] | str, start: int, end: int, *, tag: str | None = None) -> None:
-        """Add words that speak [start, end). Capital letters in a row are spelled as one word, as in "PM"."""
+        """Add words that speak [start, end). Single capital letters in a row become one spelled word, as in "PM"."""
         letters = ""
         for item in [*(words.split() if isinstance(words, str) else words), ""]:
             if tag is None and len(item) == 1 and item.isupper():
@@ -52,7 +52,7 @@ class NormalizerContext:
         append_mark(self.pieces, mark, self.offset + start, self.offset + end)
 
     def full_stop_if_last(self, end: int) -> None:
-        """A full stop that ends an abbreviation ends the sentence too, where nothing follows."""
+        """Add the full stop of an abbreviation if it also ends the sentence."""
         if not self.text[end:].strip().strip("\"')]}"):
             self.pause(".", end - 1, end)
 
@@ -60,7 +60,7 @@ class NormalizerContext:
         return numbers.cardinal(digits, british=self.british)
 
     def number_words(self, digits: str) -> list[str]:
-        """A cardinal or decimal with its sign."""
+        """Return a cardinal or decimal with its sign as words."""
         sign = ["minus"] if digits[:1] in ("-", "−") else []
         digits = digits.lstrip("-−")
         whole, point, fraction = digits.partition(".")
@@ -69,11 +69,11 @@ class NormalizerContext:
         return [*sign, *self.cardinal(whole)]
 
     def before(self, start: int) -> str:
-        """The text shortly before `start`."""
+        """Return the text shortly before `start`."""
         return self.text[max(0, start - _NEARBY) : start]
 
     def after(self, end: int) -> str:
-        """The text shortly after `end`."""
+        """Return the text shortly after `end`."""
         return self.text[end : end + _NEARBY]
 
     def previous_word(self, start: int) -> str:
@@ -85,14 +85,14 @@ class NormalizerContext:
         return found.group(1) if found else ""
 
     def describes_noun(self, start: int, end: int) -> bool:
-        """Whether a measure stands before a noun that it describes, and is read in the singular: "a $5 bill"."""
+        """Return whether a measure describes the next noun, and so is singular: "a $5 bill"."""
         noun = _NOUN.match(self.text, end)
         return (
             noun is not None and noun.group(1) not in tables.NO_NOUN and _ARTICLE.search(self.before(start)) is not None
         )
 
     def join_range(self, end: int, following: re.Pattern[str], spoken: str = "to") -> None:
-        """Say the dash between what was said up to `end` and another of its kind, which `following` finds."""
+        """Read the dash at `end` if `following` finds another value of the same kind after it."""
         found = following.match(self.text, end)
         if found is not None:
             self.say(spoken, found.start("dash"), found.end("dash"))

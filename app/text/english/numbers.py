@@ -8,7 +8,7 @@ from typing import Final
 
 from num2words import num2words
 
-# Longer runs of digits are read digit by digit: nobody says sextillions.
+# Longer numbers are read digit by digit.
 LONGEST_CARDINAL: Final = 15
 _WORD: Final = re.compile(r"[a-z]+")
 
@@ -25,7 +25,7 @@ def _words(spoken: str, *, british: bool) -> list[str]:
 
 
 def cardinal(digits: str, *, british: bool) -> list[str]:
-    """Return "1,234" as words. Commas are ignored; a leading zero or great length reads digit by digit."""
+    """Return "1,234" as words. Ignore commas. Read a long number, or one with a leading zero, digit by digit."""
     plain = digits.replace(",", "")
     if len(plain) > LONGEST_CARDINAL or (len(plain) > 1 and int(plain[0]) == 0):
         return one_by_one(plain)

@@ -1,4 +1,4 @@
-"""Rules that tell noun, verb and adjective for the many words that are more than one of them."""
+"""Tag rules for nouns, verbs and adjectives: many words are more than one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.text.english import word_classes as classes
 from app.text.english.word_context import WordContext
 
 _NUMBER: Final = re.compile(r"\d+|one|two|three|four|five|ten")
-# Words that are determiners, or stand for a noun: a verb with an object may follow.
+# Determiners that can also be pronouns, before a verb with an object.
 _PRONOUNS: Final = ("that", "which", "this", "these", "those", "what", "all", "her")
 _QUESTION_AUXILIARIES: Final = ("do", "does", "did", "will", "can")
 
@@ -24,7 +24,7 @@ class _Rule(NamedTuple):
 
 
 def _is_after_singular(c: WordContext) -> bool:
-    """Whether "record" in -s has an object and no plural before it: "The band records it"."""
+    """Return whether the word is the verb of a singular noun and has an object: "The band records it"."""
     return c.is_inflected and not _ends_in_s(c.previous) and (c.starts_object or c.next == "to")
 
 
@@ -33,7 +33,7 @@ def _is_after_plural(c: WordContext) -> bool:
 
 
 def _is_verb_of_plural(c: WordContext) -> bool:
-    """Whether the word is the verb of a plural noun: "Prices increase", "The reports conflict with it"."""
+    """Return whether the word is the verb of a plural noun: "Prices increase", "The reports conflict with it"."""
     if c.is_inflected or not c.follows_plural:
         return False
     subject = not c.at(-2) or (c.index == 2 and c.at(-2) in ("the", "these", "those", "many", "most"))

@@ -1,7 +1,7 @@
-"""Words of other scripts inside English: read by their own language, in the sounds of English.
+"""Words of other scripts inside English: read in their own language, with the sounds of English.
 
-Japanese and Chinese are read by their dictionaries where the extras `ja` and `zh` are installed. Without them
-espeak-ng reads kana in Japanese, and Chinese characters, Japanese ones too, in Mandarin.
+Japanese and Chinese are read by their dictionaries if the extras `ja` and `zh` are installed. Without them espeak-ng
+reads kana in Japanese, and all Chinese characters in Mandarin.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Final
 
 from app.text.espeak import get_espeak
-from app.text.pieces import Kind
+from app.text.pieces import PieceKind
 from app.text.scripts import script_of
 from app.text.symbols import KOKORO_SYMBOLS, restrict
 from app.text.types import Pronouncer
 
 _TIE: Final = "\u0361"
 
-# ISO 15924 script: espeak-ng's voice. Of several languages of a script the most spoken, but for its own letters below.
+# Voice of espeak-ng for each ISO 15924 script: its most spoken language. `_LETTERS` decides some others.
 _VOICES: Final = {
     "Cyrl": "ru", "Grek": "el", "Arab": "ar", "Hebr": "he", "Deva": "hi", "Beng": "bn", "Guru": "pa", "Gujr": "gu",
     "Orya": "or", "Taml": "ta", "Telu": "te", "Knda": "kn", "Mlym": "ml", "Sinh": "si", "Thai": "th", "Mymr": "my",
@@ -74,14 +74,14 @@ def pronounce_other_script(text: str, *, native: Callable[[str], Pronouncer | No
     if pronouncer is not None:
         pieces = pronouncer.normalize(text, 0)
         pronouncer.pronounce(pieces)
-        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is Kind.WORD and piece.phonemes.strip())
+        spoken = " ".join(piece.phonemes for piece in pieces if piece.kind is PieceKind.WORD and piece.phonemes.strip())
         if spoken:
             return spoken
     return " ".join(filter(None, (_by_espeak(run, voice) for voice, run in _voiced_runs(text))))
 
 
 def _voiced_runs(text: str) -> list[tuple[str, str]]:
-    """The text cut where another voice has to read it; marks and signs go with the letters before them."""
+    """Cut the text into runs of one voice. Marks and signs go with the letters before them."""
     own = next((voice for pattern, voice in _LETTERS if pattern.search(text)), "")
     cut: list[tuple[str, str]] = []
     for character in text:

@@ -1,7 +1,6 @@
-"""Kinds of token that the English normalizer finds: one regular expression with a named group for each kind of token.
+"""Kinds of token of the English normalizer: one regular expression with a named group for each kind.
 
-Kinds are tried in order. No quantifier stands over another that can match the same characters, so that time grows
-with the length of the text.
+Kinds are tried in order. No quantifier contains another one that matches the same characters, so that time is linear.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _CODE: Final = _one_of(
     {name.upper() for name in units.CURRENCIES if name.isalpha() and name not in _SMALL_CODES | {"rs"}} | _SMALL_CODES
 )
 
-# Units that may stand off their number; of one letter only those that are nothing else.
+# Units that a space may separate from their number. Of one letter, only those that have no other meaning.
 _SPACED: Final = frozenset(unit for unit in units.UNITS if len(unit) > 1 and unit != "in") | set("mgshLWVΩ°%‰")
 UNIT: Final = _one_of({unit.replace("µ", "μ") for unit in units.UNITS} | set(units.ATTACHED))
-# An inch with its full stop, or before what has a size; an amp at the end of a clause.
+# An inch with a full stop or before an adjective of size; an amp at the end of a clause.
 _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick|x)\b))"
 SPACED_UNIT: Final = (
     rf"(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?|{_INCH}|A(?=[.,;:!?)]|$)"

@@ -88,7 +88,7 @@ def read_mixed_fraction(context: NormalizerContext, text: str, start: int, end: 
 
 
 def _part(context: NormalizerContext, top: str, bottom: str) -> list[str]:
-    """A fraction after a whole number."""
+    """Return the words of a fraction after a whole number."""
     words = numbers.fraction(top, bottom, british=context.british)
     return ["a", *words[1:]] if (top, bottom) in (("1", "2"), ("1", "4")) else words
 
@@ -118,7 +118,7 @@ def _unit_of_fraction(context: NormalizerContext, end: int, *, many: bool) -> No
 
 
 def unit_end(context: NormalizerContext, end: int) -> int:
-    """The end of a unit with its full stop, where that is no end of a sentence."""
+    """Return the end of a unit, with its full stop if that ends no sentence."""
     return end + (re.match(r"\.(?=,|\s+[a-z\d(])", context.text[end : end + 8]) is not None)
 
 
@@ -135,7 +135,7 @@ def read_ordinal(context: NormalizerContext, text: str, start: int, end: int) ->
 
 
 def read_minus(context: NormalizerContext, start: int) -> None:
-    """Say the minus before a number, which is a sign only where no letter or digit touches it."""
+    """Read the minus before a number if no letter or digit touches it."""
     before = context.text[max(0, start - 2) : start]
     said = context.pieces and context.pieces[-1].end == context.offset + start
     if before.endswith(("-", "−")) and not before[-2:-1].isalnum() and not said:
@@ -143,7 +143,7 @@ def read_minus(context: NormalizerContext, start: int) -> None:
 
 
 def read_first(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """The first number of a range whose second one has a unit or time: "3-5pm"."""
+    """Read the first number of a range whose second one has a unit or time: "3-5pm"."""
     digits = text.rstrip("-– ")
     dash = start + len(text.rstrip()) - 1
     read_minus(context, start)
@@ -215,7 +215,7 @@ def _is_year(context: NormalizerContext, text: str, start: int, end: int) -> boo
 
 
 def read_numeral(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Superscripts, fractions, circled numbers, and letters of any other script."""
+    """Read superscripts, fractions, circled numbers, and letters of any other script."""
     if text in tables.VULGAR_FRACTIONS:
         top, bottom = tables.VULGAR_FRACTIONS[text]
         mixed = start > 0 and context.text[start - 1].isdecimal()

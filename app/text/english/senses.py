@@ -1,6 +1,6 @@
-"""Words that are spelled alike and sound by what they mean, and words that no lexicon has right.
+"""Homographs whose sound depends on their meaning, and words that the lexicons lack or have wrong.
 
-The tagger knows noun from verb; here neighbors tell a metal from a leader and a knot from the front of a ship.
+The tagger tells noun from verb. Here the neighbors tell "lead" the metal from "lead" the first place.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from app.text.word_sets import word_set
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """The sound of a word in one of its senses: American and British phonemes.
+    """Sound of a word in one of its senses: American and British phonemes.
 
-    It is meant where the word's tag begins with `tag`, and a word or pair of words of `before` stands before it, one of
-    `after` follows it, or one of `near` is within four words. With none of the three the tag is enough. `not_after` and
-    `not_before` rule it out.
+    The sense applies if the tag of the word begins with `tag`, and a word or pair of words of `before` is before it,
+    one of `after` follows, or one of `near` is within four words. If all three are empty the tag is enough. A word
+    of `not_after` before it, or of `not_before` after it, excludes the sense.
     """
 
     american: str
@@ -31,7 +31,7 @@ class Sense:
     not_before: frozenset[str] = frozenset()
 
     def is_meant(self, words: Sequence[str], i: int, tag: str) -> bool:
-        """Whether word `i` of a sentence in small letters, tagged `tag`, has this sense."""
+        """Return whether word `i` of a sentence in small letters, tagged `tag`, has this sense."""
         before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
         if not tag.startswith(self.tag) or before in self.not_after or after in self.not_before:
             return False
@@ -105,7 +105,7 @@ _SENSES: Final[dict[str, tuple[Sense, ...]]] = {
     "polish": (Sense("pˈɑlɪʃ", "pˈɒlɪʃ", tag="VB"),),
 }  # fmt: skip
 
-# Words that the lexicons lack, or have otherwise than they are said.
+# Words that the lexicons lack or have wrong.
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "ikea": ("Ikˈiə", "Ikˈiːə"), "json": ("ʤˈAsᵊn", "ʤˈAsᵊn"), "yaml": ("jˈæməl", "jˈaməl"), "pfft": ("pft", "pft"),
     "brr": ("bɹ", "bɹ"), "brrr": ("bɹ", "bɹ"), "grr": ("ɡɹ", "ɡɹ"), "grrr": ("ɡɹ", "ɡɹ"), "bowed": ("bˈWd", "bˈWd"),
@@ -114,13 +114,13 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 
 
 def is_listed(word: str) -> bool:
-    """Whether `sound` may have something to say on a word in small letters."""
+    """Return whether `sound` knows a word, given in small letters."""
     word = word.removesuffix("'s")
     return word in _SENSES or word in _WORDS or word[:3] == "shh"
 
 
 def sound(words: Sequence[str], i: int, tag: str, *, british: bool) -> str | None:
-    """Return the phonemes of word `i` of a sentence in small letters, or None where the lexicon decides.
+    """Return the phonemes of word `i` of a sentence in small letters, or None if the lexicon decides.
 
     A possessive is pronounced without its ending.
     """

@@ -31,7 +31,7 @@ def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
-    """Whether a dash stands between two amounts or times: "$20-$30", "7 p.m.–9 p.m."."""
+    """Return whether a dash stands between two amounts or times: "$20-$30", "7 p.m.–9 p.m."."""
     return context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end) is not None
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 PRIMARY: Final = "ˈ"
 SECONDARY: Final = "ˌ"
-# The article "ɐ" counts as neither: "to a man" looks through it, as in the lexicon's own rules.
+# The article "ɐ" is in neither set, as in misaki's rules: "to" in "to a man" depends on "man".
 VOWELS: Final = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
 CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
 # Vowels after which American /t/ becomes a flap before another vowel.

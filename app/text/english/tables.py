@@ -6,7 +6,7 @@ from typing import Final
 
 from app.text.word_sets import word_set
 
-# Written with a full stop; read as the word. Case matters only where a capital is given.
+# Abbreviations with a full stop, in small letters, and their words.
 ABBREVIATIONS: Final[dict[str, str]] = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "messrs": "messers", "prof": "professor", "jr": "junior",
     "sr": "senior", "vs": "versus", "etc": "etc", "approx": "approximately", "dept": "department",
@@ -29,7 +29,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
 
 # Abbreviations that are words too: only with these starts, or before a number.
 ONLY_CAPITALIZED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
-# Those that are names or verbs too: not at the end of a sentence.
+# Abbreviations that are names or verbs too: not at the end of a sentence.
 ONLY_INSIDE: Final = word_set("max min temp est")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
@@ -63,7 +63,7 @@ DAYS: Final[dict[str, str]] = {
                   "saturday sat", "sunday sun")
     for name in names.split()
 }  # fmt: skip
-# Short names that are words or names too: days and months only beside a date, a time or another short name.
+# Short names that have other meanings: days and months only beside a date, a time or another short name.
 AMBIGUOUS_CALENDAR: Final = word_set("jan mar sat sun")
 FULL_MONTHS: Final = word_set("january february march april may june july august september october november december")
 MONTH_NAMES: Final = tuple(name for name in MONTHS if len(name) > 4 or name in ("may", "june", "july"))
@@ -105,7 +105,7 @@ REGNAL_NAMES: Final = word_set(
     "george mary gregory leo clement innocent boniface urban ramesses rameses cleopatra ptolemy xerxes darius"
 )
 
-SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words; other domains are spelled
+SPOKEN_DOMAINS: Final = word_set("com org net info biz app dev edu gov mil")  # read as words
 AFTER_REGNAL: Final = word_set("of was is and had has died ruled reigned became who in the came took made did")
 VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "½": ("1", "2"), "⅓": ("1", "3"), "⅔": ("2", "3"), "¼": ("1", "4"), "¾": ("3", "4"), "⅕": ("1", "5"),
@@ -113,7 +113,7 @@ VULGAR_FRACTIONS: Final[dict[str, tuple[str, str]]] = {
     "⅛": ("1", "8"), "⅜": ("3", "8"), "⅝": ("5", "8"), "⅞": ("7", "8"), "⅑": ("1", "9"), "⅒": ("1", "10"),
 }  # fmt: skip
 
-# Words without a full stop: always; before a capital; after a capital or an ordinal, as in "Fifth Ave".
+# Abbreviations without a full stop. WORDS: always. BARE_TITLES: before a capital. STREETS: after a name.
 WORDS: Final[dict[str, str]] = {
     "vs": "versus", "eg": "for example", "ie": "that is", "ctrl": "control", "asap": "A S A P", "phd": "P H D",
     "aka": "also known as", "wwi": "world war one", "wwii": "world war two", "etc": "etc", "ltd": "limited",
@@ -126,7 +126,7 @@ BARE_TITLES: Final[dict[str, str]] = {
     "Dr": "doctor", "Mr": "mister", "Mrs": "missus", "Ms": "miz", "Prof": "professor", "Sgt": "sergeant",
     "Capt": "captain", "Mt": "mount", "Ft": "fort", "Lt": "lieutenant", "Messrs": "messers",
 }  # fmt: skip
-# Without a full stop too before a number.
+# Abbreviations that need no full stop before a number.
 BARE_BEFORE_NUMBER: Final = word_set(
     "apt ste vol vols fig figs hwy ext rm rt rte chs pp pgs nos approx max min qty temp bldg"
 )
@@ -141,7 +141,7 @@ DIRECTIONS: Final = {
 }  # fmt: skip
 COUNTIES: Final = word_set("Durham Cork Kerry Galway Mayo Clare Down Antrim Dublin Donegal Kildare Wicklow Meath Louth")
 
-# Words before a number that is read in pairs ("room 404"), digit by digit, and as a telephone's.
+# Words before a number that is read in pairs ("room 404"), digit by digit, or as a telephone number.
 PAIRED: Final = word_set(
     "room flight route highway suite apartment apt gate channel boeing airbus bus train bldg building studio "
     "interstate area platform ext extension exit error xbox rtx gtx peugeot ferrari"
@@ -187,11 +187,11 @@ GREEK: Final[dict[str, str]] = {
     "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "ο": "omicron", "π": "pi", "ρ": "rho",
     "σ": "sigma", "ς": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega",
 }  # fmt: skip
-# Lower-case words after a measure that are no noun of it: "a 5 km or 10 km run".
+# Words in small letters after a measure that it does not describe: "a 5 km or 10 km run".
 NO_NOUN: Final = word_set(
     "of or and to per is was were are has had in on at for from by with than if as but so that which who will would "
     "can could he she it i you we they there here a an the more less each every off away apart ago later now then "
     "today"
 )
-# Parts of addresses and of words with digits that are said letter by letter though they have a vowel.
+# Parts of addresses that are spelled, although they have a vowel.
 SPELLED_NAMES: Final = word_set("ai io uk eu py ipv")

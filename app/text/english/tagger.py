@@ -1,7 +1,7 @@
 """Rule tagger: the part of speech of a word whose pronunciation depends on it.
 
-Fewer than 800 of the lexicon's 90,000 entries do. The rules look at the nearest words on both sides, at inflection,
-and at signs of past tense in the sentence. Tags are those of the Penn Treebank.
+Fewer than 800 of the 90,000 entries of the lexicon depend on it. The rules look at the nearest words on both sides, at
+inflection, and at signs of past tense in the sentence. Tags are those of the Penn Treebank.
 """
 
 from __future__ import annotations

@@ -122,5 +122,5 @@ UNITS: Final[dict[str, tuple[str, str]]] = {
     "mcg": ("microgram", "micrograms"), "MP": ("megapixel", "megapixels"),
 }  # fmt: skip
 
-# Units that touch their number and mean something else than with a space.
+# Units with another meaning if no space separates them from their number.
 ATTACHED: Final[dict[str, tuple[str, str]]] = {"pt": ("point", "points")}

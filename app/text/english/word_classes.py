@@ -1,4 +1,4 @@
-"""Classes of English words that the tagger looks for beside a word."""
+"""Classes of English words for the rules of the tagger."""
 
 from __future__ import annotations
 

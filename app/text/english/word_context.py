@@ -63,35 +63,35 @@ class WordContext:
 
     @property
     def is_inflected(self) -> bool:
-        """Whether the word may be a plural or a third person."""
+        """Return whether the word may be a plural or a third person."""
         return self.lower.endswith("s") and not self.lower.endswith("ss")
 
     @property
     def is_past(self) -> bool:
-        """Whether some word of the sentence shows the past tense."""
+        """Return whether some word of the sentence shows the past tense."""
         return any(word in classes.PAST_SIGNS or (word.endswith("ed") and len(word) > 4) for word in self._lower)
 
     @property
     def starts_object(self) -> bool:
-        """Whether the next word begins an object or complement, as after a verb."""
+        """Return whether the next word begins an object or complement, as after a verb."""
         reflexive = self.next in ("myself", "yourself", "themselves")
         return self.next in classes.DETERMINERS or self.next in classes.OBJECTS or reflexive
 
     @property
     def starts_clause(self) -> bool:
-        """Whether the word stands first in its clause."""
+        """Return whether the word stands first in its clause."""
         return not self.previous or self.previous in classes.CONJUNCTIONS or self.previous in classes.ADVERBS
 
     @property
     def ends_clause(self) -> bool:
-        """Whether the clause ends after the word."""
+        """Return whether the clause ends after the word."""
         after = self.next
         subordinate = after in ("when", "if", "while", "because", "with")
         return not after or after in classes.CONJUNCTIONS or after in classes.ADVERBS or subordinate
 
     @property
     def follows_plural(self) -> bool:
-        """Whether the word before is a plural noun that begins its clause: "Prices", "these reports"."""
+        """Return whether the word before is a plural noun that begins its clause: "Prices", "these reports"."""
         noun = self.previous
         if not noun.endswith("s") or noun.endswith(("ss", "us", "'s")):
             return False
@@ -101,5 +101,5 @@ class WordContext:
 
     @property
     def is_modifier(self) -> bool:
-        """Whether the word is an adjective before a noun."""
+        """Return whether the word is an adjective before a noun."""
         return self.lower in classes.ADJECTIVES and bool(self.next) and self.next not in classes.FUNCTION

@@ -1,7 +1,7 @@
-"""Names of languages for translation: what users call them, and the FLORES-200 codes that models know.
+"""Names of languages for translation: the names of users, and the FLORES-200 codes of models.
 
-A FLORES-200 code is an ISO 639-3 language and an ISO 15924 script, `fra_Latn`. For most languages it is what the ISO
-639-1 code says; where ISO 639-1 names a macrolanguage, FLORES names the member meant (`sq` is als_Latn, `az` azj_Latn).
+A FLORES-200 code is an ISO 639-3 language and an ISO 15924 script, as `fra_Latn`. If an ISO 639-1 code names a
+macrolanguage, FLORES-200 names one member of it (`sq` is als_Latn, `az` azj_Latn).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Collection
 from typing import Final
 
 from app.text.errors import UnknownTranslationLanguage
-from app.translation.text.flores import ROWS, Row
+from app.translation.text.flores import FLORES_LANGUAGES, FloresLanguage
 
-FLORES: Final[tuple[str, ...]] = tuple(row.code for row in ROWS)
-"""The 202 codes in the order of NLLB's language ids: the first is id 256001, the last 256202."""
+FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
+"""The 202 codes in the order of NLLB's language ids, 256001 to 256202."""
 
 _LONGEST_NAME: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
-_BY_CODE: Final[dict[str, Row]] = {row.code: row for row in ROWS}
+_BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in FLORES_LANGUAGES}
 _RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
 _WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
 _WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
@@ -36,13 +36,13 @@ def _key(name: str) -> str:
 
 
 def _accepted() -> dict[str, tuple[str, ...]]:
-    """Every accepted name, as `_key` writes it, and the codes it may mean, the likeliest first."""
+    """Return the codes that each accepted name may mean, the likeliest first. Names are as `_key` returns them."""
     accepted: dict[str, list[str]] = {}
-    for row in ROWS:
+    for row in FLORES_LANGUAGES:
         for name in (row.code, row.tag, row.name, *row.others):
             accepted.setdefault(_key(name), []).append(row.code)
-    # A bare language means the member whose tag it is, else (zho, kas) the first; then the others.
-    for row in ROWS:
+    # A language without a script means the member with that tag, else (zho, kas) the first one, then the others.
+    for row in FLORES_LANGUAGES:
         language = row.code.partition("_")[0]
         for name in (language, row.tag.partition("-")[0]):
             codes = accepted.setdefault(_key(name), [])
@@ -63,23 +63,23 @@ def tag(flores: str) -> str:
 
 
 def name(flores: str) -> str:
-    """Return the English name; a code that is not of FLORES-200 is returned as it is."""
+    """Return the English name, or the code itself if it is not in FLORES-200."""
     row = _BY_CODE.get(flores)
     return row.name if row else flores
 
 
 def right_to_left(flores: str) -> bool:
-    """Whether the language is written from right to left."""
+    """Return whether the language is written from right to left."""
     return script(flores) in _RIGHT_TO_LEFT
 
 
 def spaces_words(flores: str) -> bool:
-    """Whether the script sets spaces between words."""
+    """Return whether the script sets spaces between words."""
     return script(flores) not in _WITHOUT_WORD_SPACES
 
 
 def spaces_sentences(flores: str) -> bool:
-    """Whether a space stands between sentences. Thai has one there, though none between words; Chinese has not."""
+    """Return whether the script sets spaces between sentences. Thai does, but not between words."""
     return script(flores) not in _WITHOUT_SENTENCE_SPACES
 
 
@@ -87,9 +87,10 @@ def resolve(name: str, available: Collection[str]) -> str:
     """Return the code among `available` that `name` means, in any case and with `-` or `_`.
 
     `name` is a FLORES-200 code (fra_Latn), an ISO 639-1 or 639-3 code (fr, fra), a BCP-47 tag (pt-BR, zh-Hant-TW) or
-    an English name (French). Regions that make no difference to the model are dropped; a script that the language is
-    not written in here is refused, save for Serbian, which is accepted in Latin and written in Cyrillic. Raises
-    UnknownTranslationLanguage with the nearest suggestions.
+    an English name (French). A region that means nothing to the model is dropped. A script that the model does not
+    write the language in is refused, except Latin for Serbian, which the model writes in Cyrillic.
+
+    Raises UnknownTranslationLanguage with the nearest suggestions.
     """
     key = _key(name[: 4 * _LONGEST_NAME])
     for code in available:

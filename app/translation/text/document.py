@@ -1,12 +1,12 @@
-"""A text, Markdown or HTML document as sentences to translate, and the same document around their translations.
+"""Documents (text, Markdown, HTML) as sentences to translate, and again as documents with the translations.
 
     document = Document.parse(text, "eng_Latn", "html")
     translations = [translate(segment.text) for segment in document.segments]
-    for index in document.lost(translations):  # markup that did not survive: translate between it instead
+    for index in document.lost(translations):  # markup was lost: translate the text between the marks
         translations[index] = [translate(part) for part in document.segments[index].parts]
     result = document.join(translations, target="fra_Latn")
 
-Whatever stands between the sentences is cut out of the source and never written anew. Time is linear in the source.
+The text between the sentences is cut from the source, never rebuilt. Time is linear in the source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeVar
 from app.text.sentence_splitter import sentences
 from app.translation.text import markup_html, markup_markdown, plain
 from app.translation.text.codes import spaces_sentences, spaces_words, tag
-from app.translation.text.inline import Block, Kind, Token
+from app.translation.text.inline import Block, InlineKind, InlineToken
 from app.translation.text.segment import Escape, Segment, has_letters
 
 Format = Literal["text", "markdown", "html"]
@@ -45,23 +45,23 @@ _FORMATS: Final[dict[Format, _Format]] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A source and the sentences in it. `language` is a FLORES-200 code."""
+    """Source and its sentences. `language` is a FLORES-200 code."""
 
     source: str
     language: str
     format: Format
     segments: tuple[Segment, ...]
-    # Where two sentences touch without a space between them: the index of the second, and the place of the seam.
+    # Index of each sentence that touches the one before without a space, and its place in the source.
     _seams: dict[int, int]
 
     @classmethod
     def parse(cls, text: str, language: str, format: Format = "text") -> Document:  # noqa: A002  (the wire's name)
-        """Read a document; any text is accepted. Raises ValueError for an unknown format."""
+        """Read a document. Any text is valid. Raises ValueError for an unknown format."""
         return _whole(cls.parsing(text, language, format))
 
     @classmethod
     def parsing(cls, text: str, language: str, format: Format = "text") -> Generator[None, None, Document]:  # noqa: A002
-        """As `parse`, in steps that take little time each."""
+        """Do the work of `parse` in short steps."""
         form = _FORMATS.get(format)
         if form is None:
             raise ValueError(f"format {format!r} is unknown; accepted are {', '.join(_FORMATS)}")
@@ -82,9 +82,9 @@ class Document:
         return cls(text, language, format, tuple(segments), seams)
 
     def lost(self, translations: Sequence[str | Sequence[str]]) -> list[int]:
-        """Return the indexes of the translations in which markup was lost or came out in an impossible order.
+        """Return the indexes of the translations in which markup was lost or has an impossible order.
 
-        They are better given to `join` as translations of their segment's `parts`.
+        For these, give `join` the translations of the segment's `parts`.
         """
         pairs = enumerate(zip(self.segments, translations, strict=True))
         return [
@@ -94,18 +94,18 @@ class Document:
         ]
 
     def join(self, translations: Sequence[str | Sequence[str]], target: str | None = None) -> str:
-        """Return the document with its sentences translated; with their own texts it is the source, byte for byte.
+        """Return the document with its sentences translated. With their own texts it is the source, byte for byte.
 
         A translation is a string, or the translations of the segment's `parts`. `target` is the FLORES-200 code of
-        their language (the source's if None): a space is set between sentences where it has one and the source has
-        none. Raises ValueError when their number is wrong.
+        their language (None: the language of the source). If only `target` has spaces between sentences, they are
+        added. Raises ValueError if the number of translations is wrong.
         """
         return _whole(self.joining(translations, target))
 
     def joining(
         self, translations: Sequence[str | Sequence[str]], target: str | None = None
     ) -> Generator[None, None, str]:
-        """As `join`, in steps that take little time each."""
+        """Do the work of `join` in short steps."""
         if len(translations) != len(self.segments):
             raise ValueError(f"{len(self.segments)} translations are needed; {len(translations)} were given")
         target = target or self.language
@@ -140,7 +140,7 @@ def _whole(steps: Generator[None, None, T]) -> T:
 def _split_at_breaks(block: Block) -> Iterator[Block]:
     line: Block = []
     for token in block:
-        if token.kind is Kind.BREAK:
+        if token.kind is InlineKind.BREAK:
             yield line
             line = []
         else:
@@ -149,26 +149,26 @@ def _split_at_breaks(block: Block) -> Iterator[Block]:
 
 
 def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
-    """Yield the sentences of a block, and where in the source each begins if it touches the one before, else 0."""
-    view = "".join("X" if token.kind is Kind.VOID else token.view for token in block)
+    """Yield the sentences of a block, each with its start in the source if it touches the one before, else 0."""
+    view = "".join("X" if token.kind is InlineKind.VOID else token.view for token in block)
     if not has_letters(view):
         return
     touches = 0
-    position = 0  # in the view, of what is not yet in a sentence: character `offset` of token `index`
+    position = 0  # in the view: character `offset` of token `index`, the first that is in no sentence
     index = offset = 0
     for _, cut in sentences(view, 0, len(view), tag(language)):
         sentence: Block = []
         while index < len(block):
             token = block[index]
-            rest = (1 if token.kind is Kind.VOID else len(token.view)) - offset
+            rest = (1 if token.kind is InlineKind.VOID else len(token.view)) - offset
             if position + rest > cut:
-                # Text is cut where it is; a token that stands for other characters goes to the next sentence.
+                # Text is cut here. A token that stands for other characters goes to the next sentence.
                 if position < cut and len(token.view) == token.end - token.start:
                     sentence.append(_slice(token, offset, offset + cut - position))
                     offset += cut - position
                     position = cut
                 break
-            if not rest and position == cut and token.kind is Kind.OPEN and cut < len(view):
+            if not rest and position == cut and token.kind is InlineKind.OPEN and cut < len(view):
                 break  # opens in the next sentence
             sentence.append(_slice(token, offset, len(token.view)) if offset else token)
             position += rest
@@ -179,46 +179,46 @@ def _sentences(block: Block, language: str) -> Iterator[tuple[Block, int]]:
             touches = sentence[-1].end if around.strip() == around else 0
 
 
-def _slice(token: Token, start: int, end: int) -> Token:
-    return Token(token.start + start, token.start + end, Kind.TEXT, token.view[start:end])
+def _slice(token: InlineToken, start: int, end: int) -> InlineToken:
+    return InlineToken(token.start + start, token.start + end, InlineKind.TEXT, token.view[start:end])
 
 
 def _trim(tokens: Block) -> Block:
-    """Take off white space and markup at the edges of a sentence; empty if no letter is left.
+    """Return a sentence without white space and markup at its edges; empty if no letter is left.
 
-    A pair that is opened and closed within the sentence stays, unless it is all around it.
+    A pair of marks inside the sentence stays, unless it encloses the whole sentence.
     """
     inside = {id(token) for token in tokens}
     first, last = 0, len(tokens) - 1
 
-    def paired(token: Token) -> bool:
+    def paired(token: InlineToken) -> bool:
         return token.partner is not None and id(token.partner) in inside
 
-    def is_edge(token: Token) -> bool:
-        if token.kind is Kind.TEXT:
+    def is_edge(token: InlineToken) -> bool:
+        if token.kind is InlineKind.TEXT:
             return not token.view.strip()
-        return token.kind is Kind.MARK or (token.kind is not Kind.VOID and not paired(token))
+        return token.kind is InlineKind.MARK or (token.kind is not InlineKind.VOID and not paired(token))
 
     while first <= last:
         if is_edge(tokens[first]):
             first += 1
         elif is_edge(tokens[last]):
             last -= 1
-        elif tokens[first].kind is Kind.OPEN and tokens[first].partner is tokens[last]:
+        elif tokens[first].kind is InlineKind.OPEN and tokens[first].partner is tokens[last]:
             first, last = first + 1, last - 1
         else:
             break
     kept = tokens[first : last + 1]
-    if not any(token.kind is Kind.TEXT and has_letters(token.view) for token in kept):
+    if not any(token.kind is InlineKind.TEXT and has_letters(token.view) for token in kept):
         return []
     kept[0] = _stripped(kept[0], leading=True)
     kept[-1] = _stripped(kept[-1], leading=False)
     return kept
 
 
-def _stripped(token: Token, *, leading: bool) -> Token:
-    if token.kind is not Kind.TEXT or len(token.view) != token.end - token.start:
+def _stripped(token: InlineToken, *, leading: bool) -> InlineToken:
+    if token.kind is not InlineKind.TEXT or len(token.view) != token.end - token.start:
         return token
     view = token.view.lstrip() if leading else token.view.rstrip()
     cut = len(token.view) - len(view)
-    return Token(token.start + cut * leading, token.end - cut * (not leading), Kind.TEXT, view)
+    return InlineToken(token.start + cut * leading, token.end - cut * (not leading), InlineKind.TEXT, view)

@@ -1,7 +1,7 @@
-"""The languages of FLORES-200 as NLLB-200 knows them, in the order of its language ids.
+"""Languages of FLORES-200, in the order of NLLB-200's language ids.
 
-Each row: code, the preferred BCP-47 tag, the English name, and further names it goes by (older and ISO 639-2 codes,
-macrolanguages that mean this member by default, regions that mean it, other English names).
+Each line: code, preferred BCP-47 tag, English name, and other accepted names (older and ISO 639-2 codes, macrolanguages
+that mean this member by default, regions that mean it, other English names).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Row(NamedTuple):
+class FloresLanguage(NamedTuple):
     """One language: FLORES-200 `code`, BCP-47 `tag`, English `name`, and other accepted names in lower case."""
 
     code: str
@@ -224,12 +224,12 @@ zul_Latn|zu|Zulu|
 """
 
 
-def _rows() -> tuple[Row, ...]:
-    rows = []
+def _languages() -> tuple[FloresLanguage, ...]:
+    languages = []
     for line in _TABLE.strip().splitlines():
         code, tag, name, others = line.split("|")
-        rows.append(Row(code, tag, name, tuple(other for other in others.split(", ") if other)))
-    return tuple(rows)
+        languages.append(FloresLanguage(code, tag, name, tuple(other for other in others.split(", ") if other)))
+    return tuple(languages)
 
 
-ROWS: Final = _rows()
+FLORES_LANGUAGES: Final = _languages()

@@ -1,4 +1,4 @@
-"""Terms that must appear as given, and addresses that must not be translated."""
+"""Glossary: terms with fixed translations, and addresses that are not translated."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from app.text.scripts import script_of
 from app.translation.text.placeholders import ADDRESS, Placeholders
 
 LONGEST_TERM: Final = 200
-"""Most characters of a term, on either side."""
+"""Most characters of a term, in each language."""
 
 MOST_TERMS: Final = 10_000
 
-# No spaces between words, so that a term may begin and end anywhere.
+# Scripts without spaces between words: a term may begin and end anywhere.
 _UNSPACED: Final = frozenset(("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"))
-# Particles are written onto the noun: a term may end inside a word.
+# Scripts that attach particles to nouns: a term may end inside a word.
 _SUFFIXED: Final = frozenset(("Hang",))
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """A text whose terms and addresses are placeholders; `targets` is what they stand for, in order."""
+    """Text with placeholders for terms and addresses. `targets` are their translations, in order."""
 
     text: str
     targets: tuple[str, ...]
     _placeholders: Placeholders | None = None
 
     def restore(self, translation: str) -> str | None:
-        """Return the translation with the target terms in it; None when a placeholder was lost or doubled."""
+        """Return the translation with its target terms, or None if a placeholder was lost or doubled."""
         if self._placeholders is None:
             return translation
         places = self._placeholders.find(translation, len(self.targets))
@@ -48,7 +48,7 @@ class Protected:
     def runs(self) -> tuple[str, ...]:
         """Return the text before, between and after the placeholders: one run more than there are `targets`.
 
-        To be translated one by one, and joined around the targets, when a placeholder was lost.
+        If a placeholder was lost, translate the runs one by one and join them around the targets.
         """
         runs: list[str] = []
         position = 0
@@ -59,11 +59,12 @@ class Protected:
 
 
 class Glossary:
-    """Source terms and the target terms that they must become.
+    """Source terms and their target terms.
 
-    A term matches whole words, the longest first, in any case, the exact case preferred; in scripts without spaces it
-    matches anywhere, and in Korean a particle may follow. Raises GlossaryError for an empty or overlong term, or too
-    many. Matching takes time linear in the text.
+    A term matches whole words in any case; the longest term and the exact case come first. In scripts without spaces a
+    term matches anywhere, and in Korean a particle may follow. Matching takes time linear in the text.
+
+    Raises GlossaryError for an empty or overlong term, or for too many terms.
     """
 
     def __init__(self, terms: Mapping[str, str] | None = None) -> None:
@@ -92,14 +93,14 @@ class Glossary:
         pieces: list[str] = []
         position = 0
         for index, (start, end, _) in enumerate(found):
-            between = text[position:start] or ("Z" if index else "")  # two placeholders do not touch either
+            between = text[position:start] or ("Z" if index else "")  # no two placeholders touch
             pieces += (text[position:start], placeholders.insert(index, between, text[end : end + 1]))
             position = end
         protected = "".join((*pieces, text[position:]))
         return Protected(protected, tuple(target for _, _, target in found), placeholders)
 
     def _find(self, text: str) -> list[tuple[int, int, str]]:
-        """What to protect: start, end, and what shall stand there afterwards."""
+        """Return start, end and target of each term and address in order."""
         addresses = [(match.start(), match.end(), match.group()) for match in ADDRESS.finditer(text)]
         if not self._exact:
             return addresses
@@ -120,7 +121,7 @@ class Glossary:
         return found
 
     def _at(self, text: str, folded: str, position: int, stop: int) -> tuple[int, str] | None:
-        """The end and the target of the longest term at `position`."""
+        """Return the end and the target of the longest term at `position`, or None."""
         lengths = (*self._lengths.get(folded[position : position + 2], ()), *self._lengths.get(folded[position], ()))
         if not lengths or not _may_begin(text, position):
             return None
@@ -133,7 +134,7 @@ class Glossary:
 
 
 def _fold(text: str) -> str:
-    """Lower case, character by character, so that offsets stay."""
+    """Return `text` in lower case, character by character, so that offsets stay."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower

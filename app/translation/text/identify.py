@@ -1,8 +1,8 @@
-"""Which language a text is in: by its script where that decides, else by the model of py3langid.
+"""Identification of the language of a text: by its script if that decides, else by the model of py3langid.
 
-py3langid (naive Bayes over byte n-grams, 139 languages, its model in its wheel) was chosen over fastText's lid.176.ftz
-and lingua on short sentences of 50 languages: it tells more of them, African ones and Galician among them, its
-confidence falls where it errs, and it brings no network library. It takes about 0.7 s to load: call `warm` early.
+py3langid is naive Bayes over byte n-grams, 139 languages, with its model in its wheel. It was compared with fastText's
+lid.176.ftz and with lingua on short sentences of 50 languages. It knows more of them (African ones, Galician), its
+confidence is low where it is wrong, and it needs no network library. It takes about 0.7 s to load: call `warm` early.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _SAMPLE: Final = 2000
-"""Characters looked at: more do not make it surer, and a book costs no more than a page."""
+"""Characters that are read. More do not raise the confidence, and the cost is bounded."""
 
-# What says nothing of the language around it.
+# Text that does not depend on the language.
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S{1,2000}|\S{1,100}@\S{1,100}|[\d_]+")
 
-# Labels of py3langid that are not the ISO 639 code of the FLORES language; None: FLORES has no such language.
+# Labels of py3langid that are not the ISO 639 code of the FLORES-200 language. None: FLORES-200 lacks the language.
 _LABELS: Final[dict[str, str | None]] = {
     "no": "nob_Latn", "sdh": "ckb_Arab", "gug": "grn_Latn", "uzs": None, "pcm": "eng_Latn",
 }  # fmt: skip
 
-# How much likelier or less likely than the average a language is before anything is read. It decides where the text
-# does not: one word, or close relatives that share nearly all of it.
+# Prior of a language, relative to the average. It decides for single words and for close relatives.
 _PRIOR: Final = {
     "eng_Latn": 4.0,
     **dict.fromkeys(
@@ -71,17 +70,17 @@ _SCRIPTS: Final = {"Latn", "Cyrl", "Arab", "Deva"}
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A language the text may be in: FLORES-200 code, and confidence in [0, 1]."""
+    """Possible language of a text: FLORES-200 code, and confidence in [0, 1]."""
 
     language: str
     confidence: float
 
 
 def identify(text: str, limit: int = 1) -> list[Guess]:
-    """Return at most `limit` guesses, the best first, at least one; never raises for any text.
+    """Return one to `limit` guesses, the best first. Never raises. Thread-safe.
 
-    Confidence is low where little speaks for any language: a single word, only digits or symbols (0.0), a language
-    that FLORES lacks. Looks at the first 2000 characters. Thread-safe.
+    Confidence is low for a single word or a language that FLORES-200 lacks, and 0.0 for only digits or symbols.
+    Only the first 2000 characters count.
     """
     sample = _NOISE.sub(" ", text[: 4 * _SAMPLE])[:_SAMPLE]
     counts = count_scripts(sample)
@@ -95,7 +94,7 @@ def identify(text: str, limit: int = 1) -> list[Guess]:
     confidence = share * (1 - 0.5**total)
     guesses = [Guess(language, confidence)]
     if language in {"zho_Hans", "zho_Hant"} and total < 20:
-        # A few Chinese characters may as well be a Japanese name.
+        # A few Chinese characters may be a Japanese name.
         guesses = [Guess(language, 0.8 * confidence), Guess("jpn_Jpan", 0.2 * confidence)]
     return guesses[:limit]
 
@@ -107,7 +106,7 @@ def _by_model(sample: str, script: str, limit: int) -> list[Guess]:
     for label, probability in identifier.rank(sample.lower()):
         language = _flores(label)
         weight = probability * (_PRIOR_OF_OTHERS if language is None else _PRIOR.get(language, 1.0))
-        everything += weight  # also for languages that FLORES lacks: they make the others less sure
+        everything += weight  # languages that FLORES-200 lacks also lower the confidence of the others
         if language is not None and _may_be_written(language, script):
             weighted[language] = weighted.get(language, 0.0) + weight
     for language in _everyday(sample):
@@ -116,13 +115,13 @@ def _by_model(sample: str, script: str, limit: int) -> list[Guess]:
     best = sorted(weighted.items(), key=lambda item: -item[1])[:limit]
     if not best or everything <= 0.0:
         return [Guess("eng_Latn", 0.0)]
-    # A handful of letters proves nothing, whatever the model says of them.
+    # A few letters prove nothing, even if the model is sure.
     ceiling = min(1.0, sum(map(str.isalpha, sample)) / 8)
     return [Guess(language, min(ceiling, weight / everything)) for language, weight in best]
 
 
 def _everyday(sample: str) -> list[str]:
-    """The languages of which each of a few words is an everyday word."""
+    """Return the languages to whose everyday words all words of a very short text belong."""
     words = _WORD.findall(sample[:60].lower())
     if not 0 < len(words) <= 3 or len(sample) > 60:
         return []
@@ -145,7 +144,7 @@ def _flores(label: str) -> str | None:
 
 
 def _identifier() -> LanguageIdentifier:
-    with _loading:  # two threads at the start would load it twice
+    with _loading:  # else two threads may load it twice
         return _load()
 
 

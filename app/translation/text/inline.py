@@ -1,7 +1,7 @@
-"""What the readers of plain text, Markdown and HTML hand to `document`: blocks of tokens, by place in the source.
+"""Blocks of tokens, which the readers of plain text, Markdown and HTML make of a source.
 
-A block is what belongs together in a sentence: a paragraph, a heading, a table cell. Between blocks everything is
-kept as it is. A block without tokens says only that the reader got on.
+A block is a paragraph, a heading or a table cell: no sentence goes beyond it. The source between blocks is kept. A
+block without tokens only reports progress.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from typing import Final
 from app.translation.text.placeholders import ADDRESS
 
 MOST_TOKENS: Final = 4000
-"""Tokens after which a block is ended, so that a bomb of tags takes bounded memory."""
+"""Most tokens of a block, so that memory is bounded for a source of only tags."""
 
 LONGEST_RUN: Final = 20_000
-"""Characters of text that are read at once: whoever reads a document has others' turns between."""
+"""Most characters of text that are read in one step, so that other work has its turn."""
 
 
-class Kind(Enum):
-    """What a token is to the sentence around it."""
+class InlineKind(Enum):
+    """Role of a token in its sentence."""
 
-    TEXT = auto()  # to translate
-    OPEN = auto()  # begins something inline: <b>, **, [
+    TEXT = auto()  # text to translate
+    OPEN = auto()  # begins inline markup: <b>, **, [
     CLOSE = auto()  # ends it
-    VOID = auto()  # takes a word's place: a URL, inline code
-    MARK = auto()  # takes none: a comment, an image
+    VOID = auto()  # stands for a word: a URL, inline code
+    MARK = auto()  # stands for no word: a comment, an image
     BREAK = auto()  # no sentence goes across it: <br>
 
 
 @dataclass(slots=True, eq=False)
-class Token:
-    """[start, end) of the source. `view` is what a reader sees of it: of text, the text with entities decoded.
+class InlineToken:
+    """Characters [start, end) of the source. `view` is the visible text, with entities decoded.
 
-    `out` replaces the source where the sentence is translated (a short reference link must keep its label).
+    `out` replaces the source in a translated sentence (a short reference link must keep its label).
     """
 
     start: int
     end: int
-    kind: Kind
+    kind: InlineKind
     view: str = ""
-    partner: Token | None = None
+    partner: InlineToken | None = None
     out: str | None = None
 
-    def pair(self, opening: Token) -> None:
-        """Make this the end of what `opening` begins."""
+    def pair(self, opening: InlineToken) -> None:
+        """Make this token the partner of `opening`."""
         self.partner, opening.partner = opening, self
 
 
-Block = list[Token]
+Block = list[InlineToken]
 
 _SPACES: Final = re.compile(r"\s+")
 
 
 def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) in pieces of at most LONGEST_RUN characters, cut at a sentence or a space if one is there."""
+    """Yield [start, end) in parts of at most LONGEST_RUN characters, cut at a sentence or a space if possible."""
     while end - start > LONGEST_RUN:
         stop = start + LONGEST_RUN
         cut = source.rfind(". ", start, stop) + 2
@@ -69,22 +69,22 @@ def portions(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def text_tokens(source: str, start: int, end: int) -> Iterator[Token]:
-    """Yield [start, end) as text, with the addresses in it set apart."""
+def text_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
+    """Yield [start, end) as text tokens, and a VOID token for each address."""
     position = start
     for match in ADDRESS.finditer(source, start, end):
         if match.start() > position:
-            yield Token(position, match.start(), Kind.TEXT, source[position : match.start()])
-        yield Token(match.start(), match.end(), Kind.VOID)
+            yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
+        yield InlineToken(match.start(), match.end(), InlineKind.VOID)
         position = match.end()
     if position < end:
-        yield Token(position, end, Kind.TEXT, source[position:end])
+        yield InlineToken(position, end, InlineKind.TEXT, source[position:end])
 
 
-def flowing_tokens(source: str, start: int, end: int) -> Iterator[Token]:
-    """As `text_tokens`, where a line break and repeated white space are read as one space."""
+def flowing_tokens(source: str, start: int, end: int) -> Iterator[InlineToken]:
+    """Yield the tokens of `text_tokens`, with line breaks and repeated white space as one space."""
     for token in text_tokens(source, start, end):
-        if token.kind is not Kind.TEXT:
+        if token.kind is not InlineKind.TEXT:
             yield token
             continue
         position = token.start
@@ -92,8 +92,8 @@ def flowing_tokens(source: str, start: int, end: int) -> Iterator[Token]:
             if match.group() == " ":
                 continue
             if match.start() > position:
-                yield Token(position, match.start(), Kind.TEXT, source[position : match.start()])
-            yield Token(match.start(), match.end(), Kind.TEXT, " ")
+                yield InlineToken(position, match.start(), InlineKind.TEXT, source[position : match.start()])
+            yield InlineToken(match.start(), match.end(), InlineKind.TEXT, " ")
             position = match.end()
         if position < token.end:
-            yield Token(position, token.end, Kind.TEXT, source[position : token.end])
+            yield InlineToken(position, token.end, InlineKind.TEXT, source[position : token.end])

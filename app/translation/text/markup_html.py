@@ -1,7 +1,7 @@
-"""HTML: what is text in it, and which tags belong to a sentence. The bytes are never built anew, only cut.
+"""Reader of HTML: its text, and the tags inside sentences. The source is only cut, never rebuilt.
 
-Reads as browsers do where it matters (https://html.spec.whatwg.org/#tokenization): a tag ends at the first `>` outside
-quotes, a raw text element at its end tag. Nothing is malformed; what is not understood is kept. Time is linear.
+Tags are read as in https://html.spec.whatwg.org/#tokenization: a tag ends at the first `>` outside quotes, a raw text
+element at its end tag. No input is an error; unknown markup is kept. Time is linear.
 """
 
 from __future__ import annotations
@@ -11,26 +11,22 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, flowing_tokens, portions
+from app.text.word_sets import word_set
+from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, flowing_tokens, portions
 
-
-def _names(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-INLINE: Final = _names(
+INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big cite del dfn em font i ins label mark q rb rp rt ruby s small span strike strong sub "
     "sup time tt u"
 )
-"""Elements that are part of the sentence around them."""
+"""Elements inside a sentence."""
 
-_MARKS: Final = _names("img wbr link meta source track param embed")
-WORDS: Final = _names("code kbd samp var math")
-"""Elements that stand in a sentence as they are."""
+_MARKS: Final = word_set("img wbr link meta source track param embed")
+WORDS: Final = word_set("code kbd samp var math")
+"""Elements inside a sentence whose content is kept."""
 
-_KEPT: Final = _names("pre svg canvas object video audio")  # blocks that are kept as they are
-_RAW: Final = _names("script style textarea xmp iframe noembed noframes template noscript")
-_EMPTY: Final = _names("area base br col hr img input link meta param source track wbr embed")
+_KEPT: Final = word_set("pre svg canvas object video audio")  # blocks whose content is kept
+_RAW: Final = word_set("script style textarea xmp iframe noembed noframes template noscript")
+_EMPTY: Final = word_set("area base br col hr img input link meta param source track wbr embed")
 
 _NAME: Final = re.compile(r"[A-Za-z][^\s/>]{0,60}")
 _UNTRANSLATED: Final = re.compile(
@@ -53,17 +49,17 @@ def read(source: str) -> Iterator[Block]:
     return _Reader(source).blocks()
 
 
-def read_references(source: str, start: int, end: int) -> Iterator[Token]:
-    """Yield [start, end), which holds no tag, as text with its character references decoded."""
+def read_references(source: str, start: int, end: int) -> Iterator[InlineToken]:
+    """Yield the tokens of [start, end), which holds no tag, with character references decoded."""
     position = start
     for match in _REFERENCE.finditer(source, start, end):
         decoded = unescape(match.group())
         yield from flowing_tokens(source, position, match.start())
-        if decoded == match.group():  # no such name: what it stands for is not ours to guess
-            yield Token(match.start(), match.end(), Kind.VOID)
+        if decoded == match.group():  # unknown name
+            yield InlineToken(match.start(), match.end(), InlineKind.VOID)
         else:
             view = " " if decoded.isspace() else decoded if decoded.isprintable() else ""
-            yield Token(match.start(), match.end(), Kind.TEXT, view)
+            yield InlineToken(match.start(), match.end(), InlineKind.TEXT, view)
         position = match.end()
     yield from flowing_tokens(source, position, end)
 
@@ -72,7 +68,7 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self._source = source
         self._block: Block = []
-        self._open: dict[str, list[Token]] = {}
+        self._open: dict[str, list[InlineToken]] = {}
 
     def blocks(self) -> Iterator[Block]:
         source = self._source
@@ -98,11 +94,11 @@ class _Reader:
         return block
 
     def _markup(self, start: int) -> tuple[int, bool]:
-        """Read the markup at `start`; return where it ends and whether it ends the block."""
+        """Read the markup at `start`. Return its end, and whether it ends the block."""
         source = self._source
         if source.startswith("<!--", start):
             end = _after(source, "-->", start + 2)
-            return self._add(start, end, Kind.MARK), False
+            return self._add(start, end, InlineKind.MARK), False
         name = _NAME.match(source, start + 1 + source.startswith("</", start))
         end = tag_end(source, start)
         if name is None:  # <!doctype>, <?xml?>, </ >
@@ -118,12 +114,12 @@ class _Reader:
         if kept and tag not in _EMPTY and not source.endswith("/>", start, end):
             end = self._element_end(tag, end)
             if tag in WORDS or tag in INLINE:
-                return self._add(start, end, Kind.VOID), False
+                return self._add(start, end, InlineKind.VOID), False
             return end, True
         if tag in _MARKS:
-            return self._add(start, end, Kind.MARK), False
+            return self._add(start, end, InlineKind.MARK), False
         if tag in INLINE:
-            self._add(start, end, Kind.OPEN)
+            self._add(start, end, InlineKind.OPEN)
             self._open.setdefault(tag, []).append(self._block[-1])
             return end, False
         return end, True
@@ -131,17 +127,17 @@ class _Reader:
     def _closing(self, tag: str, start: int, end: int) -> tuple[int, bool]:
         if tag not in INLINE:
             return end, tag not in _MARKS and tag not in WORDS
-        self._add(start, end, Kind.CLOSE)
+        self._add(start, end, InlineKind.CLOSE)
         if self._open.get(tag):
             self._block[-1].pair(self._open[tag].pop())
         return end, False
 
-    def _add(self, start: int, end: int, kind: Kind) -> int:
-        self._block.append(Token(start, end, kind))
+    def _add(self, start: int, end: int, kind: InlineKind) -> int:
+        self._block.append(InlineToken(start, end, kind))
         return end
 
     def _element_end(self, tag: str, position: int) -> int:
-        """Where the element ends whose start tag ended at `position`; the end of the source if it never does."""
+        """Return the end of the element whose start tag ended at `position`, or the end of the source."""
         depth = 1
         pattern = re.compile(rf"<(/?){re.escape(tag)}(?=[\s/>])", re.IGNORECASE)
         while match := pattern.search(self._source, position):
@@ -163,7 +159,7 @@ def _raw_end(source: str, tag: str, position: int) -> int:
 
 
 def tag_end(source: str, start: int) -> int:
-    """Return where the tag at `start` ends: after the first `>` outside quotes, or at the end of the source."""
+    """Return the end of the tag at `start`: after the first `>` outside quotes, or the end of the source."""
     position = start + 1
     while match := _QUOTE_OR_END.search(source, position):
         if match.group() == ">":
@@ -179,7 +175,7 @@ def tag_end(source: str, start: int) -> int:
 
 
 def _is_value(source: str, quote: int) -> bool:
-    """Whether a quote begins an attribute's value: elsewhere it is a character like any other."""
+    """Return whether a quote begins the value of an attribute."""
     before = quote - 1
     while before >= 0 and quote - before < 20 and source[before].isspace():
         before -= 1

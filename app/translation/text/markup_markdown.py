@@ -1,20 +1,17 @@
-"""Markdown: its blocks by a scan of the lines, its inline markup by a scan of the characters.
+"""Reader of Markdown: blocks by a scan of the lines, inline markup by a scan of the characters.
 
 Follows CommonMark (https://spec.commonmark.org/0.31.2/) and GitHub's tables, task lists, footnotes and strikethrough
-as far as it takes to tell text from markup. What is taken for text by mistake is still kept in its place. Linear time.
+as far as needed to separate text from markup. Markup that is taken for text keeps its place. Time is linear.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, portions
-from app.translation.text.markup_html import INLINE, WORDS, read_references
-from app.translation.text.placeholders import ADDRESS
+from app.translation.text.inline import MOST_TOKENS, Block
+from app.translation.text.markdown_inline import InlineReader, fold_label
 
 _LINE: Final = re.compile(r"[^\n\r]*(?:\r\n|\n|\r|\Z)")
 _PREFIX: Final = re.compile(
@@ -26,50 +23,29 @@ _FENCE: Final = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`
 _RULE: Final = re.compile(r"[ \t>]*(?:(?:-[ \t]*)+|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*)$")
 _DELIMITER_ROW: Final = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+){0,200}\|?[ \t]*+$")
 _LONGEST_ROW: Final = 2000
-# Lines after which the reader says that it got on, also where there is no text.
+# Lines after which the reader reports progress.
 _LINES: Final = 1000
 _DEFINITION: Final = re.compile(r"[ \t>]*\[(?!\^)((?:[^\[\]\\]|\\.){1,300})\]:[ \t]*\S")
 _RAW_HTML: Final = re.compile(r"[ \t>]*<(script|style|pre|textarea|svg)(?=[\s>])|[ \t>]*<(!--|\?|!)", re.IGNORECASE)
 _CODE_INDENT: Final = re.compile(r"(?: {4}| {0,3}\t)")
 _CELL: Final = re.compile(r"(?:[^|\\]|\\.)+", re.DOTALL)
 
-_INLINE: Final = re.compile(
-    r"(?P<escape>\\[!-/:-@\[-`{-~])"
-    r"|(?P<code>`+)"
-    r"|(?P<auto><(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]{0,2000}|[^\s<>@]{1,100}@[^\s<>@]{1,200})>)"
-    r"|(?P<tag><(?:!--(?:(?!-->)[^<]){0,2000}-->|/?[A-Za-z](?:[^<>\"']|\"[^\"<>]*\"|'[^'<>]*'){0,2000}>))"
-    r"|(?P<note>\[\^[^\[\]\s]{1,100}\])"
-    r"|(?P<open>!?\[)"
-    r"|(?P<close>\])"
-    r"|(?P<math>\$(?![\s$])(?:[^$\n\\]|\\.){0,300}(?<!\s)\$(?!\d))"
-    r"|(?P<template>\{\{[^{}\n]{1,200}\}\}|(?<![\w:]):[a-z][a-z0-9_+-]{1,40}:(?![\w:]))"
-    r"|(?P<run>\*{1,3}|_{1,3}|~~|==)",
-)
-_TARGET: Final = re.compile(
-    r"\([ \t]*(?:<[^<>\n]{0,2000}>|(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.){0,300}\)){0,2000})"
-    r"(?:\s+(?:\"(?:[^\"\\]|\\.){0,1000}\"|'(?:[^'\\]|\\.){0,1000}'|\((?:[^()\\]|\\.){0,1000}\)))?\s*\)"
-)
-# Characters that a label has at most (CommonMark, section 4.7): a longer text between brackets names nothing.
-_LONGEST_LABEL: Final = 999
-_LABEL: Final = re.compile(r"\[(?:[^\[\]\\]|\\.){0,300}\]")
-_TICKS: Final = re.compile("`+")
-_TAG_NAME: Final = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
 _ACTIVE: Final = re.compile(r"[\\`*_\[\]<|]")
 _LINE_START: Final = re.compile(r"(?:[-+*>](?=\s|$)|#{1,6}(?=\s|$))")
 _NUMBER_START: Final = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
 def escape(text: str, source: str) -> str:
-    """Return a translation as Markdown text; `source` is the text of the sentence as it stands in the document.
+    """Return a translation as Markdown text. `source` is the sentence in the document.
 
-    A character that could begin markup is escaped, unless the source has it unescaped and therefore harmless.
+    A character that could begin markup is escaped, unless the source also has it unescaped.
     """
     plain = frozenset(re.sub(r"\\.", "", source))
     return _ACTIVE.sub(lambda match: match.group() if match.group() in plain else "\\" + match.group(), text)
 
 
 def escape_start(text: str) -> str:
-    """Return the first text of a block so that it begins no list, heading or quote."""
+    """Return the first text of a block, escaped so that it begins no list, heading or quote."""
     if _LINE_START.match(text):
         return "\\" + text
     return _NUMBER_START.sub(r"\1\\\2", text, count=1) if _NUMBER_START.match(text) else text
@@ -80,21 +56,17 @@ def read(source: str) -> Iterator[Block]:
     return _Reader(source).blocks()
 
 
-def _fold_label(label: str) -> str:
-    return " ".join(label.split()).casefold()
-
-
 class _Reader:
     def __init__(self, source: str) -> None:
         self._source = source
         self._lines = [match.span() for match in _LINE.finditer(source) if match.start() < match.end()]
         self._labels: set[str] = set()
-        self._pieces: list[tuple[int, int]] = []  # of the paragraph under way: its lines without prefix and break
+        self._pieces: list[tuple[int, int]] = []  # lines of the current paragraph, without prefix and line break
         self._in_list = False
         self._depth = 0
 
     def _content(self, index: int) -> tuple[int, int]:
-        """The line without its line break."""
+        """Return the span of a line without its line break."""
         start, end = self._lines[index]
         while end > start and self._source[end - 1] in "\r\n":
             end -= 1
@@ -162,15 +134,15 @@ class _Reader:
             yield from self._flush()
 
     def _literal_lines(self) -> Generator[Block, None, list[bool]]:
-        """Which lines hold no text: front matter, code, definitions, raw HTML. Collects the labels defined.
+        """Return for each line whether it holds no text: front matter, code, definitions, raw HTML.
 
-        Yields empty blocks as it gets on.
+        Collects the labels that are defined. Yields empty blocks to report progress.
         """
         literal = [False] * len(self._lines)
         contents = [self._source[slice(*self._content(index))] for index in range(len(self._lines))]
         index = self._front_matter(contents)
         literal[:index] = [True] * index
-        closing = ""  # of a fence or of raw HTML under way
+        closing = ""  # end of the current fence or raw HTML
         for number in range(index, len(contents)):
             if number % _LINES == 0:
                 yield []
@@ -194,12 +166,12 @@ class _Reader:
                 closing = "" if closing in line[raw.end() :].lower() else closing
             elif definition := _DEFINITION.match(line):
                 literal[number] = True
-                self._labels.add(_fold_label(definition.group(1)))
+                self._labels.add(fold_label(definition.group(1)))
         return literal
 
     @staticmethod
     def _front_matter(contents: list[str]) -> int:
-        """How many lines the front matter takes."""
+        """Return the number of lines of the front matter."""
         if contents and contents[0].rstrip() in {"---", "+++"}:
             for index, line in enumerate(contents[1:], 1):
                 if line.rstrip() in {contents[0].rstrip(), "..."}:
@@ -208,172 +180,9 @@ class _Reader:
 
     def _row(self, start: int, end: int) -> Iterator[Block]:
         for cell in _CELL.finditer(self._source, start, end):
-            yield from _Inline(self._source, [cell.span()], self._labels).blocks()
+            yield from InlineReader(self._source, [cell.span()], self._labels).blocks()
 
     def _flush(self) -> Iterator[Block]:
         pieces, self._pieces = self._pieces, []
         if pieces:
-            yield from _Inline(self._source, pieces, self._labels).blocks()
-
-
-class _Inline:
-    """The inline markup of one block, given as the pieces of its lines."""
-
-    def __init__(self, source: str, pieces: list[tuple[int, int]], labels: set[str]) -> None:
-        self._source = source
-        self._pieces = pieces
-        self._labels = labels
-        self._tokens: Block = []
-        self._brackets: list[Token] = []
-        self._runs: defaultdict[str, list[Token]] = defaultdict(list)
-        self._unclosed: set[str] = set()
-        self._ticks: defaultdict[int, list[int]] = defaultdict(list)
-        for start, end in pieces:
-            for match in _TICKS.finditer(source, start, end):
-                self._ticks[match.end() - match.start()].append(match.start())
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the block, after empty ones where that takes long."""
-        position = self._pieces[0][0]
-        for start, end in self._pieces:
-            if start > position and self._tokens:
-                self._tokens.append(Token(position, start, Kind.TEXT, " "))
-            position = yield from self._line(max(start, position), end)
-        # What was never closed is text.
-        for token in self._tokens:
-            if token.kind in {Kind.OPEN, Kind.CLOSE} and token.partner is None and self._source[token.start] != "<":
-                token.kind, token.view = Kind.TEXT, self._source[token.start : token.end]
-        yield self._tokens
-
-    def _line(self, start: int, end: int) -> Generator[Block, None, int]:
-        """Read one line; return where it was left, which is beyond its end if markup goes on in the next."""
-        source = self._source
-        position = start
-        told = len(self._tokens)
-        match = _INLINE.search(source, start, end)
-        while position < end:
-            if match is not None and match.start() < position:  # one that lies ahead still holds
-                match = _INLINE.search(source, position, end)
-            address = ADDRESS.search(source, position, match.start() if match else end)
-            if address and match:  # a `_` in a URL is no emphasis
-                address = ADDRESS.match(source, address.start(), end)
-            if len(self._tokens) - told > MOST_TOKENS:
-                told = len(self._tokens)
-                yield []
-            if address:
-                yield from self._text(position, address.start())
-                self._tokens.append(Token(address.start(), address.end(), Kind.VOID))
-                position = address.end()
-                continue
-            if match is None:
-                yield from self._text(position, end)
-                return end
-            yield from self._text(position, match.start())
-            position = self._markup(match, end)
-        return position
-
-    def _text(self, start: int, end: int) -> Iterator[Block]:
-        for number, portion in enumerate(portions(self._source, start, end)):
-            if number:
-                yield []
-            self._tokens += read_references(self._source, *portion)
-
-    def _add(self, start: int, end: int, kind: Kind, view: str = "") -> int:
-        self._tokens.append(Token(start, end, kind, view))
-        return end
-
-    def _markup(self, match: re.Match[str], line_end: int) -> int:
-        start, end = match.span()
-        source = self._source
-        group = match.lastgroup
-        if group == "escape":
-            return self._add(start, end, Kind.TEXT, source[start + 1])
-        if group == "code":
-            closing = self._ticks[end - start]
-            following = bisect_right(closing, start)
-            if following < len(closing):
-                return self._add(start, closing[following] + end - start, Kind.VOID)
-            return self._add(start, end, Kind.TEXT, match.group())
-        if group == "tag":
-            return self._tag(start, end, line_end)
-        if group == "open":
-            return self._open_bracket(start, end)
-        if group == "close":
-            return self._close_bracket(start, end, line_end)
-        if group == "run":
-            return self._run(start, end)
-        return self._add(start, end, Kind.MARK if group == "note" else Kind.VOID)  # auto, math, template
-
-    def _tag(self, start: int, end: int, line_end: int) -> int:
-        source = self._source
-        found = _TAG_NAME.match(source, start)
-        name = found.group(1).lower() if found else ""
-        if not name or name in {"img", "wbr"}:
-            return self._add(start, end, Kind.MARK)
-        if name in WORDS and source[start + 1] != "/" and name not in self._unclosed:
-            closing = source.find(f"</{name}>", end, line_end)
-            if closing >= 0:
-                return self._add(start, closing + len(name) + 3, Kind.VOID)
-            self._unclosed.add(name)
-        if name not in INLINE and name not in WORDS:
-            return self._add(start, end, Kind.BREAK)
-        if source[start + 1] != "/":
-            self._add(start, end, Kind.OPEN)
-            self._runs["<" + name].append(self._tokens[-1])
-        else:
-            self._add(start, end, Kind.CLOSE)
-            if self._runs["<" + name]:
-                self._tokens[-1].pair(self._runs["<" + name].pop())
-        return end
-
-    def _open_bracket(self, start: int, end: int) -> int:
-        self._add(start, end, Kind.OPEN)
-        self._brackets.append(self._tokens[-1])
-        return end
-
-    def _close_bracket(self, start: int, end: int, line_end: int) -> int:
-        source = self._source
-        if not self._brackets:
-            return self._add(start, end, Kind.TEXT, "]")
-        opening = self._brackets.pop()
-        label = source[opening.end : start]
-        target = _TARGET.match(source, end, line_end) or self._reference(label, end, line_end)
-        if target is None and not self._is_defined(label):
-            opening.kind, opening.view = Kind.TEXT, source[opening.start : opening.end]
-            return self._add(start, end, Kind.TEXT, "]")
-        closing = target.end() if target else end
-        if source[opening.start] == "!":  # an image is kept whole, its description too
-            while self._tokens.pop() is not opening:
-                pass
-            return self._add(opening.start, closing, Kind.MARK)
-        self._add(start, closing, Kind.CLOSE)
-        self._tokens[-1].pair(opening)
-        if target is None or target.group() == "[]":
-            self._tokens[-1].out = f"][{label}]"
-        return closing
-
-    def _reference(self, label: str, start: int, end: int) -> re.Match[str] | None:
-        target = _LABEL.match(self._source, start, end)
-        if target is None or not self._is_defined(target.group()[1:-1] or label):
-            return None
-        return target
-
-    def _is_defined(self, label: str) -> bool:
-        return bool(self._labels) and len(label) <= _LONGEST_LABEL and _fold_label(label) in self._labels
-
-    def _run(self, start: int, end: int) -> int:
-        source = self._source
-        run = source[start:end]
-        before, after = source[start - 1 : start], source[end : end + 1]
-        opens, closes = bool(after.strip()), bool(before.strip())
-        if run[0] == "_":  # inside a word it is part of the name
-            opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
-        if closes and self._runs[run]:
-            self._add(start, end, Kind.CLOSE)
-            self._tokens[-1].pair(self._runs[run].pop())
-        elif opens:
-            self._add(start, end, Kind.OPEN)
-            self._runs[run].append(self._tokens[-1])
-        else:
-            self._add(start, end, Kind.TEXT, run)
-        return end
+            yield from InlineReader(self._source, pieces, self._labels).blocks()

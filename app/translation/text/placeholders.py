@@ -1,9 +1,9 @@
-"""Stand-ins for what must come through a translation unchanged.
+"""Placeholders for parts of a text that a translation must not change.
 
-A placeholder is capital letters and a number, `ZX1`. Translation models copy what looks like the name of a product or
-a room, because their training text holds many that are the same on both sides; letters and digits are in every
-sentencepiece vocabulary, while brackets such as ⟦1⟧ are not and would come out as unknown tokens. Nothing guarantees
-the copy, so `Placeholders.find` reports a loss and the caller translates in another way.
+A placeholder is capital letters and a number, `ZX1`. Translation models copy text that looks like the name of a product
+or room: their training text has many of these, equal in both languages. Letters and digits are in every sentencepiece
+vocabulary; brackets such as ⟦1⟧ are not, and become unknown tokens. The copy is not certain, so `Placeholders.find`
+reports a loss, and the caller translates in another way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ADDRESS: Final = re.compile(
     r"|(?<![\w.%+-])[A-Za-z0-9_%+-]{1,64}(?:\.[A-Za-z0-9_%+-]{1,64}){0,8}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
     r"(?<!-)"
 )
-"""A web or e-mail address, without the punctuation of the sentence that it ends."""
+"""Web or e-mail address, without the punctuation of a sentence that it ends."""
 
 
 def _would_join(character: str) -> bool:
@@ -39,7 +39,7 @@ class Place:
 
 
 class Placeholders:
-    """Placeholders that cannot be mistaken for anything in `text`."""
+    """Placeholders that do not occur in `text`."""
 
     def __init__(self, text: str) -> None:
         for prefix in self._prefixes():
@@ -62,11 +62,11 @@ class Placeholders:
         return f"{self._prefix}{index + 1}"
 
     def insert(self, index: int, before: str, after: str) -> str:
-        """Return placeholder `index` as it can stand between two texts: a space apart from Latin letters and digits."""
+        """Return placeholder `index` with spaces that separate it from Latin letters and digits on both sides."""
         return " " * _would_join(before[-1:]) + self[index] + " " * _would_join(after[:1])
 
     def find(self, translation: str, count: int) -> list[Place] | None:
-        """Return where the `count` placeholders stand, in the order of the text; None unless each is there once."""
+        """Return the places of the `count` placeholders in the order of the text, or None unless each is there once."""
         places = [
             Place(int(match.group(1)) - 1, match.start(), match.end()) for match in self._pattern.finditer(translation)
         ]
@@ -75,5 +75,5 @@ class Placeholders:
         return places
 
     def remove(self, translation: str) -> str:
-        """Return the translation without the placeholders that are in it."""
+        """Return the translation without its placeholders."""
         return self._pattern.sub(" ", translation)

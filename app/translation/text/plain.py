@@ -1,4 +1,4 @@
-"""Plain text: paragraphs, lines, and the bullets and numbers in front of them."""
+"""Reader of plain text: paragraphs, lines, and the bullets and numbers before them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from app.text.scripts import script_of
-from app.translation.text.inline import MOST_TOKENS, Block, Kind, Token, text_tokens
+from app.translation.text.inline import MOST_TOKENS, Block, InlineKind, InlineToken, text_tokens
 
 _LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _LABEL: Final = re.compile(
@@ -16,18 +16,18 @@ _LABEL: Final = re.compile(
 _LABELED: Final = re.compile(r"\s|[-*+•‣▪●○◦·–—>#・※■□◆◇▶►✓✔✗]|[(\[]?(?:\d{1,3}|[A-Za-z])[.)\]]\s")
 _ENDED: Final = re.compile(r"[.!?:;…。！？：；।॥۔؟።។།]['\"”’»)\]」』）]*\s*$")
 _WRAPPED: Final = 50
-"""Characters of a line from which on its end may be a wrap of the line rather than of the thought."""
+"""Least length of a line that may be wrapped: its sentence may go on in the next line."""
 
 
 def read(source: str) -> Iterator[Block]:
-    """Yield the blocks of a plain text: its lines, wrapped ones joined."""
+    """Yield the blocks of a plain text: its lines, with wrapped lines joined."""
     block: Block = []
     last: tuple[int, int] | None = None
     for match in _LINE.finditer(source):
         start, end = match.span()
         if last and _continues(source, last, (start, end)) and len(block) < MOST_TOKENS:
             unspaced = script_of(source[last[1] - 1]) in {"Hani", "Kana"}
-            block.append(Token(last[1], start, Kind.TEXT, "" if unspaced else " "))
+            block.append(InlineToken(last[1], start, InlineKind.TEXT, "" if unspaced else " "))
         else:
             if block:
                 yield block
@@ -41,7 +41,7 @@ def read(source: str) -> Iterator[Block]:
 
 
 def _continues(source: str, last: tuple[int, int], line: tuple[int, int]) -> bool:
-    """Whether a line goes on with the sentence of the line before it: an e-mail wrapped at its margin, not a list."""
+    """Return whether a line continues the line before it, as in a wrapped e-mail, not a list."""
     gap = source[last[1] : line[0]]
     if gap not in {"\n", "\r\n"} or last[1] - last[0] < _WRAPPED or _LABELED.match(source, *line):
         return False

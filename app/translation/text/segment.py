@@ -1,4 +1,4 @@
-"""A sentence of a document: what is sent to be translated, and how the translation takes its place."""
+"""Sentence of a document: its text for the translator, and its replacement by the translation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Final
 
-from app.translation.text.inline import Block, Kind, Token
+from app.translation.text.inline import Block, InlineKind, InlineToken
 from app.translation.text.placeholders import Placeholders
 
 Escape = Callable[[str, str], str]
@@ -16,21 +16,21 @@ _NO_SPACE_BEFORE: Final = frozenset(".,;:!?…)]}»”’%。，、；：！？�
 _NO_SPACE_AFTER: Final = frozenset("([{«“‘¿¡（「『【《")
 
 
-def _is_text(token: Token) -> bool:
-    return token.kind is Kind.TEXT
+def _is_text(token: InlineToken) -> bool:
+    return token.kind is InlineKind.TEXT
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is anything to translate: digits, symbols and emoji are the same in every language."""
+    """Return whether a text can be translated. Digits, symbols and emoji are the same in every language."""
     return any(map(str.isalpha, text))
 
 
 class Segment:
-    """One sentence.
+    """One sentence of a document.
 
-    `text` is what to translate: one line, entities decoded, and a placeholder (`ZX1`) for every piece of markup, code
-    and address in it. `parts` is the way out when a translation has lost a placeholder: the runs of text between
-    them, to be translated one by one; it is empty when there are no placeholders.
+    `text` is translated: one line, entities decoded, with a placeholder (`ZX1`) for each mark, code and address.
+    `parts` are translated one by one if the translation lost a placeholder: they are the runs of text between the
+    placeholders, empty if there are none.
     """
 
     def __init__(self, source: str, tokens: Block, escape: Escape, *, begins: bool) -> None:
@@ -52,15 +52,15 @@ class Segment:
 
     @cached_property
     def _marked(self) -> list[int]:
-        """The groups that are markup: placeholder n stands for the n-th of them."""
+        """Return the groups that are markup. Placeholder n stands for the n-th of them."""
         return [index for index, group in enumerate(self._groups) if not _is_text(group[0])]
 
     @cached_property
     def text(self) -> str:
-        """The sentence as it is sent to be translated."""
+        """Return the sentence for the translator."""
         if self._placeholders is None:
             return _one_line(self._groups[0])
-        # A space apart from letters, so that they stay the words they are; none before a full stop.
+        # A space separates a placeholder from letters, but not from a full stop.
         pieces: list[str] = []
         number = 0
         for group in self._groups:
@@ -75,21 +75,21 @@ class Segment:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The runs of text between placeholders that hold a letter; empty without placeholders."""
+        """Return the runs of text between placeholders that have a letter; empty without placeholders."""
         if self._placeholders is None:
             return ()
         return tuple(text for group in self._groups if has_letters(text := _text_of(group)))
 
     def keeps(self, translation: str) -> bool:
-        """Whether every placeholder is in the translation, once, and what begins ends after it."""
+        """Return whether each placeholder is in the translation once, and each end after its beginning."""
         return self._restore(translation, spaced=True) is not None
 
     def render(self, translation: str | Sequence[str], *, spaced: bool) -> str:
-        """Return what stands in the document for the sentence: the source itself where nothing has changed.
+        """Return the text that replaces the sentence in the document; the source itself if nothing changed.
 
-        `translation` is of `text`, or, as a sequence, of `parts`. `spaced` says whether the language of the
-        translation sets spaces between words. A translation that has lost a placeholder is followed by all the
-        markup of the sentence, so that no element stays open. Raises ValueError when parts are missing.
+        `translation` is a translation of `text`, or the translations of `parts`. `spaced` says whether its language
+        sets spaces between words. If a placeholder was lost, all markup of the sentence follows the translation, so
+        that no element stays open. Raises ValueError if parts are missing.
         """
         if isinstance(translation, str):
             if translation == self.text:
@@ -138,12 +138,12 @@ class Segment:
 
     def _is_nested(self, order: Sequence[int]) -> bool:
         inside = {id(token) for index in self._marked for token in self._groups[index]}
-        opened: list[Token] = []
+        opened: list[InlineToken] = []
         for index in order:
             for token in self._groups[index]:
                 if token.partner is None or id(token.partner) not in inside:
                     continue
-                if token.kind is Kind.OPEN:
+                if token.kind is InlineKind.OPEN:
                     opened.append(token)
                 elif not opened or opened.pop() is not token.partner:
                     return False
@@ -157,7 +157,7 @@ class Segment:
 
 
 def _group(tokens: Block) -> list[Block]:
-    """Join neighbors of a kind: what stands together needs one placeholder."""
+    """Join neighbors of a kind, so that adjacent marks have one placeholder."""
     groups: list[Block] = []
     for token in tokens:
         if groups and _is_text(groups[-1][0]) == _is_text(token):
@@ -176,12 +176,16 @@ def _text_of(group: Block) -> str:
 
 
 def _between(before: Block, text: str, after: Block, *, spaced: bool) -> str:
-    """Take off the spaces that were set around placeholders: within a pair, before a full stop, between Chinese."""
+    """Return `text` without the spaces around placeholders: within a pair, before a full stop, in Chinese."""
     stripped = text.strip()
     left, right = text[:1].isspace(), text[-1:].isspace()
-    if before and (all(token.kind is Kind.OPEN for token in before) or stripped[:1] in _NO_SPACE_BEFORE or not spaced):
+    if before and (
+        all(token.kind is InlineKind.OPEN for token in before) or stripped[:1] in _NO_SPACE_BEFORE or not spaced
+    ):
         left = False
-    if after and (all(token.kind is Kind.CLOSE for token in after) or stripped[-1:] in _NO_SPACE_AFTER or not spaced):
+    if after and (
+        all(token.kind is InlineKind.CLOSE for token in after) or stripped[-1:] in _NO_SPACE_AFTER or not spaced
+    ):
         right = False
     if not stripped:
         return " " if text and left and right else ""

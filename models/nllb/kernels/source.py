@@ -1,7 +1,7 @@
 """CUDA sources of `step`. Blocks are 256 threads; all arithmetic is in float32 and stored as the arrays' type X.
 
-A warp's lanes take eight neighboring channels each, 256 at a time, which is 16 bytes a lane of 16-bit weights. Weights
-of 8 and 4 bits lie as `mx.quantize` packs them in groups of 64: w = scale * q + offset.
+Each lane of a warp takes eight neighboring channels, 256 a warp at a time: 16 bytes a lane of 16-bit weights. Weights
+of 8 and 4 bits are packed as by `mx.quantize`, in groups of 64: w = scale * q + offset.
 """
 
 from __future__ import annotations

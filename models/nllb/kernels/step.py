@@ -25,18 +25,18 @@ FEW = 4  # rows of input to which one warp an output is faster than a matrix pro
 _MOST_INPUTS = 4096  # of a product: eight weights of every 256 are in registers at once
 _MOST_NORMALIZED = 2048
 _MOST_CHANNELS = 256  # of a head
-_MOST_KEYS = 128  # beyond which attention among all is left to MLX's kernels, which share what is read
+_MOST_KEYS = 128  # of `attend_cuda`; with more, MLX's kernels are faster, as their blocks share what they read
 _MOST_QUERIES = 8  # a row, when the second attention projects them itself
 _WARPS = 8  # a block
 _BLOCKS = 264  # of the search for the likeliest token: two for each of an H100's multiprocessors
-_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory: reading them there would take microseconds a kernel
+_PLACES = 16  # MLX keeps arrays of 8 bytes in host memory, where a read takes a kernel microseconds
 
 
 Whole = tuple[mx.array, mx.array, mx.array]  # weight, scales, offsets: see `projection.triple`
 
 
 def fits(width: int, heads: int, inner: int) -> bool:
-    """Whether a decoder of these widths can run here."""
+    """Return whether the kernels support a decoder of these widths."""
     head = width // heads
     whole = not (width % 64 or inner % 64 or head % 8)
     return whole and width <= _MOST_NORMALIZED and inner <= _MOST_INPUTS and head <= _MOST_CHANNELS
@@ -79,7 +79,7 @@ def _weights(projection: Projection) -> dict[str, mx.array]:
 
 
 def rows(x: mx.array) -> int:
-    """Vectors in x [B, T, C]."""
+    """Return the number of vectors in x [B, T, C]."""
     return x.shape[0] * x.shape[1]
 
 
@@ -104,13 +104,13 @@ def dense_cuda(
     relu: bool = False,
     add: mx.array | None = None,
 ) -> mx.array:
-    """add + relu(projection(norm(x))) of x [B, T, C], each part where it is given. For few rows."""
+    """Return add + relu(projection(norm(x))) of x [B, T, C], each part where given. For few rows."""
     inputs = {"x": x, **_weights(projection)}
     inputs |= {"gain": x if norm is None else norm.weight, "shift": x if norm is None else norm.bias}
     inputs["sum"] = x if add is None else add
     outputs = projection.bias.size
     template = {"X": x.dtype, "K": x.shape[-1], "BITS": projection.bits}
-    # Outputs of one warp share what normalization costs, and all blocks run at once; registers bound how many.
+    # The outputs of one warp share the cost of normalization. Registers bound how many a warp can have.
     per = 1 if norm is None or outputs % (4 * _WARPS) else 2 if x.dtype == mx.float32 or projection.bits else 4
     template |= {"NORM": norm is not None, "RELU": relu, "ADD": add is not None, "PER": per}
     shape = (*x.shape[:2], outputs)
@@ -127,7 +127,16 @@ def embed_cuda(
     *,
     scaled: bool,
 ) -> tuple[mx.array, mx.array]:
-    """ids [B, T] at place [1] on -> their embeddings and positions [B, T, C], and the place in the GPU's memory."""
+    """Return embeddings plus positions [B, T, C], and a copy of the place in the GPU's memory.
+
+    Args:
+        ids: int32 [B, T].
+        place: int32 [1], the position of the first.
+        packed: The embedding table.
+        bits: Of its weights, 0 where they are not quantized.
+        positions: [P, C].
+        scaled: Multiply embeddings by sqrt(C).
+    """
     weight, scales, offsets = packed
     width = positions.shape[1]
     inputs = {"ids": ids, "place": place, "weight": weight, "scales": scales, "offsets": offsets}
@@ -152,7 +161,7 @@ def self_attend_reference(
 
 
 def self_attend_cuda(qkv: mx.array, past: mx.array, at: mx.array, heads: int) -> tuple[mx.array, mx.array]:
-    """The same, causal by itself; `at` is the place in the GPU's memory. `past` is copied."""
+    """Compute the same, causal without a bias; `at` is the place in the GPU's memory. `past` is copied."""
     batch, count, width = qkv.shape
     outputs = {"y": ((batch, count, width // 3), qkv.dtype), "after": (past.shape, past.dtype)}
     template = {"X": qkv.dtype, "D": past.shape[-1]}
@@ -162,7 +171,7 @@ def self_attend_cuda(qkv: mx.array, past: mx.array, at: mx.array, heads: int) ->
 
 
 def _spread(count: int) -> int:
-    """Blocks that share a row's `count` queries of one head."""
+    """Return the blocks that share a row's `count` queries of one head."""
     return -(-count // _MOST_QUERIES)
 
 
@@ -177,7 +186,7 @@ def cross_attend_reference(q: mx.array, memory: mx.array, bias: mx.array, heads:
 def cross_attend_cuda(
     x: mx.array, memory: mx.array, mask: mx.array, heads: int, norm: nn.LayerNorm, projection: Projection | None = None
 ) -> mx.array:
-    """The same for x the queries or, with a `projection` and for few rows, for the queries projection(norm(x))."""
+    """Compute the same for queries x or, with a `projection` and few rows, for queries projection(norm(x))."""
     batch, count, width = x.shape
     none = {"weight": x, "scales": x, "offsets": x, "bias": x}
     inputs = {"x": x, **(none if projection is None else _weights(projection))}
@@ -201,7 +210,7 @@ def attend_reference(qkv: mx.array, bias: mx.array, heads: int) -> mx.array:
 
 
 def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
-    """The same in one kernel; `mask` is `bias`."""
+    """Compute the same in one kernel; `mask` is `bias`."""
     batch, count, width = qkv.shape
     template = {"X": qkv.dtype, "D": width // 3 // heads}
     outputs = {"y": ((batch, count, width // 3), qkv.dtype)}
@@ -210,7 +219,7 @@ def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:
 
 
 def add_norm_cuda(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.array, mx.array]:
-    """x + y and norm(x + y), for [B, T, C]."""
+    """Return x + y and norm(x + y), for [B, T, C]."""
     inputs = {"x": x, "part": y, "gain": norm.weight, "shift": norm.bias}
     outputs = {"y": (x.shape, x.dtype), "normal": (x.shape, x.dtype)}
     blocks = (-(-rows(x) // _WARPS), 1, 1)
@@ -219,9 +228,9 @@ def add_norm_cuda(x: mx.array, y: mx.array, norm: nn.LayerNorm) -> tuple[mx.arra
 
 
 def argmax_cuda(x: mx.array, packed: Whole, bits: int, banned: mx.array, table: mx.array) -> mx.array:
-    """The entries int32 [R] of table [V] with the largest product of x [R, C] with weights [V, C], plus banned [V].
+    """Return the entries int32 [R] of table [V] with the largest products of x [R, C] and weights [V, C], plus banned.
 
-    Products are compared in float32; of equals the first.
+    Products are compared in float32; of equal ones the first wins. The plain definition is `vocabulary.argmax`.
     """
     weight, scales, offsets = packed
     count, width = x.shape

@@ -122,7 +122,7 @@ def test_what_hangs_is_ended_in_time(
 
 
 def test_limits_count_for_each_recording(decoder: Decoder, misbehave: Callable[..., None]) -> None:
-    """Of time and of memory, in the same process: three times more than half of both."""
+    """Three decodings in one process, each with more than half of the time and of the memory."""
     misbehave()
     work = (
         "kept = bytearray(160 << 20)\nstart = time.process_time()\nwhile time.process_time() < start + 0.6 * %d: pass"

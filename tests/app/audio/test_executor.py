@@ -1,4 +1,4 @@
-"""Where encoding happens: on the event loop's thread only while that is short."""
+"""Place of encoding: the event loop's thread, only while that is short."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def utterance(before: float, after: float, level: float = 0.1, floor: float = FL
 
 
 def trimmed(pcm: Pcm, size: int | None = None, lead: float = LEAD) -> tuple[Pcm, int]:
-    """What is sent of `pcm` in pieces of `size` samples, and how many samples were cut before it."""
+    """Return the part of `pcm` that is sent, fed in pieces of `size`, and the number of samples cut before it."""
     trimmer, size = Trimmer(RATE, lead), size or pcm.size
     starts = range(0, pcm.size, size)
     sent = [trimmer.push(pcm[at : at + size], last=at == starts[-1]) for at in starts]

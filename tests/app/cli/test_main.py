@@ -65,6 +65,7 @@ def one_line(done: subprocess.CompletedProcess[bytes], status: int) -> str:
 # say
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["wav", "flac", "mp3"])
 def test_say_writes_a_file_that_a_recognizer_understands(run, recognize, tmp_path, suffix):
     path = tmp_path / f"speech.{suffix}"
@@ -86,6 +87,7 @@ def test_say_reads_standard_input_and_takes_its_options(run, tmp_path):
     assert 0.8 < soundfile.info(path).duration < 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [[], ["--format", "pcm"], ["--format", "mp3"]])
 def test_say_writes_to_standard_output(run, tmp_path, recognize, given):
     done = run("say", SENTENCE, "-o", "-", *given)
@@ -165,6 +167,7 @@ def test_say_without_a_way_to_play_says_what_to_install(run, tmp_path):
     assert "-o" in error
 
 
+@pytest.mark.slow
 def test_say_plays_through_a_program_and_passes_its_failure_on(run, tmp_path):
     (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')")
     player = tmp_path / "bin" / "aplay"
@@ -195,6 +198,7 @@ class OutputStream:
 """
 
 
+@pytest.mark.slow
 def test_say_plays_through_sounddevice_as_audio_comes(run, tmp_path):
     # The one stand-in: this machine has no sound card.
     (tmp_path / "sounddevice.py").write_text(FAKE_DEVICE)
@@ -205,6 +209,7 @@ def test_say_plays_through_sounddevice_as_audio_comes(run, tmp_path):
     assert np.abs(played).max() > 0.05
 
 
+@pytest.mark.slow
 def test_interrupted_say_leaves_no_file(environment, tmp_path):
     path = tmp_path / "long.wav"
     command = [sys.executable, "-m", "app.cli", "say", "-", "-o", str(path)]
@@ -417,6 +422,7 @@ def test_pull_honors_hf_endpoint(run):
 # bench and the rest
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_bench_measures_every_stage(run):
     report = json.loads(run("bench", "--repeat", "1", "--json", timeout=290).stdout)

@@ -18,7 +18,7 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Hub:
-    """What is served, the faults, and what was asked for."""
+    """Files to serve, faults to show, and the requests so far."""
 
     files: dict[str, bytes]
     served: dict[str, bytes] = field(default_factory=dict)  # contents that differ from what the listing promises

@@ -309,13 +309,13 @@ def test_file_of_another_size_is_refused_before_it_is_read(hub, target, more):
 
 
 def test_only_files_may_be_long(hub, target, monkeypatch):
-    monkeypatch.setattr(download, "MAX_SAID", 4_000)
+    monkeypatch.setattr(download, "MAX_ANSWER", 4_000)
     hub.elsewhere = True
     pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
     assert installed(target) == FILES
     hub.status["config.json"] = 500
     (target / "config.json").unlink()
-    monkeypatch.setattr(download, "MAX_SAID", 4)
+    monkeypatch.setattr(download, "MAX_ANSWER", 4)
     with pytest.raises(HubError, match="does not come to an end"):
         pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.engine.scheduler import HELD, NEWCOMERS_IN_A_ROW, UNHEARD, URGENT, CancelToken, Job, Joint, Priority, Queues
-from models.contract import SpeechRequest
+from app.engine.jobs import UNHEARD, CancelToken, Job, Priority
+from app.engine.scheduler import EXCLUSIVE_SECONDS, NEWCOMERS_IN_A_ROW, URGENT, Queues
 from models.timeline import Timeline
 
 NOW = 1000.0
@@ -22,6 +22,13 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
+class Named(Job[Any]):
+    """A job that does nothing."""
+
+    def begin(self) -> Iterator[None]:
+        return iter(())
+
+
 class Makes:
     """Jobs by name; `audio` is how many seconds a stream has left, None if nothing was computed for it."""
 
@@ -31,11 +38,9 @@ class Makes:
     def __call__(self, name: str, *, audio: float | None = None, began: bool = False, at: float = NOW) -> Job[Any]:
         timeline = Timeline()
         timeline.plays_until = None if audio is None else NOW + audio
-        results: asyncio.Queue[Any] = asyncio.Queue()
-        priority = Priority.FIRST if audio is None else Priority.LATER
-        job: Job[Any] = Job(
-            name, lambda: iter(()), print, print, 2, timeline, CancelToken(), priority, self._loop, results, at
-        )
+        priority = Priority.FIRST_AUDIO if audio is None else Priority.CONTINUATION
+        job = Named(name, timeline, CancelToken(), priority, loop=self._loop)
+        job.submitted = at
         job.items = iter(()) if began else None
         return job
 
@@ -48,7 +53,7 @@ def make(loop: asyncio.AbstractEventLoop) -> Makes:
 def order(queues: Queues) -> list[str]:
     names = []
     while (job := queues.pop(NOW)) is not None:
-        names.append(job.name)
+        names.append(job.model)
     return names
 
 
@@ -92,17 +97,17 @@ def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_s
 
 
 def test_who_falls_silent_is_not_left_with_half_a_sentence(make: Makes) -> None:
-    """Its turn among newcomers lasts until it has what it needs, or for HELD seconds."""
+    """Its turn among newcomers lasts until it has what it needs, or for EXCLUSIVE_SECONDS seconds."""
     queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * NEWCOMERS_IN_A_ROW)))
     now, names = NOW, []
-    while now < NOW + 2 * HELD:
+    while now < NOW + 2 * EXCLUSIVE_SECONDS:
         job = queues.pop(now)
         assert job is not None
-        names.append(job.name)
-        if job.name == "starving":
+        names.append(job.model)
+        if job.model == "starving":
             job.items = iter(())
             queues.push(job)
-            now += HELD / 4
+            now += EXCLUSIVE_SECONDS / 4
     assert names[:NEWCOMERS_IN_A_ROW] == [f"new{n}" for n in range(NEWCOMERS_IN_A_ROW)]
     assert names[NEWCOMERS_IN_A_ROW:][:5] == ["starving"] * 4 + [f"new{NEWCOMERS_IN_A_ROW}"]
 
@@ -128,7 +133,7 @@ def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: Makes) 
     queues = filled(slow, make("new"))
     job = queues.pop(NOW)
     assert job is not None
-    assert job.name == "new"
+    assert job.model == "new"
 
 
 def test_long_beginnings_and_silent_streams_take_turns(make: Makes) -> None:
@@ -139,14 +144,14 @@ def test_long_beginnings_and_silent_streams_take_turns(make: Makes) -> None:
     for _ in range(6):
         job = queues.pop(NOW)
         assert job is not None
-        names.append(job.name)
+        names.append(job.model)
         queues.push(job)
     assert names.count("slow") == names.count("late") == 3
 
 
 def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
     text = make("text", at=NOW - UNHEARD)
-    text.priority = Priority.LATER
+    text.priority = Priority.CONTINUATION
     assert order(filled(make("listening", audio=5), text, make("starving", audio=-1))) == [
         "starving",
         "text",
@@ -154,18 +159,9 @@ def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
     ]
 
 
-class Choir:
-    """Three at most."""
-
-    max_batch = 3
-
-
-CHOIR: Any = Choir()
-
-
-def joint(job: Job[Any], key: int = 16, speaker: Any = CHOIR) -> Job[Any]:
-    """The same job, which may be computed with others of its key."""
-    job.joint = Joint(speaker, key, SpeechRequest(job.name, "", ""))
+def batched(job: Job[Any], key: int = 16, model: str = "m") -> Job[Any]:
+    """The same job, which may be computed with two others of its key."""
+    job.batch_key, job.max_batch = (model, key), 3
     return job
 
 
@@ -173,12 +169,17 @@ def joined(queues: Queues) -> list[str]:
     """Whose turn it is, and who joins."""
     job = queues.pop(NOW)
     assert job is not None
-    return [each.name for each in (job, *queues.join(job))]
+    return [each.model for each in (job, *queues.take_batch(job))]
 
 
 def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> None:
     queues = filled(
-        joint(make("a")), joint(make("longer"), 32), joint(make("b")), make("alone"), joint(make("c")), joint(make("d"))
+        batched(make("a")),
+        batched(make("longer"), 32),
+        batched(make("b")),
+        make("alone"),
+        batched(make("c")),
+        batched(make("d")),
     )
     assert joined(queues) == ["a", "b", "c"]
     assert joined(queues) == ["longer"]
@@ -188,7 +189,7 @@ def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> N
 
 def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
     left = {"rich": 9, "poor": 2, "poorest": 1, "middle": 4}
-    assert joined(filled(*(joint(make(name, audio=audio)) for name, audio in left.items()))) == [
+    assert joined(filled(*(batched(make(name, audio=audio)) for name, audio in left.items()))) == [
         "poorest",
         "poor",
         "middle",
@@ -196,15 +197,15 @@ def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
 
 
 def test_a_newcomer_is_not_held_up_by_later_sentences(make: Makes) -> None:
-    assert joined(filled(joint(make("listening", audio=3)), joint(make("new")))) == ["new"]
+    assert joined(filled(batched(make("listening", audio=3)), batched(make("new")))) == ["new"]
 
 
 def test_who_gave_up_who_began_and_another_model_s_do_not_join(make: Makes) -> None:
-    gone, closed = joint(make("gone")), joint(make("closed"))
+    gone, closed = batched(make("gone")), batched(make("closed"))
     gone.cancelled.cancel()
     closed.abandoned = True
-    others = joint(make("began", began=True)), joint(make("other"), speaker=Choir())
-    queues = filled(joint(make("a")), gone, closed, *others, joint(make("b")))
+    others = batched(make("began", began=True)), batched(make("other"), model="n")
+    queues = filled(batched(make("a")), gone, closed, *others, batched(make("b")))
     assert joined(queues) == ["a", "b"]
     # They have turns of their own, in which they are ended.
-    assert {job.name for job in queues.first} == {"gone", "closed", "began", "other"}
+    assert {job.model for job in queues.first_audio} == {"gone", "closed", "began", "other"}

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from app.engine.scheduler import CancelToken, ModelStatus, Priority, Utterance
+from app.engine.jobs import CancelToken, Priority, Results, SpeechJob, TranslationJob
+from app.engine.model_state import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import (
     ModelAbsentError,
@@ -97,14 +98,15 @@ def submit(
     chunks: int = 1,
     *,
     token: CancelToken | None = None,
-    priority: Priority = Priority.FIRST,
+    priority: Priority = Priority.FIRST_AUDIO,
     timeline: Timeline | None = None,
-) -> Utterance:
+) -> Results[AudioChunk]:
     request = SpeechRequest(text, str(chunks), "v")
-    return worker.submit("m", request, timeline or Timeline(), token or CancelToken(), priority)
+    model = worker.state("m").ready_synthesizer()
+    return worker.submit(SpeechJob("m", model, request, timeline or Timeline(), token or CancelToken(), priority))
 
 
-async def collect(utterance: Utterance) -> list[float]:
+async def collect(utterance: Results[AudioChunk]) -> list[float]:
     return [float(chunk.pcm[0]) async for chunk in utterance]
 
 
@@ -155,7 +157,7 @@ def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve() -> Non
         # Their audio has run out: nothing is more urgent, but for those who have heard nothing yet.
         silent = Timeline()
         silent.computed(0.0)
-        later = [submit(worker, f"later{n}", priority=Priority.LATER, timeline=silent) for n in range(2)]
+        later = [submit(worker, f"later{n}", priority=Priority.CONTINUATION, timeline=silent) for n in range(2)]
         first = [submit(worker, f"first{n}") for n in range(7)]
         release(script, 20)
         await asyncio.gather(*(collect(utterance) for utterance in [blocker, *later, *first]))
@@ -257,7 +259,7 @@ def test_the_queue_is_bounded_for_first_chunks() -> None:
         waiting = [submit(worker, f"w{n}") for n in range(2)]
         with pytest.raises(OverloadedError, match="2 requests are waiting"):
             submit(worker, "one too many")
-        late = submit(worker, "later", priority=Priority.LATER)
+        late = submit(worker, "later", priority=Priority.CONTINUATION)
         release(script, 10)
         await asyncio.gather(*(collect(utterance) for utterance in [running, *waiting, late]))
 
@@ -309,7 +311,7 @@ def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
 
     worker = ModelWorker(load)
     with pytest.raises(ModelLoadingError):
-        worker.ready_model("absent")
+        worker.state("absent").ready_model()
     worker.start()
     try:
         for name in ("absent", "bad"):
@@ -317,9 +319,9 @@ def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
         while worker.state("bad").status is ModelStatus.LOADING:
             time.sleep(0.001)
         with pytest.raises(ModelAbsentError, match="not here"):
-            worker.ready_model("absent")
+            worker.state("absent").ready_model()
         with pytest.raises(ModelFailedError, match="disk on fire"):
-            worker.ready_model("bad")
+            worker.state("bad").ready_model()
         assert worker.alive
         assert worker.heartbeat_age < 5
     finally:
@@ -405,11 +407,18 @@ def batch_of(*texts: str) -> list[TranslationRequest]:
     return [TranslationRequest(text, "eng_Latn", "fra_Latn") for text in texts]
 
 
+def submit_batch(
+    worker: ModelWorker, batch: list[TranslationRequest], timeline: Timeline, token: CancelToken
+) -> Results[Translation]:
+    model = worker.state("t").ready_translator()
+    return worker.submit(TranslationJob("t", model, batch, timeline, token))
+
+
 def test_translations_arrive_as_they_are_finished() -> None:
     async def run(worker: ModelWorker) -> list[tuple[int, str]]:
         release(script, 10)
         timeline = Timeline()
-        results = worker.submit_batch("t", batch_of("a b c", "d", "e f"), timeline, CancelToken())
+        results = submit_batch(worker, batch_of("a b c", "d", "e f"), timeline, CancelToken())
         found = [(item.index, item.best.text) async for item in results]
         assert Stage.QUEUE in timeline.stages
         return found
@@ -422,7 +431,7 @@ def test_translations_arrive_as_they_are_finished() -> None:
 
 def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
     async def run(worker: ModelWorker) -> None:
-        results = worker.submit_batch("t", batch_of("a b c d e f"), Timeline(), CancelToken())
+        results = submit_batch(worker, batch_of("a b c d e f"), Timeline(), CancelToken())
         release(script, 1)
         await settle(lambda: script.order == ["step1"])
         spoken = submit(worker, "spoken", 2)
@@ -441,8 +450,8 @@ def test_speech_has_its_turn_between_the_steps_of_a_translation() -> None:
 def test_cancelling_stops_a_translation_between_steps() -> None:
     async def run(worker: ModelWorker) -> None:
         token = CancelToken()
-        results = worker.submit_batch("t", batch_of("a b c"), Timeline(), token)
-        waiting = worker.submit_batch("t", batch_of("d e f"), Timeline(), token)
+        results = submit_batch(worker, batch_of("a b c"), Timeline(), token)
+        waiting = submit_batch(worker, batch_of("d e f"), Timeline(), token)
         release(script, 2)
         await settle(lambda: len(script.order) == 2)
         token.cancel()
@@ -461,7 +470,7 @@ def test_cancelling_stops_a_translation_between_steps() -> None:
 def test_an_unread_batch_is_finished_and_costs_nobody_anything() -> None:
     async def run(worker: ModelWorker) -> None:
         release(script, 20)
-        results = worker.submit_batch("t", batch_of(*"abcdefgh"), Timeline(), CancelToken())
+        results = submit_batch(worker, batch_of(*"abcdefgh"), Timeline(), CancelToken())
         await settle(lambda: script.closed == ["batch"])
         results.close()
         assert [item async for item in results] == []
@@ -474,7 +483,7 @@ def test_an_unread_batch_is_finished_and_costs_nobody_anything() -> None:
 def test_what_a_translator_refuses_is_raised_to_its_reader() -> None:
     async def run(worker: ModelWorker) -> None:
         with pytest.raises(OutsideCoverageError):
-            await anext(worker.submit_batch("t", batch_of("fine", "unknown"), Timeline(), CancelToken()))
+            await anext(submit_batch(worker, batch_of("fine", "unknown"), Timeline(), CancelToken()))
 
     script = Script()
     with working_both(script) as worker:
@@ -484,9 +493,9 @@ def test_what_a_translator_refuses_is_raised_to_its_reader() -> None:
 def test_a_model_of_the_other_kind_is_refused() -> None:
     async def run(worker: ModelWorker) -> None:
         with pytest.raises(WrongModelKindError, match="'t' translates"):
-            worker.submit("t", SpeechRequest("a", "1", "v"), Timeline(), CancelToken())
+            worker.state("t").ready_synthesizer()
         with pytest.raises(WrongModelKindError, match="'m' speaks"):
-            worker.submit_batch("m", batch_of("a"), Timeline(), CancelToken())
+            worker.state("m").ready_translator()
 
     script = Script()
     with working_both(script) as worker:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from app.engine.scheduler import CancelToken, Priority
+from app.engine.jobs import CancelToken, Priority
 from app.engine.worker import ModelWorker
 from app.errors import ModelFailedError
-from models.contract import Asked, AudioChunk, Cancelled, ModelError, SpeechRequest, UnknownVoiceError
+from models.contract import AudioChunk, BatchItem, Cancelled, ModelError, SpeechRequest, UnknownVoiceError
 from models.timeline import Stage, Timeline
 from tests.app.engine.test_worker import Script, collect, release, settle, submit, working
 
 
-class Choir(Script):
+class BatchScript(Script):
     """Speaks up to four requests of equal voice at once; the text decides failures, as in Script."""
 
     max_batch = 4
@@ -23,51 +23,51 @@ class Choir(Script):
         super().__init__()
         self.batches: list[list[str]] = []
 
-    def joins(self, request: SpeechRequest) -> str | None:
+    def batch_key(self, request: SpeechRequest) -> str | None:
         return None if request.text == "long" else request.voice
 
-    def speak(self, batch: Sequence[Asked]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
-        self.batches.append([asked.request.text for asked in batch])
-        if any(asked.request.text == "boom" for asked in batch):
+    def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        self.batches.append([item.request.text for item in batch])
+        if any(item.request.text == "boom" for item in batch):
             raise ValueError("boom")
-        for number, asked in reversed(list(enumerate(batch))):
-            asked.timeline.add(Stage.DECODER, 0.5)
-            if asked.request.text == "unknown":
+        for number, item in reversed(list(enumerate(batch))):
+            item.timeline.add(Stage.DECODER, 0.5)
+            if item.request.text == "unknown":
                 yield number, UnknownVoiceError("no such voice")
                 continue
             while not self.gate.acquire(timeout=0.002):
-                if asked.cancelled():
+                if item.cancelled():
                     break
-            if asked.cancelled():
+            if item.cancelled():
                 yield number, Cancelled()
                 continue
-            yield number, AudioChunk(np.full(10, ord(asked.request.text[0]), np.float32))
+            yield number, AudioChunk(np.full(10, ord(item.request.text[0]), np.float32))
 
 
-def sung(texts: str, worker: ModelWorker, **timelines: Timeline) -> list[asyncio.Task[list[float]]]:
+def submit_all(texts: str, worker: ModelWorker, **timelines: Timeline) -> list[asyncio.Task[list[float]]]:
     """One request a letter, or word, all waiting behind one that is under way."""
     return [asyncio.create_task(collect(submit(worker, text, timeline=timelines.get(text)))) for text in texts.split()]
 
 
-async def behind(choir: Choir, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
+async def behind(script: BatchScript, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
     """What becomes of `texts`, which come while another request has the thread."""
     long = asyncio.create_task(collect(submit(worker, "long", 1)))
-    await settle(lambda: bool(choir.threads))
-    waiting = sung(texts, worker, **timelines)
-    await settle(lambda: worker.depth()[Priority.FIRST] == len(waiting))
-    release(choir, 20)
+    await settle(lambda: bool(script.threads))
+    waiting = submit_all(texts, worker, **timelines)
+    await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == len(waiting))
+    release(script, 20)
     await long
     return await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
-    choir = Choir()
+    script = BatchScript()
     timelines = {name: Timeline() for name in "abcde"}
-    with working(choir) as worker:
-        heard = asyncio.run(behind(choir, worker, "a b c d e", **timelines))
+    with working(script) as worker:
+        heard = asyncio.run(behind(script, worker, "a b c d e", **timelines))
     assert heard == [*([float(ord(name))] for name in "abcd"), [0.0]]
-    assert choir.batches == [["a", "b", "c", "d"]]  # and the fifth alone, as it would be without a choir
-    assert choir.order == ["long0", "e0"]
+    assert script.batches == [["a", "b", "c", "d"]]  # and the fifth alone, as it would be without a batch
+    assert script.order == ["long0", "e0"]
     for name in "abcd":
         assert timelines[name].stages[Stage.QUEUE] > 0
         assert timelines[name].stages[Stage.DECODER] == 0.5
@@ -77,19 +77,19 @@ def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
 
 
 def test_what_one_is_refused_concerns_no_other() -> None:
-    choir = Choir()
-    with working(choir) as worker:
-        a, refused, c = asyncio.run(behind(choir, worker, "a unknown c"))
+    script = BatchScript()
+    with working(script) as worker:
+        a, refused, c = asyncio.run(behind(script, worker, "a unknown c"))
     assert (a, c) == ([97.0], [99.0])
     assert isinstance(refused, UnknownVoiceError)
 
 
 def test_a_batch_that_fails_is_tried_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    choir = Choir()
+    script = BatchScript()
     timelines = {"a": Timeline()}
-    with working(choir) as worker:
-        a, boom, c = asyncio.run(behind(choir, worker, "a boom c", **timelines))
-    assert choir.batches == [["a", "boom", "c"]]
+    with working(script) as worker:
+        a, boom, c = asyncio.run(behind(script, worker, "a boom c", **timelines))
+    assert script.batches == [["a", "boom", "c"]]
     assert (a, c) == ([0.0], [0.0])
     assert isinstance(boom, ModelFailedError)
     assert [stage for stage, _, _ in timelines["a"].spans] == [Stage.QUEUE]
@@ -99,58 +99,58 @@ def test_a_batch_that_fails_is_tried_one_by_one(caplog: pytest.LogCaptureFixture
 def test_one_of_a_batch_can_be_cancelled_under_way() -> None:
     async def run(worker: ModelWorker) -> None:
         long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(choir.threads))
+        await settle(lambda: bool(script.threads))
         token = CancelToken()
         gone = asyncio.create_task(collect(submit(worker, "b", token=token)))
         stays = asyncio.create_task(collect(submit(worker, "a")))
-        await settle(lambda: worker.depth()[Priority.FIRST] == 2)
-        release(choir, 1)
+        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
+        release(script, 1)
         await long
-        await settle(lambda: choir.batches == [["b", "a"]])
+        await settle(lambda: script.batches == [["b", "a"]])
         token.cancel()
-        release(choir, 1)
+        release(script, 1)
         assert await stays == [97.0]
         with pytest.raises(Cancelled):
             await gone
 
-    choir = Choir()
-    with working(choir) as worker:
+    script = BatchScript()
+    with working(script) as worker:
         asyncio.run(run(worker))
 
 
 def test_who_was_cancelled_in_the_queue_is_not_in_the_batch() -> None:
     async def run(worker: ModelWorker) -> None:
         long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(choir.threads))
+        await settle(lambda: bool(script.threads))
         tokens = {name: CancelToken() for name in "abc"}
         waiting = [asyncio.create_task(collect(submit(worker, name, token=tokens[name]))) for name in "abc"]
-        await settle(lambda: worker.depth()[Priority.FIRST] == 3)
+        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 3)
         tokens["b"].cancel()
-        release(choir, 9)
+        release(script, 9)
         await long
         a, b, c = await asyncio.gather(*waiting, return_exceptions=True)
         assert (a, c) == ([97.0], [99.0])
         assert isinstance(b, Cancelled)
 
-    choir = Choir()
-    with working(choir) as worker:
+    script = BatchScript()
+    with working(script) as worker:
         asyncio.run(run(worker))
-    assert choir.batches == [["a", "c"]]
+    assert script.batches == [["a", "c"]]
 
 
 def test_stopping_ends_a_batch() -> None:
     async def run(worker: ModelWorker) -> None:
         long = asyncio.create_task(collect(submit(worker, "long", 1)))
-        await settle(lambda: bool(choir.threads))
-        waiting = sung("a b", worker)
-        await settle(lambda: worker.depth()[Priority.FIRST] == 2)
-        release(choir, 1)
+        await settle(lambda: bool(script.threads))
+        waiting = submit_all("a b", worker)
+        await settle(lambda: worker.depth()[Priority.FIRST_AUDIO] == 2)
+        release(script, 1)
         await long
-        await settle(lambda: bool(choir.batches))
+        await settle(lambda: bool(script.batches))
         await asyncio.to_thread(worker.stop)
         ended = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(each) for each in ended] == [Cancelled, Cancelled]
 
-    choir = Choir()
-    with working(choir) as worker:
+    script = BatchScript()
+    with working(script) as worker:
         asyncio.run(run(worker))

@@ -1,4 +1,4 @@
-"""What a language model writes, as it is to be spoken."""
+"""Cleaning of a language model's text for speech."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.llm_text.clean import LOOK_AHEAD, Cleaner
-from app.llm_text.output import Clean, Origins
+from app.llm_text.output import CleanText, Origins
 
 
 def clean(*fragments: str, code: str = "") -> str:
@@ -142,19 +142,19 @@ def test_pieces_lie_in_order_on_the_original_and_little_is_held(fragments: list[
 def test_any_text_is_survived_and_leaves_no_marks(text: str) -> None:
     out = clean(text)
     assert clean(*text) == out
-    # Of the rarer white space (a form feed after a back quote) some is let through: it makes no difference to speech.
+    # Some rare white space (a form feed after a backtick) stays. Speech is the same.
     assert not re.search(r"\n{3}|^[ \n]", out)
     assert "[" not in out
 
 
 def test_plain_words_are_given_out_at_once() -> None:
     cleaner = Cleaner()
-    assert cleaner.feed("Good") == [Clean("Good", 0, 4)]
-    assert cleaner.feed(" morning.") == [Clean(" morning.", 4, 13)]
-    assert cleaner.feed(" **He") == [Clean(" ", 13, 14), Clean("He", 16, 18)]
-    assert cleaner.feed("llo** [wor") == [Clean("llo", 18, 21), Clean(" ", 23, 24), Clean("wor", 25, 28)]
-    assert cleaner.feed("ld](htt") == [Clean("ld", 28, 30)]
-    assert cleaner.feed("ps://a.b) was") == [Clean(" was", 44, 48)]
+    assert cleaner.feed("Good") == [CleanText("Good", 0, 4)]
+    assert cleaner.feed(" morning.") == [CleanText(" morning.", 4, 13)]
+    assert cleaner.feed(" **He") == [CleanText(" ", 13, 14), CleanText("He", 16, 18)]
+    assert cleaner.feed("llo** [wor") == [CleanText("llo", 18, 21), CleanText(" ", 23, 24), CleanText("wor", 25, 28)]
+    assert cleaner.feed("ld](htt") == [CleanText("ld", 28, 30)]
+    assert cleaner.feed("ps://a.b) was") == [CleanText(" was", 44, 48)]
 
 
 def test_origins_keep_what_was_dropped() -> None:
@@ -172,15 +172,15 @@ def test_origins_keep_what_was_dropped() -> None:
 
 def test_what_is_fed_after_a_flush_is_another_text() -> None:
     cleaner = Cleaner()
-    assert cleaner.feed("**a [b") + cleaner.flush() == [Clean("a ", 2, 4), Clean("b", 5, 6)]
-    assert cleaner.feed("# c") == [Clean("c", 8, 9)]
+    assert cleaner.feed("**a [b") + cleaner.flush() == [CleanText("a ", 2, 4), CleanText("b", 5, 6)]
+    assert cleaner.feed("# c") == [CleanText("c", 8, 9)]
 
 
 @pytest.mark.parametrize(
     "bomb", ["[", "<", "*", "`", "<a ", "&", "\\", "((", "| ", "$", "- ", "\n", "> ", "![", "a.", " ", "```\n"]
 )
 def test_a_bomb_takes_no_longer_than_text(bomb: str) -> None:
-    # Ten times the text may not take a hundred times the steps: counted, not timed.
+    # Ten times the text may not take a hundred times the steps. Steps are counted, not timed.
     def steps(size: int) -> int:
         cleaner = Cleaner()
         counted = 0

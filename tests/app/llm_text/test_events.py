@@ -1,4 +1,4 @@
-"""What is said in a stream, whoever wrote it. The streams are in tests/golden/streams, of our own making."""
+"""Text of the streams of all formats. The streams in tests/golden/streams are made for this project."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SECOND = "The window is open now. See [the list](https://example.com/list)."
 
 
 def said(lines: list[object]) -> list[object]:
-    """Texts and other events of lines given as JSON values or as they are."""
+    """Return texts and other events of lines, which are JSON values or raw."""
     events = read_events(line if isinstance(line, str | bytes) else json.dumps(line) for line in lines)
     return [event.text if isinstance(event, TextDelta) else event for event in events]
 
 
 def joined(events: list[object]) -> list[object]:
-    """The same, with neighboring texts joined."""
+    """Return the events of `said` with neighboring texts joined."""
     out: list[object] = []
     for event in events:
         if out and isinstance(event, TextDelta) and isinstance(out[-1], str):
@@ -150,11 +150,11 @@ def test_a_whole_message_is_not_said_twice() -> None:
         "two.",
         Boundary(),
     ]
-    # In one piece at the end, after the stop, or without the line that gave the identifier.
+    # Whole at the end, after the stop, or without the line with the identifier.
     blocks = [start("a"), partial("One.", 0), partial("Two.", 1), STOP, whole("a", "One.", "Two.")]
     assert said(blocks) == ["One.", "Two.", Boundary()]
     assert said(blocks[1:]) == ["One.", "Two.", Boundary()]
-    # A message that says the same is another message.
+    # A message with the same text is another message.
     assert said([start("a"), partial("Yes."), whole("a", "Yes."), STOP, whole("b", "Yes.")]) == [
         "Yes.",
         Boundary(),
@@ -166,7 +166,7 @@ def test_a_whole_message_is_not_said_twice() -> None:
 def test_a_whole_message_brings_what_its_parts_did_not() -> None:
     assert said([start("a"), partial("One "), whole("a", "One two."), STOP]) == ["One ", "two.", Boundary()]
     assert said([start("a"), STOP, whole("a", "One.")]) == ["One.", Boundary()]
-    # With a part lost in the middle, a repetition would be worse than the gap.
+    # If a part is lost, a gap is better than a repetition.
     assert said([start("a"), partial("One "), partial("three."), whole("a", "One two three."), STOP]) == [
         "One ",
         "three.",

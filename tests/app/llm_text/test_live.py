@@ -1,4 +1,4 @@
-"""From a model's text to what is spoken, and back to where it stood."""
+"""Speakable text of a model's text, and its place in the original."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from app.llm_text.clean import Cleaner
 from app.llm_text.live import LiveText, Speakable
-from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 
 
 def test_text_is_cleaned_and_the_original_kept() -> None:
-    live = LiveText(BoundaryPolicy(first_clause=False))
+    live = LiveText(BoundaryPolicy(options=BoundaryOptions(first_clause=False)))
     out = live.feed("## News\n\nIt **works** 😀. See:\n```py\nx\n```\nThen [go](http://x.y)", 1.0)
     out += live.flush(2.0)
     assert [(speakable.text, speakable.original) for speakable in out] == [
@@ -30,7 +30,7 @@ def test_text_is_cleaned_and_the_original_kept() -> None:
 
 
 def test_silence_works_through_code() -> None:
-    live = LiveText(BoundaryPolicy(silence=0.1))
+    live = LiveText(BoundaryPolicy(options=BoundaryOptions(silence=0.1)))
     assert live.feed("As follows:\n```py\n", 1.0) == []
     assert live.next_deadline() == pytest.approx(1.1)
     assert live.feed("import this\n", 1.05) == []

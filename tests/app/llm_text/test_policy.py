@@ -1,4 +1,4 @@
-"""When text that is still being written is committed. The clock is the test's own."""
+"""Commits of text that is still being written. The clock is the test's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.llm_text.policy import BoundaryPolicy, Commit
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy, Commit
 
 TOKEN = 0.02
 OFTEN = 1e9
@@ -26,8 +26,8 @@ def play(policy: BoundaryPolicy, fragments: list[str], start: float = 0.0) -> tu
 
 
 def said(text: str, language: str = "en", target: str | None = None, **options: object) -> list[tuple[str, str]]:
-    """What is committed of single characters, and why."""
-    policy = BoundaryPolicy(language, target, **options)
+    """Return the commits of single characters, with their reasons."""
+    policy = BoundaryPolicy(language, target, BoundaryOptions(**options))
     commits, now = play(policy, list(text))
     return [(commit.text.strip(), commit.reason) for commit in commits + policy.flush(now)]
 
@@ -56,7 +56,7 @@ _fragments = st.lists(st.tuples(st.lists(_pieces, max_size=9).map("".join), st.f
 )
 @settings(max_examples=120, deadline=None)
 def test_everything_comes_out_once_unchanged_and_in_order(fragments, language, target, queues) -> None:
-    policy = BoundaryPolicy(language, target, limit=60)
+    policy = BoundaryPolicy(language, target, BoundaryOptions(limit=60))
     commits: list[Commit] = []
     now = 5.0
     for number, (fragment, pause) in enumerate(fragments):
@@ -118,7 +118,7 @@ def test_a_sentence_is_committed_when_the_next_begins() -> None:
     ],
 )
 def test_stops_of_every_script(language: str, text: str, first: str) -> None:
-    policy = BoundaryPolicy(language, first_clause=False)
+    policy = BoundaryPolicy(language, options=BoundaryOptions(first_clause=False))
     commits, _ = play(policy, list(text))
     assert commits, policy.pending
     assert commits[0].text.strip() == first
@@ -133,7 +133,7 @@ def test_thai_has_no_stops_and_is_cut_at_spaces() -> None:
 
 
 def test_text_without_boundaries_is_cut_all_the_same() -> None:
-    commits, _ = play(BoundaryPolicy(first_clause=False, limit=100), ["word "] * 100)
+    commits, _ = play(BoundaryPolicy(options=BoundaryOptions(first_clause=False, limit=100)), ["word "] * 100)
     assert {commit.reason for commit in commits} == {"forced"}
     assert all(len(commit.text) <= 100 for commit in commits)
 
@@ -142,7 +142,7 @@ def test_text_without_boundaries_is_cut_all_the_same() -> None:
 
 
 def test_the_last_sentence_is_not_held_for_its_successor() -> None:
-    policy = BoundaryPolicy(silence=0.1)
+    policy = BoundaryPolicy(options=BoundaryOptions(silence=0.1))
     assert policy.feed("It is done", 1.0) == []
     assert policy.next_deadline() is None
     assert policy.feed(".", 1.5) == []
@@ -156,14 +156,14 @@ def test_the_last_sentence_is_not_held_for_its_successor() -> None:
 
 
 def test_silence_counts_from_the_last_fragment() -> None:
-    policy = BoundaryPolicy(silence=0.1)
+    policy = BoundaryPolicy(options=BoundaryOptions(silence=0.1))
     policy.feed("It is done.", 1.0)
     assert policy.feed("..", 1.08) == []
     assert policy.next_deadline() == pytest.approx(1.18)
 
 
 def test_a_late_tick_is_made_up_for_when_text_comes() -> None:
-    policy = BoundaryPolicy(silence=0.1)
+    policy = BoundaryPolicy(options=BoundaryOptions(silence=0.1))
     policy.feed("It is done.", 1.0)
     (commit,) = policy.feed("Now", 3.0)
     assert (commit.text, commit.reason) == ("It is done.", "silence")
@@ -285,7 +285,7 @@ def test_a_whole_first_sentence_is_cut_only_if_it_is_long() -> None:
     ],
 )
 def test_no_clause_ends_inside(text: str) -> None:
-    commits = BoundaryPolicy(clause_words=4, forced_words=90).feed(text, 0.0)
+    commits = BoundaryPolicy(options=BoundaryOptions(clause_words=4, forced_words=90)).feed(text, 0.0)
     assert commits == []
 
 
@@ -324,7 +324,7 @@ def test_german_is_cut_between_main_clauses_only() -> None:
 
 
 def test_short_sentences_are_merged_while_audio_is_queued() -> None:
-    policy = BoundaryPolicy(first_clause=False)
+    policy = BoundaryPolicy(options=BoundaryOptions(first_clause=False))
     policy.queued(5.0, 0.0)
     assert policy.feed("One is here. Two is here. Three is here. Four", 0.0) == []
     assert policy.waiting == "One is here. Two is here. Three is here. "
@@ -339,7 +339,7 @@ def test_short_sentences_are_merged_while_audio_is_queued() -> None:
 
 
 def test_merged_text_goes_when_it_is_long_enough() -> None:
-    policy = BoundaryPolicy(first_clause=False, merge_characters=30)
+    policy = BoundaryPolicy(options=BoundaryOptions(first_clause=False, merge_characters=30))
     policy.queued(60.0, 0.0)
     commits, _ = play(policy, ["One is here. "] * 9)
     assert [commit.text for commit in commits] == ["One is here. " * 3] * 2
@@ -348,13 +348,13 @@ def test_merged_text_goes_when_it_is_long_enough() -> None:
 
 
 def test_nothing_waits_while_little_is_queued() -> None:
-    policy = BoundaryPolicy(first_clause=False)
+    policy = BoundaryPolicy(options=BoundaryOptions(first_clause=False))
     policy.queued(2.9, 0.0)
     assert [commit.reason for commit in policy.feed("One is here. Two is here. T", 0.0)] == ["sentence", "sentence"]
 
 
 def test_what_waits_alone_keeps_its_reason() -> None:
-    policy = BoundaryPolicy(first_clause=False, silence=0.1)
+    policy = BoundaryPolicy(options=BoundaryOptions(first_clause=False, silence=0.1))
     policy.queued(4.0, 0.0)
     policy.feed("One is here.", 0.0)
     assert policy.tick(0.1) == []
@@ -364,7 +364,7 @@ def test_what_waits_alone_keeps_its_reason() -> None:
 
 
 def test_flush_lets_nothing_wait() -> None:
-    policy = BoundaryPolicy(first_clause=False)
+    policy = BoundaryPolicy(options=BoundaryOptions(first_clause=False))
     policy.queued(60.0, 0.0)
     policy.feed("One is here. Two is here. Three", 0.0)
     (commit,) = policy.flush(0.5)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from app.engine.scheduler import CancelToken, Job, Priority, Results
+from app.engine.jobs import CancelToken, Job, Results
 from app.errors import OverloadedError
 from models.timeline import Timeline
 
@@ -252,6 +253,13 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
     assert "Late." not in tone.begun
 
 
+class _Job(Job[Any]):
+    """A job that does nothing."""
+
+    def begin(self) -> Iterator[None]:
+        return iter(())
+
+
 class _Owner:
     """A worker whose job has had its turn, or has not."""
 
@@ -271,13 +279,9 @@ class _Owner:
 @pytest.mark.parametrize("waiting", [True, False])
 def test_the_deadline_is_for_the_first_turn_alone(waiting: bool) -> None:
     async def run() -> list[Any]:
-        results: asyncio.Queue[Any] = asyncio.Queue()
-        job: Job[Any] = Job(
-            "m", lambda: iter(()), print, print, 2, Timeline(), CancelToken(), Priority.FIRST,
-            asyncio.get_running_loop(), results, time.perf_counter(),
-        )  # fmt: skip
-        asyncio.get_running_loop().call_later(0.2, results.put_nowait, "one")
-        asyncio.get_running_loop().call_later(0.4, results.put_nowait, None)
+        job = _Job("m", Timeline(), CancelToken())
+        asyncio.get_running_loop().call_later(0.2, job.results.put_nowait, "one")
+        asyncio.get_running_loop().call_later(0.4, job.results.put_nowait, None)
         return [item async for item in Results(owner, job, 0.05)]
 
     owner = _Owner(waiting)

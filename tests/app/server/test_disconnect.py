@@ -15,7 +15,7 @@ AFTER = (0, 0.004)
 
 
 class Life:
-    """What may end a piece of work, and what became of it."""
+    """Events that may end a piece of work, and its result."""
 
     def __init__(self) -> None:
         self.gone, self.aborted, self.free = asyncio.Event(), asyncio.Event(), asyncio.Event()

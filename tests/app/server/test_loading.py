@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 from app.engine.admission import Admission
 from app.engine.loading import ModelLoads
-from app.engine.scheduler import ModelState, ModelStatus
+from app.engine.model_state import ModelState, ModelStatus
 from app.errors import DrainingError
 
 STEPS = 3

@@ -1,7 +1,7 @@
-"""Every step that a client's text goes through before a model, and texts made to take it long.
+"""Steps on a client's text before a model, and texts that make them slow.
 
-Time is CPU time of the thread, which other processes do not add to. A text of eight times the length may take 2.5 times
-as long for each doubling: that tells a linear step from a quadratic one (64 times) on a busy machine, too.
+Time is CPU time of the thread, without other processes. A text of eight times the length may take 2.5 times as long for
+each doubling. This separates a linear step from a quadratic one (64 times) even on a busy machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from app.audio.subtitles import cues, render
 from app.llm_text.live import LiveText
-from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
@@ -26,10 +26,10 @@ from app.translation.text.identify import identify
 
 TIMES: Final = 8
 LIMIT: Final = 2.5**3
-# Below this, in seconds, what is measured is the clock.
+# Seconds below which the measurement is only noise of the clock.
 LEAST: Final = 0.004
 ATTEMPTS: Final = 6
-# Characters after which a buffer holds as much as it ever does: from then on every fragment costs the same.
+# Characters that fill a buffer: from then on every fragment costs the same.
 FULL: Final = 1_000
 
 Step = Callable[[str], object]
@@ -88,15 +88,15 @@ def _live(size: int, share: int = 1) -> Step:
 
 
 def long_sentence(text: str) -> None:
-    """All of it held at once: what is quadratic in a sentence is hidden by its limit, and dear all the same."""
+    """Hold all of `text` at once: the limit of a sentence hides quadratic time."""
     buffer = SentenceBuffer(limit=len(text))
     buffer.feed(text)
     buffer.ends_sentence()
 
 
 def long_clause(text: str) -> None:
-    """The same of a model's text."""
-    live = LiveText(BoundaryPolicy("en", limit=len(text)))
+    """Hold all of a model's text at once."""
+    live = LiveText(BoundaryPolicy("en", options=BoundaryOptions(limit=len(text))))
     live.feed(text, 0.0)
     live.next_deadline()
 
@@ -146,12 +146,12 @@ STEPS: Final[dict[str, Step]] = {
     "subtitles": _subtitles,
 }
 
-# What some step made, or could make, more of than there is; the everyday test takes these.
+# Fragments that were, or may be, slow in some step. The short test uses these.
 FRAGMENTS: Final = (
     "\n", "https://a1 ", "[a](/a/)", "[", "[a](", "![", "*a ", "`a", "|-", "<a ", "<a b='", "<!--", "&a",
     "(a, ", "'a' ", "a.", "1,", "%", "x", "—", "中。", "e\u0301", "😀", "।", "http://www.a.b/c( ",
 )  # fmt: skip
-# Pieces of the long one's random texts.
+# Fragments of the random texts of the long test.
 MORE: Final = (
     *FRAGMENTS, " ", "\t", "\n\n", "\r\n", "  \n", "\u2028", "\x00", "\u00ad", "\u200d", "\ufeff", "]", "](",
     "](/", ")", "))", "]]", "[[", "[^1]", "[^", "[a]: /b\n", "[a][b]", "[pause:1s]", "[pause:", "``", "``` ",
@@ -178,9 +178,12 @@ def _repeat(unit: str, size: int) -> str:
 
 
 def grows(step: Step, unit: str, size: int) -> str | None:
-    """Say how `step` grows with a text of `unit` after `unit`, if that is more than linear; `size` in characters."""
+    """Return a message if the time of `step` on repeated `unit` grows faster than linear, else None.
+
+    `size` is in characters.
+    """
     said = ""
-    # Work in windows costs more a character until the first window is full: longer texts decide.
+    # Until the first window is full a character costs more: longer texts decide.
     for base, attempts in ((size, ATTEMPTS), (TIMES * size, 2)):
         small, large = _repeat(unit, base), _repeat(unit, TIMES * base)
         for _ in range(attempts):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from app.text.executor import TurnThread
+from app.text.executor import RoundRobinThread
 
 
 def test_work_of_one_step_is_done_alone_and_beside_the_event_loop() -> None:
     async def check() -> None:
-        thread, here = TurnThread("g2p"), threading.get_ident()
+        thread, here = RoundRobinThread("g2p"), threading.get_ident()
         begun, gate, done = threading.Event(), threading.Event(), list[str]()
 
         def long() -> int:
@@ -41,7 +41,7 @@ def test_work_of_one_step_is_done_alone_and_beside_the_event_loop() -> None:
 
 def test_work_that_fails_leaves_room_for_the_next() -> None:
     async def check() -> None:
-        thread = TurnThread("g2p")
+        thread = RoundRobinThread("g2p")
 
         def fail() -> None:
             raise ValueError

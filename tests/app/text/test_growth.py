@@ -1,4 +1,4 @@
-"""No text costs more than linear time, however it is built. The long form is in tests/faults."""
+"""Linear time for any text. The long form is in tests/faults."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 
 from tests.app.text.growth import FRAGMENTS, STEPS, Step, grows, long_clause, long_sentence
 
-# Small, as this is run every day: what is quadratic shows in a thousand characters already.
+# Small and fast: quadratic time shows in a thousand characters.
 SIZE = 700
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_twice_the_text_takes_about_twice_the_time(name: str) -> None:
     step = STEPS[name]
-    step("The cat sat on the mat. ")  # loads what it needs
+    step("The cat sat on the mat. ")  # load the parts of the step
     found = [said for unit in FRAGMENTS if (said := grows(step, unit, SIZE)) is not None]
     assert not found, "\n".join(found)
 

@@ -1,4 +1,4 @@
-"""Names of languages, and what each of them says."""
+"""Names of languages, and the phonemes of each language."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import importlib.util
 import pytest
 
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
-from app.text.languages import primary_language
-from app.text.phonemizer import LANGUAGES, Utterance, get_phonemizer, made_phonemizer, normalize_language
+from app.text.languages import LANGUAGES, normalize_language, primary_language
+from app.text.phonemizer import get_phonemizer, made_phonemizer
+from app.text.types import Utterance
 
 
 @pytest.mark.parametrize(

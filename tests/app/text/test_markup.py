@@ -6,7 +6,8 @@ import pytest
 
 from app.text import markup
 from app.text.errors import MarkupError, NothingToSpeakError
-from app.text.phonemizer import Pause, Utterance, get_phonemizer
+from app.text.phonemizer import get_phonemizer
+from app.text.types import Pause, Utterance
 
 
 def test_a_pronunciation_is_obeyed_and_its_word_found() -> None:

@@ -1,4 +1,4 @@
-"""Every line of `readings.tsv`, through the sentence splitter and the pronouncer that speech uses."""
+"""Readings of every line of `readings.tsv`, by the sentence splitter and the pronouncer of speech."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.text.phonemizer import Phonemizer
-from app.text.pieces import Kind, Piece
+from app.text.pieces import Piece, PieceKind
 from app.text.sentence_splitter import sentences
 
 TABLE = Path(__file__).parent / "readings.tsv"
@@ -35,7 +35,7 @@ SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 
 
 def pieces(text: str, language: str) -> list[list[Piece]]:
-    """The pieces of each sentence, pronounced."""
+    """Return the pronounced pieces of each sentence."""
     phonemizer = PHONEMIZERS[language]
     said = [
         phonemizer._normalize(text, start, end) for start, end in sentences(text, 0, len(text), phonemizer.language.tag)
@@ -51,7 +51,7 @@ def words(text: str, language: str) -> str:
         said = ""
         for piece in sentence:
             shown = piece.text if piece.text.isupper() else piece.text.lower()
-            said += shown if piece.kind is Kind.PUNCTUATION or piece.glued or not said else f" {shown}"
+            said += shown if piece.kind is PieceKind.PUNCTUATION or piece.glued or not said else f" {shown}"
         out.append(said)
     return " | ".join(out)
 
@@ -70,7 +70,7 @@ def sound(text: str, language: str, word: str) -> str:
 
 
 def reading(section: str, text: str, expected: str) -> str:
-    """What is said for `text`, in the form of the table's second column."""
+    """Return the reading of `text` in the form of the second column of the table."""
     language = "en-gb" if "en-gb" in section else "named" if "named" in section else "en-us"
     if "sounds" not in section:
         return words(text, language)

@@ -1,4 +1,4 @@
-"""Sentences out of fragments."""
+"""Sentences from fragments."""
 
 from __future__ import annotations
 

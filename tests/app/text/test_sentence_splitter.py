@@ -1,4 +1,4 @@
-"""Where texts are cut."""
+"""Cuts of texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.phonemizer import Utterance, get_phonemizer
+from app.text.phonemizer import get_phonemizer
 from app.text.sentence_splitter import sentences
+from app.text.types import Utterance
 
 
 def cut(text: str, language: str = "en-us") -> list[str]:

@@ -1,4 +1,4 @@
-"""Plans for models that read text: nothing lost, nothing too long, pauses as for the others."""
+"""Plans for models that read text: nothing is lost or too long; pauses are those of other models."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.text.phonemizer import get_phonemizer
 from app.text.planner import PARAGRAPH_PAUSE
 from app.text.symbols import KOKORO_SYMBOLS
 from app.text.text_planner import TextPlanner
-from app.text.types import Pause, Segment, Utterance
+from app.text.types import Pause, SpeechSegment, Utterance
 
 
-def plan(text: str, limit: int = 300, language: str = "en-us") -> list[Segment]:
+def plan(text: str, limit: int = 300, language: str = "en-us") -> list[SpeechSegment]:
     return list(TextPlanner(language).segments(text, symbols=frozenset(), max_phonemes=limit))
 
 
@@ -114,6 +114,6 @@ def test_a_text_with_nothing_to_say_leaves_turns_to_others() -> None:
         segments = list(planner.segments(text, symbols=KOKORO_SYMBOLS, max_phonemes=510))
         assert isinstance(segments[-1], Utterance)
         assert segments[-1].text.endswith("Good.")
-        # No step on the way looks at more than a few sentences.
+        # No step reads more than a few sentences.
         assert len(segments) > 5
         assert all(segment == Pause(0.0) for segment in segments[:-1])

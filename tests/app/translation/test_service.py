@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.scheduler import ModelStatus
+from app.engine.model_state import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
 from app.observability import metrics
 from app.translation import service as translation
 from app.translation.plan import SURE, TranslationOptions
 from app.translation.service import TranslationService
+from app.translation.stream import TranslationStream
 from models.contract import Hypothesis, Translation, TranslationRequest, WarmupStep
 from models.timeline import Timeline
 
@@ -101,7 +102,9 @@ def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -
         async with service(echo) as subject:
             timeline = Timeline()
             chosen = TranslationOptions(**{"source": "en", "target": "de"} | options)
-            stream = subject.stream(await subject.prepare(texts, chosen, timeline), timeline, LABELS, in_order=in_order)
+            stream = TranslationStream(
+                subject, await subject.prepare(texts, chosen, timeline), timeline, LABELS, in_order=in_order
+            )
             found: list[Any] = [sentence async for sentence in stream]
             found += await stream.texts()
             stream.close("ok")
@@ -274,7 +277,7 @@ def test_one_phrase_many_times_leaves_the_event_loop_to_others() -> None:
         async with service(Echo()) as subject:
             timeline = Timeline()
             plan = await subject.prepare(["Word.\n" * 20_000], TranslationOptions(source="en", target="de"), timeline)
-            stream = subject.stream(plan, timeline, LABELS, in_order=True)
+            stream = TranslationStream(subject, plan, timeline, LABELS, in_order=True)
             beats = 0
 
             async def beat() -> None:
@@ -310,7 +313,7 @@ def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
         async with service(Endless()) as subject:
             timeline = Timeline()
             plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
-            stream = subject.stream(plan, timeline, LABELS)
+            stream = TranslationStream(subject, plan, timeline, LABELS)
             reading = asyncio.create_task(stream.texts())
             await asyncio.sleep(0.05)
             reading.cancel()

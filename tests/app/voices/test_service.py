@@ -14,7 +14,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.config import Settings
-from app.engine.scheduler import CancelToken, ModelStatus
+from app.engine.jobs import CancelToken, ConditioningJob
+from app.engine.model_state import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import ConsentMissingError, ModelFailedError, UnavailableError, UnknownVoiceError, WrongModelKindError
 from app.voices import service as cloning
@@ -200,10 +201,11 @@ def test_failures_inside_the_model_are_told_and_not_kept(
                     await voices.conditioning("parrot", voice, Timeline())
             assert (await voices.conditioning("parrot", voice, Timeline())).nbytes == 4
             with pytest.raises(WrongModelKindError, match="'tone'"):
-                worker.submit_conditioning("tone", PCM, SAMPLE_RATE, Timeline(), CancelToken())
+                worker.state("tone").ready_cloner()
             await asyncio.to_thread(worker.stop)
             with pytest.raises(UnavailableError):
-                worker.submit_conditioning("parrot", PCM, SAMPLE_RATE, Timeline(), CancelToken())
+                cloner = worker.state("parrot").ready_cloner()
+                worker.submit(ConditioningJob("parrot", cloner, (PCM, SAMPLE_RATE), Timeline(), CancelToken()))
 
     asyncio.run(main())
 
@@ -212,7 +214,7 @@ def test_a_model_that_does_not_load_is_not_told_of(parrot: Any, tmp_path: Path, 
     async def main() -> None:
         async with service(parrot, tmp_path, until) as (voices, worker):
             loaded: list[object] = []
-            worker.on_loaded = lambda name, model: loaded.append(model)
+            worker.loader.on_loaded = lambda name, model: loaded.append(model)
             worker.request_load("other")
             await until(lambda: worker.state("other").status is ModelStatus.FAILED)
             assert loaded == []

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from mlx.utils import tree_flatten
 
+from loadtest.official import KOKORO
 from models.backend import mx
 from models.kokoro.config import KokoroConfig, load_config
 from models.kokoro.network import Kokoro
@@ -21,38 +22,24 @@ Arrays = dict[str, np.ndarray]
 VOCAB = {character: token for token, character in enumerate("abcdefghijklmnop ,.ˈ", 1)}
 
 # The keys and the depth of the official config.json; widths as small as the structure allows.
-TINY: dict[str, Any] = {
+TINY: dict[str, Any] = KOKORO | {
     "hidden_dim": 16,
     "style_dim": 6,
     "n_layer": 2,
     "max_dur": 8,
     "n_token": 24,
-    "n_mels": 80,
-    "dim_in": 64,
-    "text_encoder_kernel_size": 5,
-    "dropout": 0.2,
-    "multispeaker": True,
-    "max_conv_dim": 512,
     "decoder_dim": 20,
     "residual_dim": 4,
-    "plbert": {
+    "plbert": KOKORO["plbert"]
+    | {
         "hidden_size": 16,
         "num_attention_heads": 2,
         "intermediate_size": 24,
-        "max_position_embeddings": 512,
         "num_hidden_layers": 2,
         "dropout": 0.1,
         "embedding_size": 8,
     },
-    "istftnet": {
-        "upsample_rates": [10, 6],
-        "upsample_kernel_sizes": [20, 12],
-        "upsample_initial_channel": 16,
-        "resblock_kernel_sizes": [3, 7, 11],
-        "resblock_dilation_sizes": [[1, 3, 5], [1, 3, 5], [1, 3, 5]],
-        "gen_istft_n_fft": 20,
-        "gen_istft_hop_size": 5,
-    },
+    "istftnet": KOKORO["istftnet"] | {"upsample_initial_channel": 16},
     "vocab": VOCAB,
 }
 

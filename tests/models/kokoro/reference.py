@@ -8,11 +8,8 @@ between +pi and -pi.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
-import types
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -26,20 +23,9 @@ from torch import nn
 from torch.nn.utils import weight_norm
 from transformers import AlbertConfig
 
+from loadtest.kokoro_reference import import_reference
+
 HARMONICS = 9
-
-
-def _reference_modules() -> tuple[types.ModuleType, types.ModuleType]:
-    """`kokoro.istftnet` and `kokoro.modules` without the package's `__init__`."""
-    if "kokoro" not in sys.modules:
-        spec = importlib.util.find_spec("kokoro")
-        assert spec is not None and spec.submodule_search_locations, "the reference package is not installed"
-        package = types.ModuleType("kokoro")
-        package.__path__ = list(spec.submodule_search_locations)
-        sys.modules["kokoro"] = package
-    from kokoro import istftnet, modules
-
-    return istftnet, modules
 
 
 class Spoken(NamedTuple):
@@ -61,7 +47,7 @@ class Reference:
         with warnings.catch_warnings():
             # torch deprecates the weight_norm that the reference and its checkpoint use.
             warnings.simplefilter("ignore")
-            self.istftnet, modules = _reference_modules()
+            self.istftnet, modules = import_reference()
             hidden, style = values["hidden_dim"], values["style_dim"]
             bert = AlbertConfig(vocab_size=values["n_token"], **values["plbert"])
             depth = values.get("text_encoder_layers", values["n_layer"])

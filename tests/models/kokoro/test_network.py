@@ -11,7 +11,10 @@ import pytest
 
 from models.backend import mx
 from models.kokoro.network import Kokoro
+from models.kokoro.source import harmonics_reference
+from models.layers.adain import adain_leaky_reference
 from models.layers.mask import PaddingMask
+from models.layers.norm import affine_of, moments
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 
@@ -126,6 +129,34 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
         found.append(decode(network, text, f0, energy, style, noise))
     assert distance(found[1], found[0]) < 1e-5
     assert distance(found[2], found[0]) < 1e-5
+
+
+@pytest.mark.parametrize("bucket", [None, 31])
+def test_the_path_by_cuda_kernels_is_the_plain_one(
+    network: Kokoro, monkeypatch: pytest.MonkeyPatch, bucket: int | None
+) -> None:
+    """Plain operations stand in for the kernel of AdaIN and its activation; all around it is what a GPU runs."""
+    frames, rng = 30, np.random.RandomState(0)
+    text = rng.standard_normal((1, frames, 16)).astype(np.float32)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
+    plain = decode(network, *given, bucket)
+
+    def adain(x: mx.array, affine: mx.array, alpha: mx.array, count: mx.array) -> mx.array:
+        valid = PaddingMask.of(count[:, None, None], x.shape[1])
+        gamma, beta = mx.split(affine[:, None], 2, axis=-1)
+        scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
+        y = x * scale + shift
+        return valid.zero(y + mx.square(mx.sin(alpha * y)) / alpha)
+
+    monkeypatch.setattr("models.kokoro.generator.adain_cuda", adain)
+    monkeypatch.setattr("models.kokoro.generator.cuda.available", lambda: True)
+    monkeypatch.setattr("models.kokoro.source.harmonics_cuda", harmonics_reference)
+    monkeypatch.setattr(
+        "models.layers.adain.adain_cuda",
+        lambda x, affine, _, count: adain_leaky_reference(x, affine, PaddingMask.of(count[:, None, None], x.shape[1])),
+    )
+    assert distance(decode(network, *given, bucket), plain) < 1e-4
 
 
 def test_first_convolutions_bias_cannot_be_heard(

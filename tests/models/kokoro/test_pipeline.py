@@ -269,14 +269,6 @@ def test_profiling_changes_no_sample() -> None:
     assert speak(HELLO, model).pcm.tobytes() == speak(HELLO).pcm.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"), [(1, 100), (100, 100), (101, 200), (1600, 1600), (1601, 3200), (6401, 12_800)]
-)
-def test_frame_buckets(size: int, expected: int) -> None:
-    """The last doubles: no length is without a bucket."""
-    assert bucket(size, FRAME_BUCKETS) == expected
-
-
 def test_token_buckets_hold_every_utterance() -> None:
     assert FRAME_BUCKETS == (100, 200, 300, 400, 600, 800, 1200, 1600)
     assert bucket(house().max_phonemes + 2, TOKEN_BUCKETS) == TOKEN_BUCKETS[-1] == 512

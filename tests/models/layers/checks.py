@@ -48,7 +48,7 @@ def valid_rows(lengths: tuple[int, ...], rows: int) -> mx.array:
 
 
 def valid(lengths: tuple[int, ...], rows: int) -> PaddingMask:
-    """The same as the layers take it."""
+    """Return the same as a `PaddingMask`."""
     return PaddingMask.of(mx.array(lengths)[:, None, None], rows)
 
 

@@ -1,4 +1,4 @@
-"""What MLX keeps of compiled functions comes to an end."""
+"""Bound on the compiled functions that MLX keeps."""
 
 from __future__ import annotations
 

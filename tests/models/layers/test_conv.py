@@ -63,7 +63,7 @@ def test_own_padding_on_each_side() -> None:
 
 
 def test_zeroed_padding_equals_the_shorter_sequence() -> None:
-    """What padding to a bucket relies on: rows of zeros behind a sequence act as the convolution's own padding."""
+    """Rows of zeros behind a sequence act as the convolution's own padding; padding to a bucket relies on it."""
     case, values = CONV["dilation5"], golden("conv", "dilation5")
     x = mx.pad(mx.array(values["x"]), ((0, 0), (0, 40), (0, 0)))
     y = checks.conv_layer(case, values)(x)[:, : case.length]

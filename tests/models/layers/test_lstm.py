@@ -16,7 +16,7 @@ from tests.models.layers.checks import TOLERANCE, golden
 @pytest.mark.parametrize("extra", [0, 7])
 @pytest.mark.parametrize("name", LSTM)
 def test_lstm_equals_torch(name: str, extra: int) -> None:
-    """Also with more padded rows, of rubbish, than the longest sequence has."""
+    """Padding may hold rubbish, and more rows than the longest sequence."""
     assert checks.lstm(LSTM[name], golden("lstm", name), extra) < TOLERANCE
 
 

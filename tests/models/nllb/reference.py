@@ -78,7 +78,7 @@ class Reference:
 
 
 def _plain(tokens: list[int]) -> list[int]:
-    """What comes before the end."""
+    """Return the tokens before the end."""
     return tokens[: tokens.index(END)] if END in tokens else [token for token in tokens if token != PAD]
 
 

@@ -11,8 +11,8 @@ from models.backend import mx
 from models.nllb import search, steps
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Found, Sentence
-from models.nllb.steps import Stages
+from models.nllb.search import SearchTask, TokenHypothesis
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head, logits
 from tests.golden.nllb_cases import BEAMS, LIMIT, LOUDNESS, SEED, inputs
 from tests.models.nllb.builder import network, write_config
@@ -39,15 +39,17 @@ def head(net: Nllb) -> Head:
     return net.shared.head()
 
 
-def run(net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0) -> list[list[Found]]:
+def run(
+    net: Nllb, head: Head, chosen: list[int], beams: int, *, padded: bool, ngram: int = 0
+) -> list[list[TokenHypothesis]]:
     """Search for these inputs in one group."""
-    stages = Stages(net, padded=padded)
-    sentences = [Sentence(*INPUTS[k], limit=LIMIT) for k in chosen]
+    stages = CompiledNetwork(net, padded=padded)
+    sentences = [SearchTask(*INPUTS[k], limit=LIMIT) for k in chosen]
     group = stages.encode([sentence.source for sentence in sentences], head, LIMIT, beams)
     if beams > 1:
         items = search.beam(stages, group, sentences, beams, lambda: False, ngram=ngram)
     elif ngram:
-        items = search.careful(stages, group, sentences, ngram, lambda: False)
+        items = search.greedy_no_repeat(stages, group, sentences, ngram, lambda: False)
     else:
         items = search.greedy(stages, group, sentences, lambda: False)
     found = dict(item for item in items if item is not None)
@@ -70,7 +72,7 @@ def test_encoder(net: Nllb, golden: dict[str, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_logits(net: Nllb, head: Head, golden: dict[str, np.ndarray], cut: int) -> None:
-    """Of four decoded tokens in one pass, and in two: the first `cut`, then the others."""
+    """Four decoded tokens in one pass, and in two: the first `cut`, then the others."""
     for k, (source, target) in enumerate(INPUTS):
         hidden, bias = net.encode(mx.array([source]), mx.array([len(source)]))
         memory, past = net.decoder.memories(hidden), net.allocate(1, 8)
@@ -116,9 +118,9 @@ def test_beams(net: Nllb, head: Head, golden: dict[str, np.ndarray], together: b
 def test_as_on_a_gpu(
     net: Nllb, head: Head, golden: dict[str, np.ndarray], beams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every part compiled, shapes padded, and steps sent before the last one's tokens have been looked at."""
+    """Every part compiled, shapes padded, and each step sent before the host reads the last one's tokens."""
     monkeypatch.setattr(steps, "on_cpu", lambda: False)
-    assert Stages(net, padded=True).ahead
+    assert CompiledNetwork(net, padded=True).ahead
     found = run(net, head, list(range(len(INPUTS))), beams, padded=True)
     for k, mine in enumerate(found):
         wanted = golden[f"{k}/greedy"] if beams == 1 else golden[f"{k}/beams"][0]

@@ -21,8 +21,8 @@ from models.checkpoint import read_arrays
 from models.nllb import search
 from models.nllb.config import load_config
 from models.nllb.network import Nllb
-from models.nllb.search import Found, Sentence
-from models.nllb.steps import Stages
+from models.nllb.search import SearchTask, TokenHypothesis
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head, logits
 from models.nllb.weights import load_weights
 
@@ -59,10 +59,12 @@ class Ours:
         self.network.lower()
         self.head: Head = self.network.shared.head()
 
-    def search(self, inputs: Sequence[tuple[list[int], int]], beams: int, *, padded: bool = False) -> list[list[Found]]:
+    def search(
+        self, inputs: Sequence[tuple[list[int], int]], beams: int, *, padded: bool = False
+    ) -> list[list[TokenHypothesis]]:
         """All of `inputs` in one group."""
-        stages = Stages(self.network, padded=padded)
-        sentences = [Sentence(source, target, LIMIT) for source, target in inputs]
+        stages = CompiledNetwork(self.network, padded=padded)
+        sentences = [SearchTask(source, target, LIMIT) for source, target in inputs]
         group = stages.encode([source for source, _ in inputs], self.head, LIMIT, beams)
         if beams == 1:
             items = search.greedy(stages, group, sentences, lambda: False)
@@ -94,7 +96,7 @@ Expected = Callable[[int], list[tuple[list[list[int]], list[float]]]]
 
 @pytest.fixture(scope="module")
 def expected(reference: Reference) -> Expected:
-    """What `generate` says to each input alone, with so many beams; each computed once."""
+    """Results of `generate` for each input alone, with so many beams; each computed once."""
     return cache(lambda beams: [reference.generate(source, target, beams, LIMIT) for source, target in INPUTS])
 
 
@@ -127,7 +129,7 @@ def test_encoder_in_a_padded_batch(reference: Reference, ours: Ours) -> None:
         assert distance(np.array(hidden)[row, : len(wanted)], wanted) < RELATIVE
 
 
-def _compare(found: list[list[Found]], wanted: list[tuple[list[list[int]], list[float]]]) -> None:
+def _compare(found: list[list[TokenHypothesis]], wanted: list[tuple[list[list[int]], list[float]]]) -> None:
     for mine, (tokens, scores) in zip(found, wanted, strict=True):
         assert [one.tokens for one in mine] == tokens
         if len(tokens) > 1:

@@ -21,8 +21,7 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
 )
-from models.nllb import repair, vocabulary
-from models.nllb import steps as stages
+from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.timeline import Stage, Timeline
 from tests.models.nllb.builder import WORDS, files, translator
@@ -37,9 +36,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
 
 @pytest.fixture(scope="module")
 def padded(tmp_path_factory: pytest.TempPathFactory) -> NllbTranslator:
-    """As on a GPU: shapes padded, every part compiled, a step sent before the last one has been looked at."""
+    """As on a GPU: shapes padded, every part compiled, each step sent before the host reads the last one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "on_cpu", lambda: False)
+        patch.setattr(steps, "on_cpu", lambda: False)
         return translator(tmp_path_factory.mktemp("model"), padded=True)
 
 
@@ -131,8 +130,8 @@ def test_a_verified_draft_saves_steps(model: NllbTranslator, monkeypatch: pytest
     request = max(requests(8), key=lambda request: len(run(model, [request])[0].best.tokens))
     wanted = run(model, [request])[0]
     steps: list[int] = []
-    original = model.stages.step
-    monkeypatch.setattr(model.stages, "step", lambda *given: steps.append(1) or original(*given))
+    original = model.compiled.step
+    monkeypatch.setattr(model.compiled, "step", lambda *given: steps.append(1) or original(*given))
     run(model, [request])
     plain = len(steps)
     steps.clear()
@@ -259,9 +258,9 @@ class Scripted:
             for work in works:
                 self.asked.append((work.text, ngram))
                 tokens, ended = outcomes[work.text, ngram]
-                yield work, [Found(list(tokens), ended=ended, halted=repair.loops(tokens))]
+                yield work, [TokenHypothesis(list(tokens), ended=ended, stopped=repair.loops(tokens))]
 
-        from models.nllb.search import Found
+        from models.nllb.search import TokenHypothesis
 
         monkeypatch.setattr(model, "_search", search)
 
@@ -338,14 +337,14 @@ def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         plain = translator(tmp_path, shortlist=shortlist)
         wanted = run(plain, batch)
         with monkeypatch.context() as patch:
-            patch.setattr(vocabulary, "_WORTH_SCREENING", 1)
+            patch.setattr(vocabulary, "_INT8_ARGMAX_TOKENS", 1)
             screened = translator(tmp_path, shortlist=shortlist)
             found = run(screened, batch)
             head = screened._head("fra_Latn")
         if on_cpu():
-            assert head.screen is not None
-            assert head.screen.full > 0, "it must have been used"
-        assert plain._head("fra_Latn").screen is None
+            assert head.int8_argmax is not None
+            assert head.int8_argmax.full > 0, "it must have been used"
+        assert plain._head("fra_Latn").int8_argmax is None
         assert [one.best.tokens for one in found] == [one.best.tokens for one in wanted]
         for request, one in zip(batch[:4], wanted, strict=False):
             drafted = TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[:6])

@@ -39,7 +39,7 @@ def loaded(config: NllbConfig, arrays: dict[str, mx.array]) -> dict[str, np.ndar
 
 
 def test_every_array_has_one_place(config: NllbConfig, arrays: dict[str, np.ndarray]) -> None:
-    """What is loaded is the checkpoint's numbers, each once."""
+    """Loading yields the checkpoint's numbers, each once."""
     found = loaded(config, to_mx(arrays))
     assert sum(array.size for array in found.values()) == sum(array.size for array in arrays.values())
     assert np.isclose(

@@ -1,10 +1,10 @@
-"""When each character is spoken, from when each word is.
+"""Times of characters, computed from the times of words.
 
-A word's characters share its time evenly, and what stands between two words (spaces, punctuation, markup) the time
-between them. Where a model does not say when its words are spoken, the characters of a sentence share its time evenly;
-of a sentence that comes in several pieces, whose length is not known before the last, the earlier pieces take
-CHARACTERS_PER_SECOND. Every character of the text is in exactly one piece's alignment, in order, and ends where the
-next one begins; the last one of a piece ends with it.
+The characters of a word share its time evenly. The characters between two words (spaces, punctuation, markup) share the
+time between them. Some models do not time their words: then the characters of a sentence share its time evenly. The
+length of a sentence that comes in several pieces is not known before the last piece, so the earlier pieces take
+CHARACTERS_PER_SECOND. Every character of the text is in the alignment of exactly one piece, in order. It ends where the
+next one begins, and the last one of a piece ends with the piece.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import pairwise
 
 from app.speech.stream import SpokenChunk
 
-# An unhurried reader of English.
+# Rate of a slow reader of English.
 CHARACTERS_PER_SECOND = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """`text`, and for each of its characters the seconds of the stream at which it begins; `end` is the last's end."""
+    """Text with the second of the stream at which each of its characters starts. `end`: the end of the last one."""
 
     text: str
     starts: tuple[float, ...]
@@ -28,7 +28,7 @@ class Alignment:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """For each character the second at which it ends: where the next one begins."""
+        """Second at which each character ends: the start of the next one."""
         return (*self.starts[1:], self.end) if self.starts else ()
 
     def __add__(self, later: Alignment) -> Alignment:
@@ -36,9 +36,9 @@ class Alignment:
 
 
 class Aligner:
-    """Turns the chunks of one stream, in order, into alignments of its text, which may still grow.
+    """Converter from the chunks of one stream, in order, to alignments of its text, which may still grow.
 
-    `timed`: the model says when its words are spoken.
+    `timed`: the model times its words.
     """
 
     def __init__(self, text: str = "", *, timed: bool) -> None:
@@ -48,16 +48,16 @@ class Aligner:
         self._clock = 0.0
 
     def feed(self, text: str) -> None:
-        """The stream's text goes on."""
+        """Add `text` to the text of the stream."""
         self._text += text
 
     def push(self, chunk: SpokenChunk) -> Alignment:
-        """The characters that `chunk` speaks: maybe none, of a pause or of a piece within a word."""
+        """Return the characters that `chunk` speaks: none for a pause, or for a piece within a word."""
         end = chunk.start + chunk.duration
         self._clock = end
         if not chunk.text:
             return Alignment("", (), end)
-        # Corners: (character, second), between which time runs evenly.
+        # Corners: pairs of (character, second). Time is even between two corners.
         corners = [(self._cursor, chunk.start)]
         for word in chunk.words:
             for character, second in ((word.char_start, word.start), (word.char_end, word.end)):
@@ -73,11 +73,11 @@ class Aligner:
         return self._between(corners, end)
 
     def finish(self) -> Alignment:
-        """What is left of the text at the end of the audio: nothing of it was spoken."""
+        """Return the rest of the text, which was not spoken, at the end of the audio."""
         return self._between([(self._cursor, self._clock), (len(self._text), self._clock)], self._clock)
 
     def _with_space(self, position: int) -> int:
-        """The end of the white space after `position`: it belongs to the sentence before it."""
+        """Return the end of the white space after `position`, which belongs to the sentence before it."""
         position = min(position, len(self._text))
         while position < len(self._text) and self._text[position].isspace():
             position += 1

@@ -1,8 +1,7 @@
 """ElevenLabs' REST surface: speech, with and without times of its characters, and voices (elevenlabs.io, "API").
 
-A request is one of `/v1/audio/speech` under other names, and lives and fails as those do; see `elevenlabs_wire` for
-what is accepted and not used, `alignment` for how characters get their times. Errors have ElevenLabs' form,
-`{"detail": {"status", "message"}}`.
+A request is one of `/v1/audio/speech` under other names. `schemas` lists the fields that are accepted and not used;
+`alignment` times the characters. Errors have ElevenLabs' form, `{"detail": {"status", "message"}}`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ OutputFormat = Annotated[
 
 
 class VoiceNotFoundError(UnknownVoiceError):
-    """The voice named in the path does not exist."""
+    """No voice has the name in the path."""
 
     status = 404
     code = "voice_not_found"
@@ -71,7 +70,7 @@ async def speak(
 async def speak_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
-    """Speak `text` and say when each of its characters is spoken."""
+    """Speak `text`, with the times of its characters."""
     output = parse_output(output_format)
     return _TimedResponse(
         services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=False
@@ -82,7 +81,7 @@ async def speak_timed(
 async def stream_timed(
     request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
 ) -> Response:
-    """The same as it is spoken: a JSON object a line. Times are seconds from the start of the whole."""
+    """Speak `text` with the times of its characters, one JSON object per line. Times count from the start."""
     output = parse_output(output_format)
     return _TimedResponse(
         services(request), _translated(voice_id, body, output), output, request.url.path, in_lines=True
@@ -91,20 +90,20 @@ async def stream_timed(
 
 @router.get("/v1/voices")
 async def voice_list(request: Request) -> ElevenVoices:
-    """The voices of the default model, and those cloned from recordings if it speaks in them."""
+    """List the voices of the default model, and the cloned voices where it speaks in them."""
     return ElevenVoices(voices=await _voices(request))
 
 
 @router.get("/v2/voices")
 async def voice_page(request: Request) -> ElevenVoicePage:
-    """The same, as the SDK's `voices.search` reads it."""
+    """List the same voices, as the SDK's `voices.search` reads them."""
     found = await _voices(request)
     return ElevenVoicePage(voices=found, total_count=len(found))
 
 
 @router.get("/v1/voices/{voice_id}")
 async def voice(request: Request, voice_id: str) -> ElevenVoice:
-    """One voice."""
+    """Return one voice."""
     try:
         return _entry(await voices.voice(request, voice_id))
     except NotFoundError as error:
@@ -129,7 +128,7 @@ def _entry(known: VoiceEntry) -> ElevenVoice:
 
 
 def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> SpeechBody:
-    """The request as this server's own surface knows it, which has no bit rate."""
+    """Return the request of `/v1/audio/speech`, which has no bit rate."""
     return SpeechBody(
         input=body.text,
         model=model_name(body.model_id),
@@ -143,7 +142,7 @@ def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> Speech
 
 
 class _SpeechResponse(SpeechResponse):
-    """OpenAI's, with ElevenLabs' errors."""
+    """Speech with ElevenLabs' errors and bit rate."""
 
     text_field = "text"
 
@@ -152,10 +151,10 @@ class _SpeechResponse(SpeechResponse):
         self._output = output
         self._path = path
 
-    def _refusal(self, error: ServiceError) -> Response:
+    def refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         return Reply(stream, send, replace(shape, bit_rate=self._output.bit_rate))
 
 
@@ -164,19 +163,19 @@ class _TimedResponse(_SpeechResponse):
         super().__init__(app, body, output, path)
         self._in_lines = in_lines
 
-    def _make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
         known = replace(shape, bit_rate=self._output.bit_rate)
         return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
 class _TimedReply(Reply):
-    """JSON with audio and alignment: one object, or one a line."""
+    """JSON with audio and alignment: one object, or one per line."""
 
     media_type = "application/json"
 
     def __init__(self, stream: SpeechStream, send: Send, shape: Shape, text: str, *, in_lines: bool) -> None:
         super().__init__(stream, send, shape)
-        self._aligner = Aligner(text, timed=stream.speaker.synthesizer.reads == "phonemes")
+        self._aligner = Aligner(text, timed=stream.speech.synthesizer.reads == "phonemes")
         self._in_lines = in_lines
 
     async def whole(self, only: SpokenChunk) -> None:
@@ -211,7 +210,7 @@ class _TimedReply(Reply):
 
 
 def _sentences(chunks: list[SpokenChunk]) -> list[SpokenChunk]:
-    """The pieces of each sentence as one, of which only text and times count."""
+    """Join the pieces of each sentence. Only text and times of the result are valid."""
     found: list[SpokenChunk] = []
     under_way = False
     for chunk in chunks:
@@ -239,11 +238,11 @@ def _json(data: bytes, alignment: Alignment, in_lines: bool) -> bytes:
 
 
 def as_eleven(error: ServiceError) -> ServiceError:
-    """`error` under the name and status that ElevenLabs' clients know."""
+    """Return `error` under the name and status that ElevenLabs' clients know."""
     known = isinstance(error, UnknownVoiceError) and not isinstance(error, VoiceNotFoundError)
     return VoiceNotFoundError(error.message) if known else error
 
 
 def refusal(error: ServiceError, path: str) -> JSONResponse:
-    """The answer to a request that fails."""
+    """Return the answer to a request that fails."""
     return error_response(as_eleven(error), path=path)

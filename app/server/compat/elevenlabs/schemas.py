@@ -1,6 +1,7 @@
 """ElevenLabs' JSON types and names, as its SDK (elevenlabs 2.78) writes and reads them.
 
-Unlike on this server's own surfaces unknown fields are ignored, as ElevenLabs does: its SDKs send ever new ones.
+Unknown fields are ignored, as ElevenLabs does, because new releases of its SDKs send new ones. This server's own
+surfaces refuse them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatErro
 from app.server.streaming.events import Seed, Speed, UnicodeText, read_json
 
 DEFAULT_OUTPUT = "mp3_44100_128"
-# ElevenLabs' models are named so; a client that knows no other name gets the default model.
+# Beginning of the names of ElevenLabs' models. They stand for the default model.
 MODEL_PREFIX = "eleven_"
-# ElevenLabs' name of a codec, and ours.
+# Format of each of ElevenLabs' names of a codec.
 _CODECS: dict[str, Format] = {
     "mp3": "mp3",
     "pcm": "pcm",
@@ -33,7 +34,7 @@ OutputName = Annotated[str, Field(max_length=40)]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An `output_format`: encoding, sample rate in Hz, and bit rate in bit/s; None: the encoder's usual one."""
+    """An `output_format`: encoding, sample rate in Hz, and bit rate in bit/s; None: the encoder's default."""
 
     format: Format
     rate: int
@@ -41,9 +42,9 @@ class Output:
 
 
 def parse_output(name: str) -> Output:
-    """Read `mp3_44100_128` and its like: codec, Hz, and of the two codecs that have one the bit rate in kbit/s.
+    """Read a name such as `mp3_44100_128`: codec, Hz, and for MP3 and Opus the bit rate in kbit/s.
 
-    Raises UnsupportedFormatError, which says what is accepted.
+    Raises UnsupportedFormatError, whose message names the accepted forms.
     """
     codec, *numbers = name.split("_")
     known = _CODECS.get(codec)
@@ -59,7 +60,7 @@ def parse_output(name: str) -> Output:
 
 
 def model_name(model_id: str | None) -> str | None:
-    """A name for the catalog; None, the default model, for ElevenLabs' own names."""
+    """Return a name for the catalog; None, the default model, for ElevenLabs' own names."""
     return None if model_id is None or model_id.startswith(MODEL_PREFIX) else model_id
 
 
@@ -68,16 +69,16 @@ class _Lenient(BaseModel):
 
 
 class VoiceSettings(_Lenient):
-    """How to speak. `stability`, `similarity_boost`, `style` and `use_speaker_boost` have no counterpart in these
-    models: they are accepted and not used."""
+    """Settings of a voice. `stability`, `similarity_boost`, `style` and `use_speaker_boost` are accepted and not used:
+    these models have no counterpart."""
 
     speed: Annotated[Speed | None, Field(description="0.25 to 4; 1 is normal")] = None
 
 
 class TextToSpeechBody(_Lenient):
-    """`POST /v1/text-to-speech/{voice_id}` and the three like it. What is not listed here is accepted and not used:
-    `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`, `audio_effects`.
-    """
+    """Body of `POST /v1/text-to-speech/{voice_id}` and the three paths below it. Other fields are accepted and not
+    used: `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`,
+    `audio_effects`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello, how are you today?"}]})
 
@@ -91,17 +92,17 @@ class TextToSpeechBody(_Lenient):
 
     @property
     def speed(self) -> float:
-        """The speed asked for, or the normal one."""
+        """Speed of the request; 1 is normal."""
         return speed_of(self.voice_settings)
 
 
 def speed_of(settings: VoiceSettings | None) -> float:
-    """The speed of `settings`; 1 where there is none."""
+    """Return the speed of `settings`; 1 where there is none."""
     return 1.0 if settings is None or settings.speed is None else settings.speed
 
 
 class CharacterAlignment(BaseModel):
-    """When each character is spoken, in seconds from the start of the audio."""
+    """Times of each character, in seconds from the start of the audio."""
 
     characters: list[str]
     character_start_times_seconds: list[float]
@@ -109,7 +110,7 @@ class CharacterAlignment(BaseModel):
 
 
 class TimedAudio(BaseModel):
-    """Audio, base64, and the characters spoken in it; `normalized_alignment` is the same: none is of another text."""
+    """Audio in base64, and the characters spoken in it. `normalized_alignment` is the same: no text changes."""
 
     audio_base64: str
     alignment: CharacterAlignment | None
@@ -117,7 +118,7 @@ class TimedAudio(BaseModel):
 
 
 class ElevenVoice(BaseModel):
-    """One voice as ElevenLabs lists it."""
+    """Voice as ElevenLabs lists it."""
 
     voice_id: str
     name: str
@@ -132,13 +133,13 @@ class ElevenVoice(BaseModel):
 
 
 class ElevenVoices(BaseModel):
-    """`GET /v1/voices`."""
+    """Answer of `GET /v1/voices`."""
 
     voices: list[ElevenVoice]
 
 
 class ElevenVoicePage(ElevenVoices):
-    """`GET /v2/voices`: always one page."""
+    """Answer of `GET /v2/voices`: always one page."""
 
     has_more: Literal[False] = False
     total_count: int
@@ -146,7 +147,7 @@ class ElevenVoicePage(ElevenVoices):
 
 
 class GenerationConfig(_Lenient):
-    """When to speak a sentence that is not whole: see `elevenlabs_text`."""
+    """Rules for the speech of an unfinished sentence; see `chunking`."""
 
     chunk_length_schedule: Annotated[
         list[Annotated[float, Field(ge=1, le=10_000, allow_inf_nan=False)]] | None, Field(max_length=100)
@@ -154,7 +155,7 @@ class GenerationConfig(_Lenient):
 
 
 class SocketInput(_Lenient):
-    """Every message of a client, on both sockets: each field is an order of its own."""
+    """Message of a client, on both sockets. Each field is an order of its own."""
 
     text: UnicodeText | None = None
     flush: StrictBool | None = None
@@ -181,7 +182,7 @@ def parse_input(frame: str | bytes, most: int) -> SocketInput:
 
 
 class SocketOptions(_Lenient):
-    """The query of both sockets."""
+    """Query of both sockets."""
 
     model_id: UnicodeText | None = None
     language_code: UnicodeText | None = None
@@ -202,7 +203,7 @@ def parse_options(query: dict[str, str]) -> SocketOptions:
 
 
 class SocketAlignment(BaseModel):
-    """When each character is spoken, in milliseconds from the start of the message's audio."""
+    """Times of each character, in milliseconds from the start of the message's audio."""
 
     chars: list[str]
     charStartTimesMs: list[int]  # noqa: N815  (as it stands on the wire)
@@ -210,7 +211,7 @@ class SocketAlignment(BaseModel):
 
 
 class SocketOutput(BaseModel):
-    """Audio, or with `isFinal` its end. `contextId` is left out on the socket that has no contexts."""
+    """Audio, or with `isFinal` its end. The socket of one text leaves `contextId` out."""
 
     audio: str | None = None
     isFinal: bool = False  # noqa: N815
@@ -220,7 +221,7 @@ class SocketOutput(BaseModel):
 
 
 class SocketError(BaseModel):
-    """What went wrong; `code` is the one the socket is closed with, if it is closed."""
+    """Error. `code` is the close code of the socket, where the error closes it."""
 
     message: str
     error: str

@@ -20,7 +20,7 @@ OURS = {"type": "http.response.start", "headers": [(b"x-replica", b"r1"), (b"x-r
 
 
 def run(messages: Messages, *, path: str = "/v1/audio/speech", kind: str = "http", **scope: Any) -> Messages:
-    """What a client gets when Ray's proxy sends `messages` and returns."""
+    """Return the messages that a client gets when Ray's proxy sends `messages` and returns."""
     sent: Messages = []
     seen: list[Any] = []
 

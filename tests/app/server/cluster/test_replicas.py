@@ -1,4 +1,4 @@
-"""What is decided before Ray is there; with a real Ray: tests/cluster."""
+"""Decisions before Ray starts. tests/cluster has the tests with a real Ray."""
 
 from __future__ import annotations
 

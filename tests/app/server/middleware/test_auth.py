@@ -1,29 +1,17 @@
-"""Keys, origins and limits on sockets: as values, and before a server on a socket."""
+"""Keys and origins before a server on a socket."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import json
-import re
-import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from starlette.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
-
-from app.config import Settings, SettingsError, is_loopback
-from app.engine.admission import Client
-from app.errors import CrossSiteError
-from app.server.middleware import auth
-from app.server.middleware.auth import KeyFile, Quotas, parse_keys
-from app.server.middleware.origins import check_origin
-from app.server.serve import serve
 
 ADA = "ada-0123456789-0123456789"
 BOB = "bob-0123456789-0123456789"
@@ -39,145 +27,6 @@ streams = 1
 
 def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
-
-
-# Values.
-
-
-def test_keys_may_be_plain_or_hashed_and_have_quotas_of_their_own() -> None:
-    keys = parse_keys(FILE, Quotas(characters_per_minute=1000, streams=8))
-    assert keys.find(ADA) == Client("ada", 1000, 8)
-    assert keys.find(BOB) == Client("bob", 60, 1)
-    for wrong in ("", ADA[:-1], ADA + "x", HASHED, HASHED.removeprefix("sha256:"), "\udcff", "é" * 20):
-        assert keys.find(wrong) is None
-    assert ADA not in repr(keys)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('ada = "short"', "at least 16"),
-        ('ada = "a key with spaces in it"', "without spaces"),
-        ('ada = "sha256:12"', "64 hexadecimal"),
-        ("ada = 12", "valid string"),
-        (f'[ada]\nkey = "{ADA}"\nspeed = 1', "speed: Extra inputs"),
-        (f'[ada]\nkey = "{ADA}"\nstreams = -1', "streams: Input should be greater"),
-        ("[ada]\nstreams = 1", "key: Field required"),
-        (f'ada = "{ADA}"\nbob = "{ADA}"', "the same key"),
-        (f'"a/b" = "{ADA}"', "the name"),
-        ("ada", "Expected '='"),
-    ],
-)
-def test_a_wrong_file_is_said_without_its_keys(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(says)) as caught:
-        parse_keys(text)
-    assert ADA not in str(caught.value)
-
-
-def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[tuple[int, int]] = []
-
-    def compare(one: bytes, two: bytes) -> bool:
-        compared.append((len(one), len(two)))
-        return one == two
-
-    keys = parse_keys(FILE)
-    # Whatever finds a key must not know the answer from `==`.
-    monkeypatch.setattr(hmac, "compare_digest", compare)
-    for key in (ADA, BOB, "wrong"):
-        compared.clear()
-        keys.find(key)
-        assert compared == [(32, 32), (32, 32)]
-    monkeypatch.setattr(hmac, "compare_digest", lambda one, two: False)
-    assert keys.find(ADA) is None
-
-
-def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(auth, "LOOK_EVERY", 0.0)
-    path = tmp_path / "keys.toml"
-    path.write_text(f'ada = "{ADA}"')
-    file = KeyFile(path)
-    assert file.keys().find(ADA)
-    assert not file.keys().find(BOB)
-    path.write_text(f'bob = "{HASHED}"')
-    assert not file.keys().find(ADA)
-    assert file.keys().find(BOB)
-    # What cannot be used changes nothing, and is said once.
-    path.write_text(f'ada = "{ADA}')
-    for _ in range(3):
-        assert file.keys().find(BOB)
-    assert [record.levelname for record in caplog.records].count("ERROR") == 1
-    path.unlink()
-    assert file.keys().find(BOB)
-    # The last key is taken away.
-    path.write_text("")
-    assert not file.keys().find(BOB)
-
-
-def test_the_file_is_not_looked_at_for_every_request(tmp_path: Path) -> None:
-    path = tmp_path / "keys.toml"
-    path.write_text(FILE)
-    file = KeyFile(path)
-    path.unlink()
-    path.write_text("")
-    assert file.keys().find(ADA)
-
-
-@pytest.mark.parametrize("text", ["", "ada = 1", None])
-def test_a_file_without_keys_ends_the_start(tmp_path: Path, text: str | None) -> None:
-    path = tmp_path / "keys.toml"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(SettingsError, match=r"keys\.toml") as caught:
-        KeyFile(path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("origin", "host", "accepted", "fits"),
-    [
-        (None, "h:8000", (), True),
-        ("http://h:8000", "h:8000", (), True),
-        ("https://H", "h", (), True),
-        ("https://h", "h:443", (), True),
-        ("https://h:443", "h", (), True),
-        ("http://h", "h:8000", (), False),
-        ("http://h:8001", "h:8000", (), False),
-        ("http://evil", "h", (), False),
-        ("http://h.evil", "h", (), False),
-        ("null", "h", (), False),
-        ("null", "", (), False),
-        ("http://", "", (), False),
-        ("http://evil", "h", ("http://good",), False),
-        ("http://good", "h", ("http://good",), True),
-        ("http://good.evil", "h", ("http://good",), False),
-        ("http://any", "h", ("*",), True),
-    ],
-)
-def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
-    headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
-    if fits:
-        check_origin(headers, accepted)
-    else:
-        with pytest.raises(CrossSiteError):
-            check_origin(headers, accepted)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", "localhost.example.com"])  # noqa: S104
-def test_a_public_address_needs_keys_or_leave(host: str) -> None:
-    assert not is_loopback(host)
-    with pytest.raises(SettingsError, match="allow_public"):
-        serve(Settings(host=host))
-
-
-def test_addresses_of_this_machine() -> None:
-    assert all(is_loopback(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"))
-
-
-@pytest.mark.parametrize("origin", ["example.com", "https://example.com/path", "https://a, https://b", ""])
-def test_what_is_no_origin_is_refused(origin: str) -> None:
-    with pytest.raises(ValueError, match="without a path"):
-        Settings(cors_origins=(origin,))
 
 
 # A server that wants keys.
@@ -348,38 +197,6 @@ def test_pages_of_other_sites_open_no_socket(start_server: Any) -> None:
         with pytest.raises(InvalidStatus) as caught, connect(running.websocket_url, origin=origin):  # type: ignore[arg-type]
             pass
         assert caught.value.response.status_code == 403
-
-
-def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) -> None:
-    running = start_server(messages_per_second=5)
-    with connect(running.websocket_url) as socket:
-        assert ready(socket)
-        for _ in range(49):
-            socket.send(json.dumps({"type": "text", "text": "a"}))
-        time.sleep(0.3)
-        assert socket.close_code is None
-        with pytest.raises(ConnectionClosed):
-            for _ in range(100):
-                socket.send(json.dumps({"type": "text", "text": "a"}))
-                time.sleep(0.005)
-        assert close_code(socket) == 1008
-        assert "5 messages a second" in (socket.close_reason or "")
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
-
-
-def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> None:
-    running = start_server(session_seconds=0.5)
-    with connect(running.websocket_url) as socket:
-        assert ready(socket)
-        # In the middle of speech, too.
-        socket.send(json.dumps({"type": "text", "text": "One sentence. " * 200}))
-        socket.send(json.dumps({"type": "flush"}))
-        start = time.monotonic()
-        assert close_code(socket) == 1008
-        assert time.monotonic() - start < 5
-        assert "0.5 seconds" in (socket.close_reason or "")
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
-    assert 'nightingale_errors_total{code="session_timeout"}' in running.metrics()
 
 
 # Browsers.

@@ -83,6 +83,36 @@ def test_what_is_no_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("origin", "host", "accepted", "fits"),
+    [
+        (None, "h:8000", (), True),
+        ("http://h:8000", "h:8000", (), True),
+        ("https://H", "h", (), True),
+        ("https://h", "h:443", (), True),
+        ("https://h:443", "h", (), True),
+        ("http://h", "h:8000", (), False),
+        ("http://h:8001", "h:8000", (), False),
+        ("http://evil", "h", (), False),
+        ("http://h.evil", "h", (), False),
+        ("null", "h", (), False),
+        ("null", "", (), False),
+        ("http://", "", (), False),
+        ("http://evil", "h", ("http://good",), False),
+        ("http://good", "h", ("http://good",), True),
+        ("http://good.evil", "h", ("http://good",), False),
+        ("http://any", "h", ("*",), True),
+    ],
+)
+def test_origins_of_pages(origin: str | None, host: str, accepted: tuple[str, ...], fits: bool) -> None:
+    headers = Headers({"host": host} | ({} if origin is None else {"origin": origin}))
+    if fits:
+        check_origin(headers, accepted)
+    else:
+        with pytest.raises(CrossSiteError):
+            check_origin(headers, accepted)
+
+
+@pytest.mark.parametrize(
     ("headers", "passes"),
     [
         ({}, True),

@@ -13,8 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from models.contract import AudioChunk
 
 
-def samples(server: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    text = server.metrics()
+def samples(server: Any, name: str = "") -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Return the samples whose names begin with `name`: to parse all of them takes half a second."""
+    text = "".join(f"{line}\n" for line in server.metrics().splitlines() if line.startswith(name))
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -23,7 +24,7 @@ def samples(server: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def value(server: Any, name: str, **labels: str) -> float:
-    return samples(server).get((name, frozenset(labels.items())), 0.0)
+    return samples(server, name).get((name, frozenset(labels.items())), 0.0)
 
 
 OPENAI = {"model": "tone", "surface": "openai", "streaming": "false"}

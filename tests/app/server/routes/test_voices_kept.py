@@ -1,4 +1,4 @@
-"""What a model makes of a recording over a real socket: made once, given up, kept on disk, there after a restart."""
+"""Conditioning of a recording over a real socket: made once, given up, kept on disk, there after a restart."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from websockets.sync.client import connect
 
 from app.config import Settings
 from app.engine.admission import Client
-from app.server.middleware import auth
-from app.server.middleware.auth import Quotas, parse_keys
+from app.server.middleware import key_file
+from app.server.middleware.key_file import Quotas, parse_keys
 from app.voices.store import VoiceStore
 from tests.app.server.cloning import TEXT, VOICES, recording
 
@@ -185,7 +185,7 @@ def replace(path: Path, text: str) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "LOOK_EVERY", 0.1)
+    monkeypatch.setattr(key_file, "LOOK_EVERY", 0.1)
 
 
 @pytest.mark.usefixtures("quick")

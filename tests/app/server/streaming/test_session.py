@@ -9,18 +9,8 @@ from hypothesis import strategies as st
 
 from app.errors import ModelFailedError, NothingToSpeakError
 from app.server.streaming import events
-from app.server.streaming.session import (
-    MAX_SETS,
-    Close,
-    Drop,
-    Effect,
-    Finish,
-    Prepare,
-    Send,
-    Speak,
-    State,
-    StreamSession,
-)
+from app.server.streaming.effects import Close, Drop, Effect, Finish, Prepare, Send, Speak
+from app.server.streaming.session import MAX_SETS, State, StreamSession
 from app.speech.stream import SpokenChunk, Word
 from models.timeline import Stage, Timeline
 

@@ -19,7 +19,8 @@ from app.text.english import g2p
 from app.text.english.g2p import EnglishG2P
 from app.text.english.lexicon import get_lexicon
 from app.text.english.tagger import tags
-from app.text.phonemizer import Utterance, get_phonemizer
+from app.text.phonemizer import get_phonemizer
+from app.text.types import Utterance
 
 ROOT = Path(__file__).parents[4]
 REFERENCE = Path(__file__).parent / "reference_en_us.tsv"
@@ -155,7 +156,7 @@ def test_without_espeak_words_are_spelled_with_a_warning(
     espeak.get_espeak.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
-            pieces = [g2p.Piece(g2p.Kind.WORD, "xqzt", 0, 4)]
+            pieces = [g2p.Piece(g2p.PieceKind.WORD, "xqzt", 0, 4)]
             EnglishG2P(british=False).pronounce(pieces)
         letters = get_lexicon(british=False)
         assert pieces[0].phonemes == " ".join(filter(None, map(letters.spell, "xqzt")))

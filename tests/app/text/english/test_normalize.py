@@ -1,17 +1,17 @@
-"""What English text is read as."""
+"""Readings of English text."""
 
 from __future__ import annotations
 
 import pytest
 
 from app.text.english.normalize import normalize
-from app.text.pieces import Kind
+from app.text.pieces import PieceKind
 
 
 def read(text: str, *, british: bool = False) -> str:
     out = ""
     for piece in normalize(text, british=british):
-        out += piece.text if piece.kind is Kind.PUNCTUATION or piece.glued or not out else f" {piece.text}"
+        out += piece.text if piece.kind is PieceKind.PUNCTUATION or piece.glued or not out else f" {piece.text}"
     return out
 
 
@@ -77,7 +77,7 @@ def read(text: str, *, british: bool = False) -> str:
         ("1e-5", "one times ten to the minus five"),
         ("H₂O", "H two O"),
         ("if x <= 10", "if x less than or equal to ten"),
-        # names of things
+        # numbers that are names
         ("open node.js, C# or .NET", "open node dot JS, C sharp or dot NET"),
         ("Rocky IV", "Rocky four"),
         ("Elizabeth I was queen", "Elizabeth the first was queen"),
@@ -107,7 +107,7 @@ def read(text: str, *, british: bool = False) -> str:
         ("bob.smith42@gmail.com", "bob dot smith forty two at gmail dot com"),
         ("See github.com/ml now.", "See github dot com slash ML now."),
         ("https://a.example.org/", "a dot example dot org"),
-        # names of the net
+        # names on the net
         ("#MachineLearning", "hashtag Machine Learning"),
         ("@bob_smith", "at bob smith"),
         # symbols

@@ -1,4 +1,4 @@
-"""Documents taken apart into sentences, and put together again."""
+"""Documents as sentences, and joined again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def texts(source: str, language: str = "eng_Latn", form: Format = "text") -> lis
 
 
 def same(source: str, language: str, form: Format) -> None:
-    """The identity, by the sentences and by their parts; every sentence is fit to be translated."""
+    """Assert that sentences and parts join to the source, and that every sentence can be translated."""
     document = Document.parse(source, language, form)
     own = [segment.text for segment in document.segments]
     assert document.join(own) == source
@@ -353,7 +353,7 @@ BOMBS: list[tuple[Format, str]] = [
 
 @pytest.mark.parametrize(("form", "unit"), BOMBS)
 def test_bombs_take_linear_work(form: Format, unit: str) -> None:
-    # Work is counted in calls, of Python's and C's functions: ten times the source, about ten times the calls.
+    # Work is counted in calls of functions: ten times the source, about ten times the calls.
     def work(times: int) -> int:
         calls = 0
 
@@ -376,7 +376,7 @@ def test_bombs_take_linear_work(form: Format, unit: str) -> None:
 
 @pytest.mark.parametrize(("form", "unit"), BOMBS)
 def test_bombs_end(form: Format, unit: str) -> None:
-    # What a regular expression does with them is seen only by waiting: the test has two minutes.
+    # Work inside a regular expression shows only as time: the test has two minutes.
     source = unit * 20_000
     document = Document.parse(source, "eng_Latn", form)
     assert document.join([segment.text for segment in document.segments]) == source

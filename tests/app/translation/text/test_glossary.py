@@ -79,7 +79,7 @@ def test_untouched_placeholders_restore_what_was_meant(terms: dict[str, str], so
     restored = protected.restore(protected.text)
     assert restored is not None
     assert all(target in restored for target in protected.targets)
-    # Terms that stay as they are leave the text as it is, but for case and the spaces around placeholders.
+    # Terms that map to themselves leave the text unchanged, except for case and the spaces around placeholders.
     same = Glossary({term: term.strip() for term in terms}).protect(source)
     unchanged = same.restore(same.text) or ""
     assert "".join(unchanged.casefold().split()) == "".join(source.casefold().split())

@@ -1,4 +1,4 @@
-"""Languages told from text, without a network."""
+"""Identification of languages, without a network."""
 
 from __future__ import annotations
 

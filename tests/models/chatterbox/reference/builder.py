@@ -87,7 +87,7 @@ def speech(seconds: float, rate: int, seed: int = 0) -> np.ndarray:
 
 @cache
 def golden() -> Arrays:
-    """What make_golden wrote; `pcm` is float32 here, at 24 kHz."""
+    """Return the arrays that make_golden wrote; `pcm` is float32 at 24 kHz."""
     with np.load(Path(__file__).parent / "golden.npz") as file:
         found = {name: file[name] for name in file.files}
     return found | {"pcm": found["pcm"].astype(np.float32) / 32768}

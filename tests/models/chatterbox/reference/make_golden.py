@@ -1,4 +1,4 @@
-"""What the reference package computes on small random networks and a second of sound (python -m, in .venv-parity).
+"""Write the reference package's results on small random networks and a second of sound (in .venv-parity).
 
 Writes golden.npz beside this file; the everyday tests compare with it without PyTorch.
 """

@@ -190,7 +190,7 @@ def _write(path: Path, t3: dict[str, Any], gen: dict[str, Any]) -> Path:
 
 
 def _conds(frames: int = 20) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the reference saves: None where nothing is, and a batch of one everywhere."""
+    """The reference's file has None for missing values, and a batch of one everywhere."""
     draw = np.random.RandomState(1)
     t3 = {
         "speaker_emb": draw.standard_normal((1, 256)).astype(np.float32),

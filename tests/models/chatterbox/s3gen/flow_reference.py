@@ -79,7 +79,7 @@ def noise(drawn: Floats) -> Iterator[None]:
 def mel(
     flow: Any, prompt: Floats, tokens: Floats, prompt_mel: Floats, speaker: Floats, drawn: Floats, steps: int
 ) -> Floats:
-    """What the reference makes of tokens [N] after a prompt, [1, F - 2P, mels]."""
+    """Return the reference's mel frames for tokens [N] after a prompt, [1, F - 2P, mels]."""
     with noise(drawn), torch.inference_mode(), patch("chatterbox.models.s3gen.flow_matching.tqdm", lambda x, **_: x):
         found, _ = flow.inference(
             token=torch.from_numpy(tokens)[None],

@@ -17,6 +17,8 @@ from models.chatterbox.s3gen.estimator import Estimator, UNetBlock
 from models.chatterbox.s3gen.kernels import cuda
 from tests.models.emulator import emulate
 
+pytestmark = pytest.mark.slow
+
 CONFIG = replace(ENGLISH.flow, width=64, heads=2)
 # Products of bfloat16s are summed in float32 here and there; intermediate results are rounded to bfloat16 in different
 # places. The plain blocks in bfloat16 are as far from those in float32.

@@ -46,7 +46,7 @@ def model(request: pytest.FixtureRequest) -> T3:
 
 
 def by_hand(model: T3, wanted: DecodeRequest) -> list[int]:
-    """What is speech of the loop as the reference writes it, the whole prefix read anew for every token."""
+    """Return the speech tokens of the reference's loop, which reads the whole prefix anew for every token."""
     config, chosen = model.config, wanted.rules
     condition = model.condition(wanted.voice.speaker, wanted.voice.prompt, chosen.exaggeration)
     embeddings = model.prompt(condition, wanted.text, chosen.guided)
@@ -194,7 +194,7 @@ def test_warming_leaves_nothing_behind(model: T3) -> None:
 
 
 def test_another_step(model: T3) -> None:
-    """What replaces the network's step is what draws: here the same, counted, and one that says nothing new."""
+    """A replacement of the network's step draws the tokens: here the same, counted, and one that says nothing new."""
     calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
 
     def counted(token: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:

@@ -26,6 +26,8 @@ from models.contract import Sampling
 from models.timeline import Timeline
 from tests.models.chatterbox.t3.builder import CONFIGS, LLAMA, network
 
+pytestmark = pytest.mark.slow
+
 TEXT = [5, 9, 3, 17, 2]
 SMALL = replace(LLAMA, layers=1, speech_vocabulary=8, start_speech=6, stop_speech=7)
 RULES = Rules(0.5, 0.5, 2.0, 0.02, 1.0, 1.3, exact=True)
@@ -122,7 +124,7 @@ def test_without_guesses_nothing_changes() -> None:
 
 
 def test_lookup() -> None:
-    """What followed the longest and latest match; the reference's tokens count as said; else nothing."""
+    """The guess follows the longest and latest match; the reference's tokens count as said; else there is none."""
     draft = Lookup().begin(DecodeRequest([], VoicePrompt(mx.zeros(1), mx.array([1, 2, 3, 4, 5])), RULES))
 
     def guess(said: list[int], most: int = 3) -> list[int]:
@@ -177,7 +179,7 @@ class Lying(SmallT3):
 
 
 class LyingGuesser:
-    """Of one request."""
+    """Guesser of one request; it reports wrong chances."""
 
     def __init__(self, honest: Guesser) -> None:
         self._honest = honest
@@ -199,7 +201,7 @@ class Same:
 
 
 def sample(draft: Draft | None, model: T3, draws: int = 400) -> tuple[np.ndarray, np.ndarray, Timeline]:
-    """How often each second and third token came [V, V], how often they should have, and what was accepted."""
+    """Return counts of each second and third token [V, V], their expectations, and the timeline."""
     size = model.config.speech_vocabulary
     base = DecodeRequest(TEXT, voice(SMALL), RULES, limit=3)
     decoder = Decoder(model, draft=draft, ahead=2, padded=False, compiled=False)

@@ -29,6 +29,8 @@ from tests.models.chatterbox.t3.emulator import (
     whole_bfloats,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def round_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

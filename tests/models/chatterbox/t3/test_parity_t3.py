@@ -104,7 +104,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_sizes(pair: Pair) -> None:
-    """What the facts say: 532 million parameters, all of them at full size."""
+    """The full-size network has 532 million parameters, as published."""
     count = sum(p.numel() for p in pair.reference.model.parameters())
     low, high = (530e6, 540e6) if pair.reference.llama else (410e6, 480e6)
     assert low < count < high

@@ -89,7 +89,7 @@ def test_min_p(scores: np.ndarray, least: float) -> None:
 @settings(max_examples=60, deadline=None)
 @given(SCORES, st.floats(0.01, 1))
 def test_top_p(scores: np.ndarray, share: float) -> None:
-    """What stays has at least the share, and without its least likely (and what equals that) it would not."""
+    """The kept tokens have at least the share; without the least likely of them (and its equals) they would not."""
     found = np.isfinite(np.array(sampling.keep_top_p(mx.array(scores), mx.array(share))))
     for row, kept in zip(softmax(scores.astype(np.float64)), found, strict=True):
         assert kept.any() and row[kept].min() >= row[~kept].max(initial=0) - 1e-12

@@ -237,6 +237,10 @@ def test_closing_speaks_what_was_flushed_before(server: Any, wait_until: Any) ->
         send(socket, text="This is not flushed. And", context_id="a")
         assert wait_until(lambda: server.tone.begun)
         send(socket, context_id="a", close_context=True)
+        # The end of a second context says that the server has read the close of the first.
+        send(socket, text=" ", context_id="b")
+        send(socket, context_id="b", close_context=True)
+        assert receive(socket)["contextId"] == "b"
         server.tone.gate.set()
         assert characters(until_final(socket)) == "Flushed."
 

@@ -1,4 +1,4 @@
-"""Pace at which the text of a socket is read. It leaves the event loop to others, whatever the text is made of."""
+"""Limit on the time of the event loop that the text of one socket takes, whatever the text is made of."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.engine.admission import Admission, TokenBucket
-from app.server.disconnect import Inbox
+from app.server.streaming.inbox import Inbox
 
-# Of the event loop's time one socket's text may take so much, and so many seconds of it at once. A language model's
-# text takes a hundredth.
+# Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
+# A language model's text takes a hundredth.
 SHARE: Final = 0.1
 BURST: Final = 0.5
 
 
-class Pace:
-    """Time of the event loop that one socket's text took. A client that sends more than its share is read slowly."""
+class Throttle:
+    """Budget of time for one socket's text. The text of a client that is above it is read slowly."""
 
     def __init__(self, inbox: Inbox, admission: Admission) -> None:
         self._inbox = inbox
@@ -27,20 +27,20 @@ class Pace:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Count what is done inside, which does not await."""
+        """Count the time of the block, which must not await."""
         begun = time.thread_time()
         try:
             yield
         finally:
             self._bucket = self._bucket.take(time.thread_time() - begun, time.monotonic())
 
-    async def keep(self, *, turn: bool = False) -> None:
-        """Wait until more may be read; with `turn` let others have theirs in any case.
+    async def wait(self, *, give_way: bool = False) -> None:
+        """Wait until more text may be read. With `give_way` other tasks run first in any case.
 
-        Raises SocketClosedError when the client goes meanwhile, DrainingError when the server breaks streams off.
+        Raises SocketClosedError when the client leaves meanwhile, DrainingError when the server breaks streams off.
         """
         wait = self._bucket.wait(0.0, time.monotonic())
         if wait > 0:
             await self._inbox.unless_gone(asyncio.sleep(wait), self._admission.aborted())
-        elif turn:
+        elif give_way:
             await asyncio.sleep(0)

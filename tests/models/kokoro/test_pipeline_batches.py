@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.contract import Asked, AudioChunk, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
+from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
-from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, Row
+from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow
 from models.layers.buckets import bucket
 from models.layers.mask import PaddingMask
 from models.timeline import Stage, Timeline
@@ -39,10 +39,10 @@ def singer(*, padded: bool, batch: int = 8, profile: bool = False) -> KokoroSynt
     return KokoroSynthesizer(model.config, model.network, model._packs, padded=padded, batch=batch, profile=profile)
 
 
-def rows_of(phonemes: Sequence[str], cancelled: Callable[[], bool] = never) -> list[Row]:
+def rows_of(phonemes: Sequence[str], cancelled: Callable[[], bool] = never) -> list[BatchRow]:
     """Voices take turns; speeds and seeds differ."""
     return [
-        Row(tokens(text), style_row(("rms", "slt")[at % 2]), 1 + at / 8, at, Timeline(), cancelled)
+        BatchRow(tokens(text), style_row(("rms", "slt")[at % 2]), 1 + at / 8, at, Timeline(), cancelled)
         for at, text in enumerate(phonemes)
     ]
 
@@ -74,9 +74,9 @@ def test_each_is_what_it_is_alone(monkeypatch: pytest.MonkeyPatch, name: str, pa
     """Durations equal; F0 and energy within 1e-4; samples within what rounding of F0 makes of their phase."""
     model, rows = singer(padded=padded), rows_of(BATCHES[name])
     curves = Curves(monkeypatch)
-    alone = [next(iter(model.together([row]))) for row in rows]
+    alone = [next(iter(model.synthesize_batch([row]))) for row in rows]
     single, curves.seen = curves.seen, []
-    together = {at: (pcm, frames) for at, pcm, frames in model.together(rows)}
+    together = {at: (pcm, frames) for at, pcm, frames in model.synthesize_batch(rows)}
     assert sorted(together) == list(range(len(rows)))
     for at, (_, pcm, frames) in enumerate(alone):
         assert together[at][1].tolist() == frames.tolist()
@@ -128,7 +128,7 @@ def spoken(
 ) -> tuple[dict[int, AudioChunk | ModelError], list[Timeline]]:
     timelines = [Timeline() for _ in requests]
     asked = [
-        Asked(request, timeline, never if cancelled is None else cancelled[at])
+        BatchItem(request, timeline, never if cancelled is None else cancelled[at])
         for at, (request, timeline) in enumerate(zip(requests, timelines, strict=True))
     ]
     return dict(model.speak(asked)), timelines
@@ -188,11 +188,11 @@ def test_who_may_join() -> None:
     assert isinstance(model, BatchSynthesizer)
     assert model.max_batch == 4
     assert house().max_batch == 1
-    short, longer = model.joins(HELLO), model.joins(replace(HELLO, phonemes=SENTENCE))
-    assert short == model.joins(replace(HELLO, phonemes=UTTERANCES["numbers"], voice="slt", speed=2.0))
+    short, longer = model.batch_key(HELLO), model.batch_key(replace(HELLO, phonemes=SENTENCE))
+    assert short == model.batch_key(replace(HELLO, phonemes=UTTERANCES["numbers"], voice="slt", speed=2.0))
     assert short is not None
     assert longer not in (None, short)
-    assert model.joins(replace(HELLO, phonemes=SENTENCE * 3)) is None
+    assert model.batch_key(replace(HELLO, phonemes=SENTENCE * 3)) is None
 
 
 def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
@@ -208,7 +208,7 @@ def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
 
 
 def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of batches up to the bucket that holds the largest one."""
+    """Batches of every bucket up to the one that holds the largest batch."""
     monkeypatch.setattr(KokoroSynthesizer, "_warm_tokens", lambda *_: None)
     monkeypatch.setattr(KokoroSynthesizer, "_warm_frames", lambda *_: None)
 
@@ -233,9 +233,9 @@ def test_warm_up_computes_what_will_be_served(monkeypatch: pytest.MonkeyPatch) -
     """The shapes of a warm step are those of a batch that fills its buckets."""
     seen: list[tuple[int, ...]] = []
     model = singer(padded=True, batch=2)
-    pieces = model._stages.pieces
-    monkeypatch.setattr(model._stages, "pieces", lambda text, *rest: seen.append(text.shape) or pieces(text, *rest))
+    pieces = model._compiled.pieces
+    monkeypatch.setattr(model._compiled, "pieces", lambda text, *rest: seen.append(text.shape) or pieces(text, *rest))
     model._warm_tokens(16, 2, style_row("rms"))
     model._warm_frames(100, 2, style_row("rms"))
-    list(model.together(rows_of(BATCHES["two"])))
+    list(model.synthesize_batch(rows_of(BATCHES["two"])))
     assert seen[0] == seen[1] == (2, 100, model.config.hidden_dim)

@@ -1,4 +1,4 @@
-"""Wyoming over a real socket: events, what ends a connection, and what stops when."""
+"""Wyoming over a real socket: events, the ends of connections, and the end of their work."""
 
 import json
 import socket
@@ -163,6 +163,15 @@ def test_a_stream_with_nothing_to_say_has_no_audio(tone_server: Any, text: str) 
         assert [event.type for event in client.until("synthesize-stopped")] == ["synthesize-stopped"]
         client.send("ping")
         assert client.until("pong")
+
+
+def test_a_stream_that_fails_ends_the_connection(tone_server: Any) -> None:
+    _, port = tone_server
+    with connected(port) as client:
+        client.send("synthesize-start", voice={"name": "broken"})
+        client.send("synthesize-chunk", text="Hello there.")
+        client.send("synthesize-stop")
+        assert error_of(client)["code"] == "model_failed"
 
 
 def test_requests_that_are_sent_ahead_are_answered_in_turn(tone_server: Any) -> None:

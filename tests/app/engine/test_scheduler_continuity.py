@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.scheduler import CancelToken, Job, Priority, Queues
+from app.engine.jobs import CancelToken, Job, Priority
+from app.engine.scheduler import Queues
 from app.speech.stream import AHEAD
 from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
@@ -38,6 +39,13 @@ def work(sentence: str) -> float:
     """Seconds that computing a sentence takes."""
     characters, _, seconds = zip(*MEASURED, strict=True)
     return float(np.interp(len(sentence), characters, seconds))
+
+
+class Sentence(Job[Any]):
+    """A job that does nothing."""
+
+    def begin(self) -> Iterator[None]:
+        return iter(())
 
 
 @dataclass(eq=False)
@@ -109,7 +117,7 @@ class Thread:
             listener, sentence = self._jobs[job]
             whole = work(sentence) * self._slower
             left = self._left.pop(job, whole)
-            turn = left if job.priority is Priority.FIRST else min(left, whole * self._piece)
+            turn = left if job.priority is Priority.FIRST_AUDIO else min(left, whole * self._piece)
             now += turn
             if left - turn > 1e-9:
                 self._left[job] = left - turn
@@ -125,12 +133,9 @@ class Thread:
 
     def _submit(self, listener: Listener, now: float) -> None:
         if listener.submitted < len(listener.sentences):
-            priority = Priority.LATER if listener.submitted else Priority.FIRST
-            results: asyncio.Queue[Any] = asyncio.Queue()
-            job: Job[Any] = Job(
-                "house", lambda: iter(()), print, print, 2, listener.timeline, CancelToken(), priority, self._loop,
-                results, now,
-            )  # fmt: skip
+            priority = Priority.CONTINUATION if listener.submitted else Priority.FIRST_AUDIO
+            job = Sentence("house", listener.timeline, CancelToken(), priority, loop=self._loop)
+            job.submitted = now
             self._jobs[job] = listener, listener.sentences[listener.submitted]
             self._queues.push(job)
             listener.submitted += 1

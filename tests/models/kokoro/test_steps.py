@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from models.kokoro.steps import Row, Timed
+from models.kokoro.steps import BatchRow, StageTimer
 from models.timeline import Stage, Timeline
 
 
@@ -15,8 +15,8 @@ def test_stages_follow_each_other_without_a_gap_and_without_others_turns(monkeyp
     clock = 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     timeline = Timeline()
-    row = Row([0], np.zeros((1, 2), np.float32), 1.0, 0, timeline, lambda: False)
-    timed = Timed([row, row], profile=True)
+    row = BatchRow([0], np.zeros((1, 2), np.float32), 1.0, 0, timeline, lambda: False)
+    timed = StageTimer([row, row], profile=True)
     clock = 5.0
     with timed.measure(Stage.VOICE):
         clock += 1.0

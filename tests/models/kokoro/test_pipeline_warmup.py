@@ -23,7 +23,7 @@ def tiny(folder: Path, *, padded: bool) -> KokoroSynthesizer:
     return KokoroSynthesizer(config, build(config, to_mx(official_arrays(TINY, 0))), packs, padded=padded)
 
 
-pytestmark = pytest.mark.timeout(260)  # a slow machine compiles its dozen kernels one by one
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(260)]  # a slow machine compiles its dozen kernels one by one
 
 # Run alone, with an empty cache folder: TMPDIR then names the part that MLX keeps compiled kernels in.
 PROGRAM = """
@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from models.contract import SpeechRequest
 from models.timeline import Timeline
-from tests.models.kokoro.test_warm import tiny
+from tests.models.kokoro.test_pipeline_warmup import tiny
 
 def compiled():
     return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}
@@ -56,7 +56,7 @@ print(json.dumps({"exact": serve(False), "padded": serve(True)}))
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What PROGRAM printed: fifty utterances after warm-up, unpadded and then padded."""
+    """Output of PROGRAM: fifty utterances after warm-up, unpadded and then padded."""
     compiled, work = tmp_path_factory.mktemp("compiled"), tmp_path_factory.mktemp("work")
     environment = {**os.environ, "XDG_CACHE_HOME": str(compiled), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM, str(work)]

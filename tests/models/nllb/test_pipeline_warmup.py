@@ -14,11 +14,11 @@ import pytest
 
 from models.contract import TranslationRequest, WarmupStep
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator
-from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Stages
+from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, CompiledNetwork
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 
-pytestmark = pytest.mark.timeout(260)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(260)]
 
 
 def batches(count: int) -> list[list[TranslationRequest]]:
@@ -35,9 +35,9 @@ def batches(count: int) -> list[list[TranslationRequest]]:
 
 
 class Shapes:
-    """Notes the shapes of all that the network is asked for; on a GPU each new one is compiled."""
+    """Recorder of the shapes that the network gets; on a GPU each new one is compiled."""
 
-    def __init__(self, stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, stages: CompiledNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: set[tuple[Any, ...]] = set()
         for name in ("_encode", "_step", "_verify", "_best"):
             monkeypatch.setattr(stages, name, self._noting(name, getattr(stages, name)))
@@ -57,7 +57,7 @@ def padded(tmp_path: Path) -> NllbTranslator:
 
 
 def test_no_new_shape_after_warming(padded: NllbTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = Shapes(padded.stages, monkeypatch)
+    shapes = Shapes(padded.compiled, monkeypatch)
     padded.warm(lambda _step: None)
     warm = set(shapes.seen)
     for batch in batches(3):
@@ -87,7 +87,7 @@ import json, os, sys
 from pathlib import Path
 from models.timeline import Timeline
 from tests.models.nllb.builder import translator
-from tests.models.nllb.test_warm import batches
+from tests.models.nllb.test_pipeline_warmup import batches
 
 def compiled():
     return {path.name for path in Path(os.environ["TMPDIR"]).rglob("*.so")}

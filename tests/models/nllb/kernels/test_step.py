@@ -13,10 +13,12 @@ from models.nllb.config import NllbConfig
 from models.nllb.kernels import source as cuda
 from models.nllb.kernels import step
 from models.nllb.network import Nllb
-from models.nllb.steps import Stages
+from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import argmax, logits
 from tests.models.emulator import Launch, Outputs, emulate
 from tests.models.nllb.builder import TINY, network
+
+pytestmark = pytest.mark.slow
 
 FIELDS = {key: TINY[key] for key in NllbConfig.__dataclass_fields__ if key in TINY}
 # Head sizes 32 and 48 (the phrase book's); rows of weights shorter and longer than a warp reads at once.
@@ -172,12 +174,12 @@ def test_of_equal_tokens_the_first_comes_out(gpu: Callable[..., Emulator]) -> No
 
 
 def test_greedy_steps_give_the_plain_tokens(gpu: Callable[..., Emulator]) -> None:
-    """The whole step as the search calls it, over the real stages."""
+    """The whole step as the search calls it, over the real `CompiledNetwork`."""
     model = network(config("tiny"))
     head = model.shared.head()
 
     def run() -> list[list[int]]:
-        stages = Stages(model, padded=True)
+        stages = CompiledNetwork(model, padded=True)
         group = stages.encode([[5, 6, 7, 8, 2]], head, 12)
         said, place = stages.step(mx.array([[2, 150]], dtype=mx.int32), mx.array([0]), group)
         found = []

@@ -1,4 +1,4 @@
-"""No word is lost between the text and its phonemes, whatever the text."""
+"""Any text keeps all its words in its phonemes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from app.text import markup
 from app.text.errors import TextError
 from app.text.html_tags import ENTITY, TAG
-from app.text.phonemizer import Pause, Utterance, get_phonemizer
+from app.text.phonemizer import get_phonemizer
 from app.text.symbols import KOKORO_SYMBOLS
+from app.text.types import Pause, Utterance
 
 ALNUM_RUN = re.compile(r"[^\W_]+")
 
@@ -38,7 +39,7 @@ quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 
 
 def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
-    """Assert everything that is promised of the segments of `text`, or that it is refused with a TextError."""
+    """Assert the promises on the segments of `text`, or that it is refused with a TextError."""
     try:
         marks = markup.parse(text)
         segments = list(get_phonemizer(language).segments(text, max_phonemes=max_phonemes))

@@ -1,0 +1,73 @@
+"""Parts that the commands share: errors, types of arguments, the log, standard input."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import Any
+
+from app.config import Settings
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out; the message is one line."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def print_failure(message: str, status: int = 1) -> int:
+    """Print one line to stderr; return `status`."""
+    print(f"nightingale: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def integer(low: int, high: int) -> Any:
+    """Return a type for argparse: a whole number from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def number(low: float, high: float) -> Any:
+    """Return a type for argparse: a number from `low` to `high`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+def configure_logging(settings: Settings) -> None:
+    """Show warnings of the models (a missing BLAS costs minutes). The service's own reach the user as errors."""
+    debug = settings.log_level == "debug"
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="nightingale: %(message)s")
+    if not debug:
+        logging.getLogger("app").setLevel(logging.CRITICAL)
+
+
+def read_stdin() -> str:
+    """Return standard input, which is UTF-8. Raises CommandError."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"standard input is not UTF-8 (byte {error.start})", USAGE_ERROR) from None

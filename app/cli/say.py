@@ -1,0 +1,187 @@
+"""`nightingale say`: speak a text, or the stream of a language model, to the loudspeaker, a file or stdout."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterable
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, integer, number, print_failure, read_stdin
+from app.cli.interrupt import run_interruptible
+from app.config import Settings
+from app.errors import EmptyInputError, NothingToSpeakError
+from models.contract import SAMPLING_RANGES, Sampling
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from app.cli.local import LocalSpeech
+    from app.cli.playback import Destination
+    from app.llm_text.events import Broken, Failed
+    from app.speech.options import SpeechOptions
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the command to argparse."""
+    say = commands.add_parser("say", parents=[common], help="speak a text: play it, or write a file")
+    say.add_argument("text", metavar="TEXT", nargs="?", help="what to say; - reads it from standard input")
+    say.add_argument(
+        "--from",
+        dest="input",
+        choices=("text", "stream-json"),
+        default="text",
+        help="stream-json: TEXT names a file (default -, standard input) of lines as a language model's program or API "
+        "streams them, spoken as they arrive",
+    )
+    say.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write FILE (.wav .flac .mp3 .opus .aac .pcm .mulaw .alaw); - for stdout",
+    )
+    say.add_argument("--format", metavar="NAME", help="format of the output (default: FILE's suffix, wav for stdout)")
+    say.add_argument("--model", help="model (default: see `nightingale models list`)")
+    say.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
+    say.add_argument("--speed", type=number(0.25, 4.0), default=1.0, help="0.25 to 4 (default 1)")
+    say.add_argument("--lang", help="language (default: the voice's)")
+    say.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
+    say.add_argument("--translate-to", metavar="LANG", help="translate first: fr, fra_Latn, French, ...")
+    say.add_argument("--source", metavar="LANG", help="language of the text, to be translated (default: detected)")
+    say.add_argument("--translate-model", metavar="MODEL", help="translation model (default: nllb-200-distilled-600m)")
+    say.add_argument("--seed", type=integer(0, 2**32 - 1), default=0, help="same seed, same audio (default 0)")
+    for name, (low, high) in SAMPLING_RANGES.items():
+        say.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=number(low, high),
+            metavar="X",
+            help=f"{low:g} to {high:g}, for models that take it (default: the model's)",
+        )
+    say.set_defaults(run=run, computes=True)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Speak; return the exit status. Raises ServiceError and CommandError."""
+    _check_output(arguments)
+    if arguments.input == "stream-json":
+        from app.llm_text.events import read_lines
+
+        # Raw: a thread that waits in a buffered file holds its lock, and the process could not end.
+        with _open_raw(arguments.text or "-") as file:
+            configure_logging(settings)
+            return run_interruptible(_narrate_to(arguments, settings, read_lines(file)))
+    if arguments.text is None:
+        raise CommandError("the following arguments are required: TEXT (see nightingale say --help)", USAGE_ERROR)
+    text = arguments.text if arguments.text != "-" else read_stdin()
+    if not text.strip():
+        raise EmptyInputError("there is no text to say")
+    configure_logging(settings)
+    run_interruptible(_say_to(arguments, settings, text))
+    return 0
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Raise an error for an output that cannot be written, before a model is loaded."""
+    from app.audio.encoders import check_format
+    from app.cli.playback import file_format
+
+    if arguments.format is not None:
+        if arguments.output is None:
+            raise CommandError("--format needs -o FILE, or -o - for standard output", USAGE_ERROR)
+        check_format(arguments.format)
+    elif arguments.output is not None and str(arguments.output) != "-":
+        file_format(arguments.output)
+
+
+def _open_output(arguments: argparse.Namespace, sample_rate: int, *, live: bool = False) -> Destination:
+    from app.cli.playback import open_file, open_output, open_player
+
+    if arguments.output is None:
+        return open_player(sample_rate, live=live)
+    if str(arguments.output) == "-":
+        return open_output(arguments.format or "wav", sample_rate)
+    return open_file(arguments.output, sample_rate, arguments.format)
+
+
+def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
+    from app.speech.options import SpeechOptions
+
+    return SpeechOptions(
+        model=arguments.model,
+        voice=arguments.voice,
+        lang=arguments.lang,
+        any_language=arguments.any_language,
+        speed=arguments.speed,
+        seed=arguments.seed,
+        sampling=Sampling(**{name: getattr(arguments, name) for name in SAMPLING_RANGES}),
+        translate_to=arguments.translate_to,
+        source=arguments.source,
+        translate_model=arguments.translate_model,
+    )
+
+
+def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractAsyncContextManager[LocalSpeech]:
+    from app.cli.local import open_speech
+
+    translate = arguments.translate_to is not None
+    return open_speech(settings, arguments.model, translate=translate, translate_model=arguments.translate_model)
+
+
+async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
+    from app.cli.playback import PlaybackError
+    from models.timeline import Timeline
+
+    async with _open_speech(arguments, settings) as speech:
+        try:
+            out = _open_output(arguments, speech.synthesizer.sample_rate)
+            try:
+                async for pcm in speech.speak(text, _speech_options(arguments), Timeline()):
+                    # Off the event loop: a sound device makes its writer wait.
+                    await asyncio.to_thread(out.write, pcm)
+            except BaseException:
+                out.abandon()
+                raise
+            await asyncio.to_thread(out.close)
+        except PlaybackError as error:
+            raise CommandError(str(error)) from None
+
+
+async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
+    from app.cli.playback import PlaybackError
+    from app.cli.stream_json import narrate
+    from models.timeline import Timeline
+
+    async with _open_speech(arguments, settings) as speech:
+        stream = await speech.open(_speech_options(arguments), Timeline())
+        live = arguments.output is None
+        try:
+            out = _open_output(arguments, speech.synthesizer.sample_rate, live=live)
+            try:
+                whole = await narrate(lines, stream, out, report=_report, live=live)
+            except BaseException:
+                out.abandon()
+                raise
+            await asyncio.to_thread(out.close)
+        except NothingToSpeakError:
+            raise CommandError("the stream held nothing to say") from None
+        except PlaybackError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            stream.close("cancelled")
+    return 0 if whole else 1
+
+
+def _report(event: Broken | Failed) -> None:
+    """Print what was wrong with a line."""
+    from app.llm_text.events import Broken
+
+    reason = event.reason if isinstance(event, Broken) else f"the model failed: {event.message}"
+    print_failure(f"line {event.line}: {reason}")
+
+
+def _open_raw(name: str) -> FileIO:
+    return FileIO(sys.stdin.fileno(), closefd=False) if name == "-" else FileIO(name)

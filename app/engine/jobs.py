@@ -1,0 +1,302 @@
+"""Jobs for the model thread (speech, translation, voice conditioning) and the results that their readers wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
+from enum import IntEnum
+from typing import Generic, Protocol, TypeVar, cast
+
+import numpy as np
+
+from app.errors import ModelFailedError, OverloadedError
+from app.observability import metrics
+from models.contract import (
+    AudioChunk,
+    BatchItem,
+    BatchSynthesizer,
+    Conditioning,
+    ModelError,
+    Pcm,
+    SpeechRequest,
+    Synthesizer,
+    Translation,
+    TranslationRequest,
+    Translator,
+    VoiceCloner,
+)
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Audio chunks that may wait for their reader before a job is parked.
+UNREAD_CHUNKS = 2
+# Seconds after its submission at which text is needed that nobody listens to.
+UNHEARD = 2.0
+
+
+class Priority(IntEnum):
+    """FIRST_AUDIO: the client has nothing yet. CONTINUATION: it has audio to play, or text to read, meanwhile."""
+
+    FIRST_AUDIO = 0
+    CONTINUATION = 1
+
+    @property
+    def label(self) -> str:
+        """Name in metrics."""
+        return "first" if self is Priority.FIRST_AUDIO else "later"
+
+
+class CancelToken:
+    """Switch that stops everything that works for one stream. Setting it is safe on any thread."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def __call__(self) -> bool:
+        return self.at is not None
+
+    def cancel(self) -> None:
+        """Ask for everything to stop. Later calls change nothing."""
+        if self.at is None:
+            self.at = time.perf_counter()
+
+
+class Job(ABC, Generic[T]):
+    """Work of one model that yields items one after the other.
+
+    At most `room` items wait for the reader before the job is parked. Jobs with equal `batch_key` may be computed at
+    once, up to `max_batch` of them; None: this one is computed alone. Once a job is queued, all of it but `results`
+    belongs to the model thread, under the worker's lock.
+    """
+
+    room = 2
+    batch_key: Hashable | None = None
+    max_batch = 1
+
+    def __init__(
+        self,
+        model: str,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Prepare a job of `model` whose reader runs on `loop` (default: the running one)."""
+        self.model = model
+        self.timeline = timeline
+        self.cancelled = cancelled
+        self.priority = priority
+        # Unbounded by type, bounded by `room`: the thread cannot wait for the loop, it parks the job instead.
+        self.results: asyncio.Queue[T | BaseException | None] = asyncio.Queue()
+        self.submitted = time.perf_counter()
+        self.items: Iterator[T | None] | None = None
+        self.unread = 0
+        self.parked = False
+        self.abandoned = False
+        self._loop = asyncio.get_running_loop() if loop is None else loop
+
+    @abstractmethod
+    def begin(self) -> Iterator[T | None]:
+        """Return the model's iterator, on the model thread. Where it yields None the thread may turn to other work."""
+
+    def accept(self, item: T) -> None:
+        """Note that `item` was computed. Raises ModelFailedError for one that cannot be used."""
+
+    def waste(self, item: T) -> None:
+        """Note that nobody read `item`."""
+
+    def is_last(self, item: T) -> bool:
+        """Whether no item follows `item`."""
+        return False
+
+    def needed_at(self) -> float:
+        """Return the time at which the client has played all that its stream has.
+
+        Without audio it is UNHEARD seconds after the job was submitted.
+        """
+        until = self.timeline.plays_until
+        return self.submitted + UNHEARD if until is None else until
+
+    def given_up(self) -> bool:
+        """Whether nobody wants the rest of the items."""
+        return self.abandoned or self.cancelled()
+
+    def send(self, item: T | BaseException | None) -> None:
+        """Hand `item` to the reader's event loop; None ends the job."""
+        try:
+            self._loop.call_soon_threadsafe(self.results.put_nowait, item)
+        except RuntimeError:
+            # The event loop is closed: nobody is left to tell.
+            self.abandoned = True
+
+
+class SpeechJob(Job[AudioChunk]):
+    """One sentence to speak."""
+
+    room = UNREAD_CHUNKS
+
+    def __init__(
+        self,
+        model: str,
+        synthesizer: Synthesizer,
+        request: SpeechRequest,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+    ) -> None:
+        super().__init__(model, timeline, cancelled, priority)
+        self.request = request
+        self._synthesizer = synthesizer
+        # One attribute tells it: `isinstance` of a protocol takes long, and every sentence asks.
+        self.max_batch = getattr(synthesizer, "max_batch", 1)
+        if self.max_batch > 1:
+            key = self._batch_synthesizer.batch_key(request)
+            self.batch_key = None if key is None else (model, key)
+
+    @property
+    def _batch_synthesizer(self) -> BatchSynthesizer:
+        return cast("BatchSynthesizer", self._synthesizer)
+
+    def begin(self) -> Iterator[AudioChunk | None]:
+        """Speak the sentence alone."""
+        metrics.speech_batch.labels(self.model).observe(1)
+        return self._synthesizer.stream(self.request, self.timeline, self.cancelled)
+
+    def begin_batch(self, jobs: Sequence[SpeechJob]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
+        """Speak `jobs`, of which this is one, at once. Yields the number of each with its only chunk, or its error."""
+        items = [BatchItem(job.request, job.timeline, job.given_up) for job in jobs]
+        return self._batch_synthesizer.speak(items)
+
+    def accept(self, item: AudioChunk) -> None:
+        """Note the seconds of audio that can be played now."""
+        if not np.isfinite(item.pcm).all():
+            # Encoders would make silence of it.
+            log.error("model %s spoke NaN or infinity", self.model)
+            raise ModelFailedError(f"Model '{self.model}' failed: what it spoke is not finite.")
+        self.timeline.computed(item.pcm.size / self._synthesizer.sample_rate)
+
+    def waste(self, item: AudioChunk) -> None:
+        """Count audio that nobody heard."""
+        metrics.wasted_audio.labels(self.model).inc(item.pcm.size / self._synthesizer.sample_rate)
+
+    def is_last(self, item: AudioChunk) -> bool:
+        """Whether `item` ends the sentence."""
+        return item.last
+
+
+class TranslationJob(Job[Translation]):
+    """Sentences to translate in one batch, at most the model's `max_batch`."""
+
+    def __init__(
+        self,
+        model: str,
+        translator: Translator,
+        batch: Sequence[TranslationRequest],
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+    ) -> None:
+        super().__init__(model, timeline, cancelled, priority)
+        # Text is small: the whole batch may wait for its reader.
+        self.room = len(batch) + 1
+        self._translator = translator
+        self._batch = batch
+
+    def begin(self) -> Iterator[Translation | None]:
+        """Translate the batch."""
+        metrics.translation_batch.labels(self.model).observe(len(self._batch))
+        return self._translator.translate(self._batch, self.timeline, self.cancelled)
+
+
+class ConditioningJob(Job[Conditioning]):
+    """A voice to make from a recording, float32 mono [samples]."""
+
+    def __init__(
+        self,
+        model: str,
+        cloner: VoiceCloner,
+        recording: tuple[Pcm, int],
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+    ) -> None:
+        """Take the samples of the `recording` and its sample rate."""
+        super().__init__(model, timeline, cancelled, priority)
+        self._cloner = cloner
+        self._pcm, self._sample_rate = recording
+
+    def begin(self) -> Iterator[Conditioning | None]:
+        """Make the voice."""
+        return self._cloner.condition(self._pcm, self._sample_rate, self.timeline, self.cancelled)
+
+
+class Owner(Protocol):
+    """Worker that a reader of results reports to, on the event loop."""
+
+    def on_read(self, job: Job[T]) -> None: ...
+
+    def on_close(self, job: Job[T]) -> None: ...
+
+    def on_late(self, job: Job[T]) -> bool: ...
+
+
+class Results(Generic[T]):
+    """Items of one submitted job, as an async iterator. Close it to give up on the rest.
+
+    Iterating raises ModelRequestError for a request that the model refuses, Cancelled, ModelFailedError, or
+    OverloadedError for a job that had no turn within `patience` seconds of being submitted; None: without a limit.
+    """
+
+    def __init__(self, owner: Owner, job: Job[T], patience: float | None = None) -> None:
+        self._owner = owner
+        self._patience = patience
+        self._job = job
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._ended:
+            raise StopAsyncIteration
+        item = await self._next()
+        if item is not None and not isinstance(item, BaseException):
+            self._owner.on_read(self._job)
+            return item
+        self._ended = True
+        if item is None:
+            raise StopAsyncIteration
+        raise item
+
+    async def _next(self) -> T | BaseException | None:
+        patience, self._patience = self._patience, None
+        if patience is not None and self._job.results.empty():
+            try:
+                async with asyncio.timeout(max(0.0, self._job.submitted + patience - time.perf_counter())):
+                    return await self._job.results.get()
+            except TimeoutError:
+                if self._owner.on_late(self._job):
+                    return OverloadedError(f"The model had no time for this within {patience:g} seconds; try again.")
+        return await self._job.results.get()
+
+    def close(self) -> None:
+        """Drop the items that are not computed yet. Audio that was computed and not read counts as wasted."""
+        self._job.abandoned = True
+        while not self._job.results.empty():
+            item = self._job.results.get_nowait()
+            if item is None or isinstance(item, BaseException):
+                self._ended = True
+            else:
+                self._job.waste(item)
+        if not self._ended:
+            self._ended = True
+            self._owner.on_close(self._job)

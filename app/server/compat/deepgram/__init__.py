@@ -1,0 +1,1 @@
+"""Deepgram's surface, over HTTP and WebSockets (developers.deepgram.com, "Text to Speech")."""

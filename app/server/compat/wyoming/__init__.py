@@ -1,0 +1,1 @@
+"""Wyoming over TCP (github.com/OHF-Voice/wyoming): the protocol between Home Assistant and its voices."""

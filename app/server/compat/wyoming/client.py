@@ -1,0 +1,244 @@
+"""One client of Wyoming: its events, and the synthesis that they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from app import request_context
+from app.engine.admission import TokenBucket
+from app.errors import EmptyInputError, IdleTimeoutError, InvalidRequestError, ProtocolError, ServiceError
+from app.server.compat.model_voice import model_and_voice
+from app.server.compat.wyoming.adapter import END, SynthesisSocket, WyomingAdapter
+from app.server.compat.wyoming.framing import encode_event, read_event
+from app.server.compat.wyoming.info import info
+from app.server.connections import ShutPeer
+from app.server.error_responses import note_error
+from app.server.middleware.websocket_limits import BURST_SECONDS
+from app.server.state import Services
+from app.server.streaming import events
+from app.server.streaming.inbox import SocketClosedError
+from app.server.streaming.session_socket import SessionSocket
+
+# Seconds between two looks at a client that sends nothing more.
+SIGN_EVERY: Final = 0.25
+
+
+class _Voice(BaseModel):
+    name: events.UnicodeText | None = None
+    language: events.UnicodeText | None = None
+
+
+class _Begin(BaseModel):
+    """Data of `synthesize-start`, and of `synthesize` besides its text."""
+
+    voice: _Voice | None = None
+    text_format: events.UnicodeText | None = None
+
+
+class _Text(BaseModel):
+    text: events.UnicodeText
+
+
+class _Ping(BaseModel):
+    text: events.UnicodeText | None = None
+
+
+class Client:
+    """TCP connection of one client, with one synthesis at a time.
+
+    An `error` event ends the connection: clients that wait for audio look for nothing else.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, app: Services) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._app = app
+        self._socket: SynthesisSocket | None = None
+        self._speaking: asyncio.Task[bool] | None = None
+        self._streaming = False
+        self._heard = False
+        rate = app.settings.messages_per_second
+        self._bucket = TokenBucket.full(rate, rate * BURST_SECONDS, time.monotonic())
+        self._handlers: dict[str, Callable[[dict[str, Any]], Awaitable[None]]] = {
+            "describe": self._describe,
+            "ping": self._ping,
+            "synthesize": self._synthesize,
+            "synthesize-start": self._start_stream,
+            "synthesize-chunk": self._continue_stream,
+            "synthesize-stop": self._stop_stream,
+        }
+
+    async def refuse(self, error: ServiceError) -> None:
+        """Send the error that ends the connection."""
+        note_error(error.code, error.status)
+        await self._send("error", {"text": error.message, "code": error.code})
+
+    async def serve(self) -> None:
+        """Serve until either side ends the connection."""
+        reading = asyncio.create_task(self._read())
+        try:
+            while True:
+                waiting: set[asyncio.Task[Any]] = {reading}
+                if self._speaking is not None:
+                    waiting.add(self._speaking)
+                patience = self._patience()
+                done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    raise IdleTimeoutError(f"Nothing was received for {patience:g} seconds.")
+                self._settle()
+                if reading.done():
+                    event = reading.result()
+                    if event is None:
+                        await self._finish_speaking()
+                        return
+                    self._count()
+                    await self._handle(*event)
+                    reading = asyncio.create_task(self._read())
+        except SocketClosedError:
+            pass  # the synthesis sent its error
+        except ServiceError as error:
+            await self.refuse(error)
+        finally:
+            reading.cancel()
+            if self._speaking is not None:
+                self._speaking.cancel()
+                await asyncio.wait({self._speaking})
+
+    async def _read(self) -> tuple[str, dict[str, Any]] | None:
+        return await read_event(self._reader, self._app.settings.max_frame_bytes)
+
+    async def _send(self, kind: str, data: dict[str, Any] | None = None) -> None:
+        await self._write(encode_event(kind, data))
+
+    async def _write(self, event: bytes) -> None:
+        """Write an event. Raises TimeoutError when the client reads nothing for `stall_seconds`."""
+        self._writer.write(event)
+        async with asyncio.timeout(self._app.settings.stall_seconds):
+            await self._writer.drain()
+
+    # Limits.
+
+    def _patience(self) -> float | None:
+        """Return the seconds to wait for an event; None: any number, since the synthesis has a limit of its own."""
+        settings = self._app.settings
+        if self._speaking is not None:
+            return None
+        return settings.idle_seconds if self._heard else min(settings.idle_seconds, settings.head_seconds)
+
+    def _count(self) -> None:
+        """Count an event. Raises ProtocolError where events come faster than they may."""
+        self._heard = True
+        now = time.monotonic()
+        if self._bucket.wait(1, now) > 0:
+            raise ProtocolError(f"At most {self._app.settings.messages_per_second} events a second are accepted.")
+        self._bucket = self._bucket.take(1, now)
+
+    def _settle(self) -> None:
+        """Forget a synthesis that ended. Raises SocketClosedError where it ended in an error."""
+        if self._speaking is None or not self._speaking.done():
+            return
+        well = self._speaking.result()
+        self._speaking = self._socket = None
+        self._streaming = False
+        if not well:
+            raise SocketClosedError
+
+    async def _finish_speaking(self) -> None:
+        """Speak the text that came whole, unless the client, which sends nothing more, is gone."""
+        if self._speaking is None or self._streaming:
+            return
+        peer = ShutPeer(self._writer.transport, time.monotonic())
+        while not peer.is_gone():
+            done, _ = await asyncio.wait({self._speaking}, timeout=SIGN_EVERY)
+            if done:
+                return
+            if peer.is_due(time.monotonic()):
+                # Clients drop the answer to a ping that they did not send.
+                await self._send("pong")
+
+    # Events.
+
+    async def _handle(self, kind: str, data: dict[str, Any]) -> None:
+        """Carry out an event. Events without a meaning here are dropped, as the protocol's programs do."""
+        handler = self._handlers.get(kind)
+        if handler is None:
+            return
+        try:
+            await handler(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ProtocolError(f"'{where}' of '{kind}': {first['msg']}.") from None
+
+    async def _describe(self, _: dict[str, Any]) -> None:
+        await self._send("info", info(self._app))
+
+    async def _ping(self, data: dict[str, Any]) -> None:
+        await self._send("pong", {"text": _Ping.model_validate(data).text})
+
+    async def _synthesize(self, data: dict[str, Any]) -> None:
+        text = _Text.model_validate(data).text
+        if self._streaming:
+            # Home Assistant sends the whole text once more within a stream, for servers without streams.
+            return
+        if not text.strip():
+            raise EmptyInputError("'text' is empty; send the text to speak.", param="text")
+        await self._begin(_Begin.model_validate(data), streaming=False)
+        await self._put(text)
+        await self._put(END)
+
+    async def _start_stream(self, data: dict[str, Any]) -> None:
+        if self._streaming:
+            raise ProtocolError("'synthesize-start' came twice; 'synthesize-stop' ends a stream.")
+        await self._begin(_Begin.model_validate(data), streaming=True)
+        self._streaming = True
+
+    async def _continue_stream(self, data: dict[str, Any]) -> None:
+        self._require_stream("synthesize-chunk")
+        await self._put(_Text.model_validate(data).text)
+
+    async def _stop_stream(self, _: dict[str, Any]) -> None:
+        self._require_stream("synthesize-stop")
+        self._streaming = False
+        await self._put(END)
+
+    def _require_stream(self, kind: str) -> None:
+        if not self._streaming:
+            raise ProtocolError(f"'{kind}' came without 'synthesize-start'.")
+
+    # Speech.
+
+    async def _begin(self, begin: _Begin, *, streaming: bool) -> None:
+        """Begin a synthesis after the one before it. Raises SocketClosedError where that ended in an error."""
+        if self._speaking is not None:
+            await asyncio.wait({self._speaking})
+        self._settle()
+        if begin.text_format not in (None, "text"):
+            raise InvalidRequestError(f"Text format '{begin.text_format[:40]}' is not supported; send text.")
+        voice = begin.voice or _Voice()
+        model, name = (None, None) if voice.name is None else model_and_voice(voice.name, self._app.catalog)
+        lang = None if name is not None or model is not None else voice.language
+        start = events.Start(type="start", model=model, voice=name, lang=lang, input="llm" if streaming else "text")
+        self._socket = SynthesisSocket(self._write)
+        adapter = WyomingAdapter(start, streaming=streaming)
+        self._speaking = asyncio.create_task(self._speak(self._socket, adapter))
+
+    async def _speak(self, socket: SynthesisSocket, adapter: WyomingAdapter) -> bool:
+        """Speak one text. Returns whether it ended without an error."""
+        request_context.request_id.set(uuid.uuid4().hex)
+        await SessionSocket(socket, self._app, adapter).serve()
+        return adapter.answered and socket.closed == 1000
+
+    async def _put(self, frame: str | bytes) -> None:
+        """Hand a frame to the synthesis, as fast as it reads. Drop it where the synthesis ended."""
+        if self._socket is None or self._speaking is None:
+            return
+        putting = asyncio.create_task(self._socket.put(frame))
+        await asyncio.wait({putting, self._speaking}, return_when=asyncio.FIRST_COMPLETED)
+        putting.cancel()

@@ -1,0 +1,68 @@
+"""Events of Wyoming as bytes: a line of JSON, `data_length` bytes of JSON and `payload_length` bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from app import __version__
+from app.errors import BodyTooLargeError, ProtocolError
+
+
+async def read_event(reader: asyncio.StreamReader, limit: int) -> tuple[str, dict[str, Any]] | None:
+    """Return the type and the data of the next event; None: the client sends no more. Its payload is dropped.
+
+    Header, data and payload have at most `limit` bytes each. Raises BodyTooLargeError, ProtocolError.
+    """
+    try:
+        line = await reader.readline()
+    except ValueError:  # asyncio's error for a line above the limit
+        raise BodyTooLargeError(f"A header of more than {limit} bytes.") from None
+    if not line:
+        return None
+    header = _json_object(line, "header")
+    kind, data = header.get("type"), header.get("data") or {}
+    if not isinstance(kind, str) or not isinstance(data, dict):
+        raise ProtocolError("An event's header needs a 'type', a string; its 'data' must be an object.")
+    size, payload = (_length(header, key, limit) for key in ("data_length", "payload_length"))
+    try:
+        if size:
+            data = data | _json_object(await reader.readexactly(size), "data")
+        if payload:
+            await reader.readexactly(payload)
+    except asyncio.IncompleteReadError:
+        return None
+    return kind, data
+
+
+def encode_event(kind: str, data: dict[str, Any] | None = None, payload: bytes = b"") -> bytes:
+    """Return the bytes of an event."""
+    header: dict[str, Any] = {"type": kind, "version": __version__}
+    body = json.dumps(data).encode() if data else b""
+    if body:
+        header["data_length"] = len(body)
+    if payload:
+        header["payload_length"] = len(payload)
+    return json.dumps(header).encode() + b"\n" + body + payload
+
+
+def _json_object(text: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ProtocolError(f"The {what} of an event is not valid JSON.") from None
+    if not isinstance(found, dict):
+        raise ProtocolError(f"The {what} of an event must be a JSON object.")
+    return found
+
+
+def _length(header: dict[str, Any], key: str, limit: int) -> int:
+    size = header.get(key)
+    if size is None:
+        return 0
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ProtocolError(f"'{key}' must be a number of bytes.")
+    if size > limit:
+        raise BodyTooLargeError(f"'{key}' is {size}; at most {limit} bytes are accepted.")
+    return size

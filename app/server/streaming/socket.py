@@ -1,0 +1,178 @@
+"""SocketLoop: the one loop that admits, reads, times out, writes and closes, for every streaming protocol.
+
+One task reads ahead, so that the loop notices a client that leaves, whatever it waits for. The caller's task carries
+out the frames. Subclasses start the tasks that speak. Each speaking task waits for its writes: a client that does not
+read stops the writing, that stops the speaking, and the sentences after the next two are not computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Coroutine
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from starlette.websockets import WebSocketDisconnect
+
+from app.errors import DrainingError, ServiceError
+from app.server.state import Services
+from app.server.streaming.inbox import Inbox, Readable, SocketClosedError
+from app.server.streaming.throttle import Throttle
+
+# Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
+MAX_REASON = 120
+
+_T = TypeVar("_T")
+
+
+class Socket(Readable, Protocol):
+    """Connection that a SocketLoop serves: Starlette's WebSocket, or a stand-in for one."""
+
+    async def send_text(self, data: str) -> None: ...
+
+    async def send_bytes(self, data: bytes) -> None: ...
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
+
+
+class SocketLoop(ABC):
+    """Loop of one client. A subclass says what a frame, a deadline, the end of the server and an error mean.
+
+    `active_at` is the monotonic time of the last frame that came or went.
+    """
+
+    def __init__(self, socket: Socket, app: Services) -> None:
+        self.app = app
+        self.active_at = time.monotonic()
+        self._socket = socket
+        self._inbox = Inbox(socket)
+        self.throttle = Throttle(self._inbox, app.admission)
+
+    # The protocol.
+
+    async def begin(self) -> None:  # noqa: B027  (most protocols have nothing to do here)
+        """Do the work that comes before the first frame."""
+
+    @abstractmethod
+    async def receive(self, frame: str | bytes) -> None:
+        """Carry out a frame of the client."""
+
+    @abstractmethod
+    def speaking(self) -> set[asyncio.Task[None]]:
+        """Return the tasks that speak; the loop wakes when one ends."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Forget the tasks that ended, and close if nothing is left to do. Raises the error of a task."""
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Begin to end, because the server shuts down: speak the text that came, then close."""
+
+    @abstractmethod
+    async def fail(self, error: ServiceError) -> None:
+        """Stop speaking, tell the client of `error` and close."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop speaking. When this returns, nothing more is sent."""
+
+    @abstractmethod
+    async def tick(self, now: float) -> None:
+        """Act on the time `now`: a deadline came, or a task ended. Raises IdleTimeoutError."""
+
+    def next_deadline(self) -> float:
+        """Return the monotonic time at which `tick` is due."""
+        return self.active_at + self.app.settings.idle_seconds
+
+    # The loop.
+
+    async def serve(self) -> None:
+        """Serve the client until either side closes."""
+        admitted = False
+        listening = asyncio.create_task(self._inbox.listen())
+        try:
+            try:
+                self.app.admission.admit()
+                admitted = True
+                await self.begin()
+                await self._run()
+            except ServiceError as error:
+                await self.fail(error)
+        except (SocketClosedError, WebSocketDisconnect, TimeoutError, OSError):
+            # The client left, or reads nothing: no message would reach it.
+            pass
+        finally:
+            listening.cancel()
+            try:
+                await self.stop()
+            finally:
+                # Also where this task is cancelled while it ends.
+                if admitted:
+                    self.app.admission.release()
+
+    async def _run(self) -> None:
+        draining = asyncio.create_task(self.app.admission.drained())
+        aborted = asyncio.create_task(self.app.admission.aborted())
+        receiving = asyncio.create_task(self._inbox.frame())
+        drained = False
+        try:
+            while True:
+                waiting: set[asyncio.Task[Any]] = {receiving, aborted, *self.speaking()}
+                if not drained:
+                    waiting.add(draining)
+                patience = max(0.0, self.next_deadline() - time.monotonic())
+                await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if aborted.done():
+                    raise DrainingError("The server is shutting down.")
+                await self.settle()
+                if receiving.done():
+                    await self._receive_all(receiving.result())
+                    receiving = asyncio.create_task(self._inbox.frame())
+                elif draining.done() and not drained:
+                    drained = True
+                    await self.drain()
+                else:
+                    await self.tick(time.monotonic())
+                await self.settle()
+        finally:
+            for task in (receiving, aborted, draining):
+                task.cancel()
+
+    async def _receive_all(self, first: str | bytes) -> None:
+        """Carry out `first` and the frames that came with it: a text and its flush often come together."""
+        frame: str | bytes | None = first
+        while frame is not None:
+            self.active_at = time.monotonic()
+            await self.receive(frame)
+            self.active_at = time.monotonic()
+            await self.settle()
+            frame = self._inbox.waiting()
+
+    async def unless_gone(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Return the result of `work`.
+
+        Cancels it and raises SocketClosedError when the client leaves, DrainingError when streams are broken off.
+        """
+        return await self._inbox.unless_gone(work, self.app.admission.aborted())
+
+    # Writes. They raise TimeoutError when the client reads nothing for `stall_seconds`.
+
+    async def send(self, frame: str | bytes) -> None:
+        """Write one frame."""
+        if isinstance(frame, str):
+            await self._write(self._socket.send_text(frame))
+        else:
+            await self._write(self._socket.send_bytes(frame))
+
+    async def close(self, code: int = 1000, reason: str = "") -> NoReturn:
+        """Close the socket. Raises SocketClosedError, which ends the loop."""
+        short = reason.encode("utf-8", "replace")[:MAX_REASON].decode(errors="ignore")
+        await self._write(self._socket.close(code, short))
+        raise SocketClosedError
+
+    async def _write(self, writing: Awaitable[None]) -> None:
+        async with asyncio.timeout(self.app.settings.stall_seconds):
+            await writing
+        self.active_at = time.monotonic()

@@ -1,0 +1,55 @@
+"""Limits on sockets: messages a second, and the length of a session."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+
+def ready(socket: ClientConnection) -> bool:
+    socket.send(json.dumps({"type": "start"}))
+    return bool(json.loads(socket.recv(timeout=5))["type"] == "ready")
+
+
+def close_code(socket: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        while True:
+            socket.recv(timeout=10)
+    return socket.close_code
+
+
+def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) -> None:
+    running = start_server(messages_per_second=5)
+    with connect(running.websocket_url) as socket:
+        assert ready(socket)
+        for _ in range(49):
+            socket.send(json.dumps({"type": "text", "text": "a"}))
+        time.sleep(0.3)
+        assert socket.close_code is None
+        with pytest.raises(ConnectionClosed):
+            for _ in range(100):
+                socket.send(json.dumps({"type": "text", "text": "a"}))
+                time.sleep(0.005)
+        assert close_code(socket) == 1008
+        assert "5 messages a second" in (socket.close_reason or "")
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
+
+
+def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> None:
+    running = start_server(session_seconds=0.5)
+    with connect(running.websocket_url) as socket:
+        assert ready(socket)
+        # In the middle of speech, too.
+        socket.send(json.dumps({"type": "text", "text": "One sentence. " * 200}))
+        socket.send(json.dumps({"type": "flush"}))
+        start = time.monotonic()
+        assert close_code(socket) == 1008
+        assert time.monotonic() - start < 5
+        assert "0.5 seconds" in (socket.close_reason or "")
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
+    assert 'nightingale_errors_total{code="session_timeout"}' in running.metrics()

@@ -1,0 +1,169 @@
+"""Outcomes of a request whose answer is computed by a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Scope
+
+from app.config import Settings
+from app.engine.admission import Admission
+from app.errors import EmptyInputError, ModelFailedError, ServiceError
+from app.server.exchange import StreamExchange
+
+SCOPE: Scope = {"type": "http", "path": "/v1/audio/speech", "headers": []}
+
+
+class Stream:
+    """A computation that notes its outcome."""
+
+    outcome: str | None = None
+
+    def close(self, outcome: str) -> None:
+        self.outcome = outcome
+
+
+class Answer(StreamExchange[Any]):
+    """Fails where it is told to: before the stream, before the first byte, after it; or waits."""
+
+    def __init__(self, app: Any, where: str = "", error: Exception | None = None) -> None:
+        super().__init__(app)
+        self.stream = Stream()
+        self.rejected = False
+        self._where, self._error = where, error
+
+    def _fail(self, where: str) -> None:
+        if where == self._where and self._error is not None:
+            raise self._error
+
+    async def prepare(self) -> Stream:
+        self._fail("prepare")
+        return self.stream
+
+    async def answer(self, stream: Stream) -> None:
+        self._fail("before")
+        if self._where == "wait":
+            await asyncio.Event().wait()
+        await self.send({"type": "http.response.start", "status": 200, "headers": []})
+        self._fail("after")
+        await self.send({"type": "http.response.body", "body": b"ok"})
+
+    def note_rejected(self) -> None:
+        self.rejected = True
+
+
+def services() -> Any:
+    return SimpleNamespace(admission=Admission(max_streams=1), settings=Settings())
+
+
+async def serve(answer: Answer, gone: asyncio.Event | None = None) -> list[Message]:
+    sent: list[Message] = []
+    left = gone or asyncio.Event()
+
+    async def receive() -> Message:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await answer(SCOPE, receive, send)
+    return sent
+
+
+def run(where: str, error: Exception | None = None) -> tuple[Answer, list[Message]]:
+    async def go() -> tuple[Answer, list[Message]]:
+        answer = Answer(services(), where, error)
+        sent = await serve(answer)
+        assert answer.app.admission.active == 0
+        return answer, sent
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "outcome", "statuses"),
+    [
+        ("", None, "ok", [200]),
+        ("before", EmptyInputError("no"), "rejected", [400]),
+        ("before", ModelFailedError("no"), "failed", [500]),
+        ("after", EmptyInputError("no"), "failed", [200]),
+        ("after", ModelFailedError("no"), "failed", [200]),
+        ("after", TimeoutError(), "cancelled", [200]),
+    ],
+)
+def test_the_outcome_is_recorded(where: str, error: Exception | None, outcome: str, statuses: list[int]) -> None:
+    answer, sent = run(where, error)
+    assert answer.stream.outcome == outcome
+    assert [message["status"] for message in sent if message["type"] == "http.response.start"] == statuses
+    # An answer that breaks off has no end: the server then breaks the connection.
+    ended = any(message["type"] == "http.response.body" for message in sent)
+    assert ended == (where != "after")
+
+
+def test_a_request_that_cannot_be_prepared_is_rejected() -> None:
+    answer, sent = run("prepare", EmptyInputError("no"))
+    assert answer.rejected
+    assert answer.stream.outcome is None
+    assert sent[0]["status"] == 400
+
+
+def test_a_failure_of_the_program_is_not_hidden() -> None:
+    async def go() -> None:
+        answer = Answer(services(), "before", ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            await serve(answer)
+        assert answer.stream.outcome == "failed"
+        assert answer.app.admission.active == 0
+
+    asyncio.run(go())
+
+
+def test_without_a_slot_nothing_is_prepared() -> None:
+    async def go() -> None:
+        app = services()
+        app.admission.admit()
+        answer = Answer(app)
+        sent = await serve(answer)
+        assert (sent[0]["status"], answer.rejected, answer.stream.outcome) == (503, True, None)
+        assert app.admission.active == 1
+
+    asyncio.run(go())
+
+
+def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
+    async def go(ending: str) -> tuple[str | None, list[Message]]:
+        answer, gone = Answer(services(), "wait"), asyncio.Event()
+        task = asyncio.create_task(serve(answer, gone))
+        await asyncio.sleep(0.01)
+        if ending == "gone":
+            gone.set()
+        else:
+            answer.app.admission.abort()
+        sent = await task
+        return answer.stream.outcome, sent
+
+    outcome, sent = asyncio.run(go("gone"))
+    assert (outcome, sent) == ("cancelled", [])
+    outcome, sent = asyncio.run(go("abort"))
+    assert (outcome, sent[0]["status"]) == ("cancelled", 503)
+
+
+def test_a_request_is_checked_before_it_takes_a_slot() -> None:
+    class Checked(Answer):
+        def check(self, headers: Any) -> None:
+            assert self.app.admission.active == 0
+            raise ServiceError("no")
+
+        def refusal(self, error: ServiceError) -> Any:
+            return PlainTextResponse("mine", 418)
+
+    async def go() -> None:
+        sent = await serve(Checked(services()))
+        assert sent[0]["status"] == 418
+
+    asyncio.run(go())
