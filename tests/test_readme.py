@@ -227,6 +227,12 @@ def test_commands_exist(command, capsys):
     assert command in capsys.readouterr().out
 
 
+def test_targets_of_make_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", "".join(PAGES.values())))
+    assert named - set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)) == set()
+
+
 def anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
