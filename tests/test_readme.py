@@ -254,6 +254,16 @@ def test_files_that_are_named_exist(page):
         assert any(ROOT.glob(name)) or (ROOT / name).exists(), name
 
 
+def test_types_that_are_named_exist():
+    source = "".join(
+        path.read_text(encoding="utf-8") for top in ("app", "models") for path in (ROOT / top).rglob("*.py")
+    )
+    known = set(re.findall(r"^class (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE))
+    pages = "".join(PAGES[f"docs/{page}.md"] for page in ("architecture", "contributing", "glossary"))
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", pages))
+    assert named - {name for pair in known for name in pair} == set()
+
+
 def test_readme_is_short():
     assert PAGES["README.md"].count("\n") <= README_LINES
 
