@@ -202,7 +202,7 @@ def pytorch(config: T3Config, arrays: dict[str, mx.array], embeddings: mx.array,
 
 
 def numbers(logits: Any) -> Logits:
-    """Of MLX or PyTorch, float32 on the host."""
+    """Return an array of MLX or PyTorch as float32 on the host."""
     found: Logits = np.array(logits.astype(mx.float32)) if isinstance(logits, mx.array) else logits.cpu().numpy()
     return found
 

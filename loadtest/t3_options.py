@@ -87,7 +87,7 @@ class Oracle:
         return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
-        """What comes next."""
+        """Return the tokens that come next."""
         found = self._known[len(said) : len(said) + most]
         return Guess(mx.array(found + [0] * (most - len(found)), dtype=mx.int32), len(found))
 

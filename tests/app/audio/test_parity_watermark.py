@@ -50,7 +50,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
 
 
 def detect(pcm: np.ndarray) -> float:
-    """How sure Perth's own detector is that `pcm` is marked, 0 to 1."""
+    """Return the confidence of Perth's own detector that `pcm` is marked, 0 to 1."""
     # Beside the package's __init__, which hides what it cannot import.
     perth = importlib.import_module("perth.perth_net.perth_net_implicit.perth_watermarker")
     return float(perth.PerthImplicitWatermarker().get_watermark(pcm, OURS, round=False))

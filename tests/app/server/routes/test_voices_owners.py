@@ -153,7 +153,7 @@ def test_uploads_and_detection_are_charged(running: Any) -> None:
 
 
 def test_no_key_has_all_streams(running: Any) -> None:
-    """Of six slots each of three keys may have three."""
+    """With six slots, each of three keys may have three."""
     with ExitStack() as stack:
         for _ in range(3):
             opened = stack.enter_context(connect(running.websocket_url, additional_headers=bearer(ADA)))
