@@ -90,7 +90,7 @@ def test_spectrograms(seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", [1.2, 6.33, 11.0])
 def test_conditioning(ours: ReferenceEncoder, reference: Conditioner, seconds: float) -> None:
-    """Of a fraction of a token, of more than T3's prompt, of more than S3Gen's."""
+    """Recordings of a fraction of a token, longer than T3's prompt, and longer than S3Gen's."""
     pcm = speech(seconds, 24_000, seed=int(seconds))
     found = condition(ours, pcm)
     compare(found, reference(pcm))
@@ -103,7 +103,7 @@ def test_conditioning_of_another_rate(ours: ReferenceEncoder, reference: Conditi
 
 
 def test_a_pure_tone_s_speaker(ours: ReferenceEncoder, reference: Conditioner) -> None:
-    """Where the reference's float32 filterbanks are off: between a tone's harmonics their logarithms are of roundings.
+    """The reference's float32 filterbanks are wrong between a tone's harmonics: their logarithms are of roundings.
 
     Its speaker vector is 2.3e-4 from what it computes in float64 throughout. Ours, whose filterbanks are of float64, is
     1.0e-6 from that, so that the two differ by more than VECTOR; from equal filterbanks they differ by 1.4e-6.
