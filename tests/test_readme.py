@@ -227,6 +227,12 @@ def test_commands_exist(command, capsys):
     assert command in capsys.readouterr().out
 
 
+def test_targets_of_make_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", "".join(PAGES.values())))
+    assert named - set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)) == set()
+
+
 def anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
@@ -246,6 +252,16 @@ def test_links_lead_somewhere(page):
 def test_files_that_are_named_exist(page):
     for name in re.findall(r"`((?:app|models|tests|loadtest|configs|training|\.ci)/[\w./*-]*)`", PAGES[page]):
         assert any(ROOT.glob(name)) or (ROOT / name).exists(), name
+
+
+def test_types_that_are_named_exist():
+    source = "".join(
+        path.read_text(encoding="utf-8") for top in ("app", "models") for path in (ROOT / top).rglob("*.py")
+    )
+    known = set(re.findall(r"^class (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE))
+    pages = "".join(PAGES[f"docs/{page}.md"] for page in ("architecture", "contributing", "glossary"))
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", pages))
+    assert named - {name for pair in known for name in pair} == set()
 
 
 def test_readme_is_short():

@@ -52,12 +52,12 @@ WHOLE, CUT, REFUSED = 0, 1, 2
 READY: Final = b"+"
 MAX_REASON: Final = 1_000
 
-# Seconds of CPU time for one recording, and for each second that is decoded of it: ten times what most take.
+# Seconds of CPU time for one recording, and for each decoded second of it: ten times the usual.
 CPU_SECONDS: Final = 5.0
 CPU_SHARE: Final = 0.1
 # Bytes for one recording, beside the recording and its samples.
 MEMORY: Final = 256 << 20
-# Recordings for one process: what the libraries leak ends with it.
+# Recordings for one process: memory that the libraries leak ends with it.
 RECORDINGS: Final = 100
 WATCH_SECONDS: Final = 0.02
 NICENESS: Final = 5
@@ -80,7 +80,7 @@ def decode(data: bytes, sample_rate: int, max_seconds: float) -> tuple[Samples, 
     """Decode the first audio stream, mix its channels to one and resample it.
 
     Returns float32 samples [n] in [-1, 1] at `sample_rate`, and whether the recording is longer than `max_seconds`.
-    The rest is not decoded. Raises RefusedError, and what FFmpeg's libraries raise on damaged files.
+    The rest is not decoded. Raises RefusedError, and the errors of FFmpeg's libraries for damaged files.
     """
     with av.open(
         io.BytesIO(data),
@@ -201,13 +201,13 @@ def answer(data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, byte
     except MemoryError:
         reason = TOO_MUCH
     except Exception as error:
-        # Any: a damaged file makes PyAV raise what its documentation does not name.
+        # Every exception: a damaged file makes PyAV raise some that its documentation does not name.
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         reason = f"The recording cannot be read: {said}. Accepted are {ACCEPTED}."
     return REFUSED, reason.encode("utf-8", "replace")[:MAX_REASON]
 
 
-class Guard(threading.Thread):
+class MemoryWatch(threading.Thread):
     """Thread that ends the process in the middle of a recording, once its parent is gone or its memory is too large.
 
     It watches the memory for macOS, whose kernel does not hold a process to RLIMIT_AS.
@@ -268,8 +268,8 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    guard = Guard(parent)
-    guard.start()
+    watch = MemoryWatch(parent)
+    watch.start()
     # Threads reserve address space: the limit counts from here.
     used = address_space()
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
@@ -285,10 +285,10 @@ def main() -> None:
         if used:
             limit(resource.RLIMIT_AS, used + memory)
         limit(resource.RLIMIT_CPU, math.ceil(time.process_time() + CPU_SECONDS + CPU_SHARE * max_seconds))
-        guard.most = memory
-        guard.decoding.set()
+        watch.most = memory
+        watch.decoding.set()
         kind, rest = answer(requests.read(size), sample_rate, max_seconds)
-        guard.decoding.clear()
+        watch.decoding.clear()
         more = count < RECORDINGS and has_memory(memory // 2)
         replies.write(REPLY.pack(kind, more, len(rest)) + rest)
         replies.flush()

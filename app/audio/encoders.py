@@ -102,7 +102,7 @@ def check_format(name: str) -> Format:
 
 
 def check_rate(name: Format, rate: int) -> int:
-    """Return `rate` if format `name` carries it. Raises UnsupportedFormatError, which says what is accepted."""
+    """Return `rate` if format `name` carries it. Raises UnsupportedFormatError with the accepted values."""
     rates = INFO[name].rates
     if rates is None and not MIN_RATE <= rate <= MAX_RATE:
         raise UnsupportedFormatError(
@@ -120,7 +120,7 @@ def check_rate(name: Format, rate: int) -> int:
 def check_bit_rate(name: Format, rate: int, kbits: int) -> int:
     """Return `kbits`, in kbit/s, as bit/s if format `name` has it at `rate` Hz.
 
-    Raises UnsupportedFormatError, which says what is accepted.
+    Raises UnsupportedFormatError with the accepted values.
     """
     if name == "opus":
         least, most = _OPUS_KBITS

@@ -73,12 +73,11 @@ async def open_speech(
     name = service.model_name(model)
     worker.start()
     try:
-        require(catalog, worker, name, "text-to-speech")
+        state = require(catalog, worker, name, "text-to-speech")
         if translate:
             translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
-            require(catalog, worker, translator, "translation")
-            await asyncio.to_thread(_wait_until_loaded, worker.state(translator))
-        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
+            await asyncio.to_thread(_wait_until_loaded, require(catalog, worker, translator, "translation"))
+        await asyncio.to_thread(_wait_until_loaded, state)
         _, synthesizer = service.model(name)
         yield LocalSpeech(service, name, synthesizer)
     finally:
@@ -95,8 +94,7 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
     name = service.default_model if options.model is None else catalog.resolve(options.model)
     worker.start()
     try:
-        require(catalog, worker, name, "translation")
-        await asyncio.to_thread(_wait_until_loaded, worker.state(name))
+        await asyncio.to_thread(_wait_until_loaded, require(catalog, worker, name, "translation"))
         timeline = Timeline()
         plan = await service.prepare([text], options, timeline)
         stream = TranslationStream(service, plan, timeline, metrics.Labels(name, "translate", False))

@@ -22,10 +22,10 @@ _UNDER_WAY = (ModelStatus.LOADING, ModelStatus.WARMING)
 _DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
 
 
-def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -> None:
-    """Check that the model with the canonical name `name` is of `kind`; have it loaded unless it is already.
+def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -> ModelState:
+    """Return the state of the model with the canonical name `name`; have it loaded unless it is already.
 
-    Raises WrongModelKindError, and ModelAbsentError with the command that installs the weights.
+    Raises WrongModelKindError for a model not of `kind`, and ModelAbsentError with the command that installs it.
     """
     own = catalog.kind(name)
     if own != kind:
@@ -33,31 +33,31 @@ def require(catalog: Catalog, worker: ModelWorker, name: str, kind: ModelKind) -
         raise WrongModelKindError(
             f"Model '{name}' {_DOES[own]}; asked for is one that {_DOES[kind]}: {able or 'none'}."
         )
-    if worker.state(name).status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+    state = worker.state(name)
+    if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
         if not catalog.present(name):
             hint = next(info.install_hint for info in catalog.models() if info.name == name)
             raise ModelAbsentError(f"The weights of model '{name}' are not on this machine. {hint}")
-        worker.request_load(name)
+        state = worker.request_load(name)
+    return state
 
 
 class ModelLoads:
     """Queue of requests that wait for a model to be loaded. One serves all requests: it bounds how many wait."""
 
-    def __init__(self, worker: ModelWorker, admission: Admission, *, most: int, seconds: float) -> None:
+    def __init__(self, admission: Admission, *, most: int, seconds: float) -> None:
         """Let at most `most` requests wait at once, each for up to `seconds`, and none once `admission` drains."""
-        self._worker = worker
         self._admission = admission
         self._most = most
         self._seconds = seconds
         self._waiting = 0
 
-    async def wait(self, name: str, progress: Progress | None = None) -> None:
-        """Wait while the model `name` is loaded and warmed; tell `progress` of each step.
+    async def wait(self, state: ModelState, progress: Progress | None = None) -> None:
+        """Wait while the model of `state` is loaded and warmed; call `progress` after each step.
 
-        Returns at once where too many wait already. `ModelWorker.ready_model` tells afterwards how the model stands.
+        Returns at once if too many wait already. `ModelState.ready_model` tells afterwards whether the model is ready.
         Raises DrainingError.
         """
-        state = self._worker.state(name)
         if state.status not in _UNDER_WAY or self._waiting >= self._most:
             return
         told: int | None = None

@@ -74,6 +74,6 @@ class ModelLoader:
 
 
 def _mlx_memory() -> int | None:
-    """Return the bytes of MLX's arrays; None while nothing has imported MLX."""
-    backend = sys.modules.get("models.backend")
-    return None if backend is None else int(backend.memory().active)
+    """Return the bytes of MLX's arrays; None while nothing has imported MLX, or another thread imports it."""
+    memory = getattr(sys.modules.get("models.backend"), "memory", None)
+    return None if memory is None else int(memory().active)

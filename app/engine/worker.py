@@ -176,8 +176,7 @@ class ModelWorker:
                 if rested:
                     worked = None
         self._fail_waiting()
-        if "models.backend" in sys.modules:
-            sys.modules["models.backend"].release_thread()
+        _call_backend("release_thread")
 
     def _take(self) -> list[Job[Any]]:
         """Take the job whose turn it is, and those that are computed with it; under the lock."""
@@ -329,7 +328,11 @@ class ModelWorker:
 
 def _give_back(*, rested: bool) -> None:
     """Call `models.backend.give_back`, once a model has imported that module."""
-    # Another thread may be importing it: then the module is there before its functions.
-    give_back = getattr(sys.modules.get("models.backend"), "give_back", None)
-    if give_back is not None:
-        give_back(rested=rested)
+    _call_backend("give_back", rested=rested)
+
+
+def _call_backend(name: str, **named: object) -> None:
+    """Call a function of `models.backend`, once the module has it: another thread may be importing it now."""
+    function = getattr(sys.modules.get("models.backend"), name, None)
+    if function is not None:
+        function(**named)

@@ -117,13 +117,13 @@ translation_characters = Counter(
 )
 translation_batch = Histogram(
     "nightingale_translation_batch_size",
-    "Sentences computed together",
+    "Sentences translated in one batch",
     ("model",),
     buckets=(1, 2, 4, 8, 16, 32, 64),
 )
 speech_batch = Histogram(
     "nightingale_batch_size",
-    "Utterances spoken together in one turn of the model thread",
+    "Sentences spoken in one turn of the model thread",
     ("model",),
     buckets=(1, 2, 4, 8),
 )
@@ -139,7 +139,7 @@ longest_turn = Gauge(
     "Longest turn on the model thread: the longest wait of a new request",
     ("model",),
 )
-queue_depth = Gauge("nightingale_queue_depth", "Utterances waiting for the model thread", ("priority",))
+queue_depth = Gauge("nightingale_queue_depth", "Jobs waiting for the model thread", ("priority",))
 active_streams = Gauge("nightingale_active_streams", "Requests and sockets being served")
 predicted_load = Gauge("nightingale_predicted_load", "Share of the model thread's time that the live streams will need")
 heartbeat_age = Gauge("nightingale_worker_heartbeat_age_seconds", "Seconds since the model thread last showed progress")
@@ -253,7 +253,14 @@ def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> boo
 
 
 def record_translation(timeline: Timeline, labels: Labels, outcome: Outcome, volume: Volume) -> None:
-    """Feed one finished translation request into the histograms. Call once per request."""
+    """Feed one finished translation request into the histograms. Call once per request.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        volume: what was translated.
+    """
     if _record_request(timeline, labels, outcome):
         record_volume(timeline, labels, volume)
 
@@ -270,7 +277,14 @@ def record_volume(timeline: Timeline, labels: Labels, volume: Volume) -> None:
 
 
 def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playback) -> None:
-    """Feed one finished speech request into the histograms. Call once per request."""
+    """Feed one finished speech request into the histograms. Call once per request.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        playback: gaps and underruns of a player that starts at the first byte.
+    """
     values = labels.values()
     if not _record_request(timeline, labels, outcome):
         return

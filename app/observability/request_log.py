@@ -58,7 +58,15 @@ sinks: list[Sink] = []
 
 
 def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome: str) -> None:
-    """Remember and log a finished request."""
+    """Remember and log a finished request, and pass it to the sinks.
+
+    Args:
+        timeline: its times.
+        model: name of its model; "none" if it was refused before one was chosen.
+        surface: API that it came through.
+        streaming: whether it was answered while the answer was computed.
+        outcome: ok, cancelled, rejected or failed.
+    """
     entry = Finished(
         request_id=request_context.request_id.get(),
         traceparent=request_context.traceparent.get(),

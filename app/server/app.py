@@ -80,7 +80,7 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
 def _middleware(settings: Settings) -> list[Middleware]:
     """Return the middleware of every path, the outermost first.
 
-    The guards look at a request that has its id, and of whose body nothing was read.
+    The guards see a request that has its id, before its body is read.
     """
     keys = None
     if settings.keys_file is not None:

@@ -22,7 +22,7 @@ TOKENS_PER_SECOND = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ReplyForm:
     """Form of a reply.
 
     `rate`: sample rate in Hz. `sse`: as server-sent events. `characters`: length of the input. `stall_seconds`: longest
@@ -44,20 +44,20 @@ class Reply:
 
     media_type: str | None = None
 
-    def __init__(self, stream: SpeechStream, send: Send, shape: Shape) -> None:
+    def __init__(self, stream: SpeechStream, send: Send, form: ReplyForm) -> None:
         self.started = False
         self._stream = stream
         self._send = send
-        self._shape = shape
+        self._form = form
 
     async def whole(self, only: SpokenChunk) -> None:
         """Send one piece with its length: all of it is encoded first."""
         encoder = self._encoder(whole=True)
         data = await self._encode(encoder, only, last=True)
         self._stream.delivered(only)
-        sent = self._delta(data) + self._sse_done() if self._shape.sse else data
+        sent = self._delta(data) + self._sse_done() if self._form.sse else data
         # One timer for both writes: to set it twice takes longer than they do.
-        await self._in_time(self._at_once(None if self._shape.sse else len(data), sent))
+        await self._in_time(self._at_once(None if self._form.sse else len(data), sent))
 
     async def streamed(self, first: SpokenChunk, rest: AsyncIterator[SpokenChunk]) -> None:
         """Send each piece as it comes. Raises the error that stops it, after telling a client that can be told."""
@@ -70,17 +70,17 @@ class Reply:
             async for chunk in rest:
                 await self._audio(chunk, await self._encode(encoder, chunk))
         except ServiceError as error:
-            if self._shape.sse:
+            if self._form.sse:
                 await self._body(sse_error(error), more=True)
             raise
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
             tail = await encode(encoder, None)
-        await self._body(self._piece(tail, None) + (self._sse_done() if self._shape.sse else b""), more=False)
+        await self._body(self._piece(tail, None) + (self._sse_done() if self._form.sse else b""), more=False)
 
     def _encoder(self, *, whole: bool = False) -> Encoder:
         own = self._stream.speech.synthesizer.sample_rate
-        shape = self._shape
-        return make_encoder(shape.format, own, shape.rate, shape.container, shape.bit_rate, whole=whole)
+        form = self._form
+        return make_encoder(form.format, own, form.rate, form.container, form.bit_rate, whole=whole)
 
     async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
         with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
@@ -93,21 +93,21 @@ class Reply:
 
     def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
         """Return the bytes to send for `chunk`, encoded as `data`; None is the end of the stream."""
-        return self._delta(data) if data and self._shape.sse else data
+        return self._delta(data) if data and self._form.sse else data
 
     async def _start(self, length: int | None) -> None:
         await self._in_time(self._head(length))
 
     async def _head(self, length: int | None) -> None:
-        usual = "text/event-stream" if self._shape.sse else self._media_type
+        usual = "text/event-stream" if self._form.sse else self._media_type
         media_type = self.media_type or usual
         headers = {
             "content-type": media_type,
             "server-timing": self._stream.timeline.server_timing(),
-            "x-sample-rate": str(self._shape.rate),
+            "x-sample-rate": str(self._form.rate),
             "x-watermark": self._stream.speech.watermark,
             "cache-control": "no-store",
-            **self._shape.extra,
+            **self._form.extra,
         }
         if length is not None:
             headers["content-length"] = str(length)
@@ -117,7 +117,7 @@ class Reply:
 
     @property
     def _media_type(self) -> str:
-        return INFO["wav" if self._shape.container == "wav" else self._shape.format].media_type
+        return INFO["wav" if self._form.container == "wav" else self._form.format].media_type
 
     async def _at_once(self, length: int | None, data: bytes) -> None:
         await self._head(length)
@@ -129,7 +129,7 @@ class Reply:
 
     async def _in_time(self, sending: Awaitable[None]) -> None:
         """Wait for a write, at most `stall_seconds`: a client that reads nothing must not hold its slot."""
-        async with asyncio.timeout(self._shape.stall_seconds):
+        async with asyncio.timeout(self._form.stall_seconds):
             await sending
 
     @staticmethod
@@ -140,6 +140,6 @@ class Reply:
     def _sse_done(self) -> bytes:
         timeline = self._stream.timeline
         spoken = timeline.tokens or round(timeline.audio_seconds * TOKENS_PER_SECOND)
-        heard = self._shape.characters
+        heard = self._form.characters
         usage = {"input_tokens": heard, "output_tokens": spoken, "total_tokens": heard + spoken}
         return b"data: " + json.dumps({"type": "speech.audio.done", "usage": usage}).encode() + b"\n\n"

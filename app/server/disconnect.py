@@ -34,7 +34,14 @@ async def until_gone(receive: Receive, aborted: Waiting, work: Coroutine[Any, An
 
 
 async def run_until(gone: Waiting, gone_error: Exception, aborted: Waiting, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return the result of `work`, and cancel it when `gone` or `aborted` ends: then raise the error for that."""
+    """Return the result of `work`, and cancel it when `gone` or `aborted` ends.
+
+    Args:
+        gone: ends when the client leaves.
+        gone_error: what to raise then.
+        aborted: ends when the server breaks off its streams; DrainingError is raised then.
+        work: runs in the task of the caller. If it is done in the same moment, its result counts.
+    """
     stopped: list[Exception] = []
     failure: Exception | None = None
     endings = ((gone, gone_error), (aborted, DrainingError("The server is shutting down.")))

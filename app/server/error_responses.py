@@ -22,7 +22,7 @@ MAX_HEADER_TEXT = 500
 # Path of Deepgram's surface.
 SPEAK_PATH = "/v1/speak"
 
-Form = Callable[[ServiceError], dict[str, Any]]
+Renderer = Callable[[ServiceError], dict[str, Any]]
 
 
 def _openai(error: ServiceError) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _libretranslate(error: ServiceError) -> dict[str, Any]:
 
 
 # Every other path has OpenAI's form.
-_FORMS: dict[str, Form] = {
+_RENDERERS: dict[str, Renderer] = {
     SPEAK_PATH: _deepgram,
     "/translate": _libretranslate,
     "/detect": _libretranslate,
@@ -51,18 +51,18 @@ _FORMS: dict[str, Form] = {
     "/frontend/settings": _libretranslate,
 }
 # By the beginning of the path: these have more after it.
-_FOLDER_FORMS: dict[str, Form] = {
+_FOLDER_RENDERERS: dict[str, Renderer] = {
     "/v1/text-to-speech/": _elevenlabs,
     "/v1/voices": _elevenlabs,
     "/v2/voices": _elevenlabs,
 }
 
 
-def _form(path: str) -> Form:
-    for folder, form in _FOLDER_FORMS.items():
+def _renderer(path: str) -> Renderer:
+    for folder, renderer in _FOLDER_RENDERERS.items():
         if path.startswith(folder):
-            return form
-    return _FORMS.get(path, _openai)
+            return renderer
+    return _RENDERERS.get(path, _openai)
 
 
 def error_response(
@@ -70,7 +70,7 @@ def error_response(
 ) -> JSONResponse:
     """Return the response that tells `error` in the form of the surface at `path`; None is OpenAI's."""
     note_error(error.code, error.status)
-    body = _form(path or "")(error)
+    body = _renderer(path or "")(error)
     return JSONResponse(body, error.status, headers={**error.headers(), **(headers or {})})
 
 

@@ -1,4 +1,4 @@
-"""One request from its admission to its last byte: the base of the responses that use a model."""
+"""Base of the responses that use a model: one request from its admission to its last byte."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class StreamExchange(Exchange, Generic[S]):
         try:
             await self.answer(stream)
             outcome = "ok"
-            # What was written leaves when this task pauses: the client need not wait for the records.
+            # The last bytes leave when this task pauses: the client need not wait for the records.
             await asyncio.sleep(0)
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)

@@ -43,7 +43,7 @@ def body_model(route: APIRoute) -> type[BaseModel] | None:
 def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseModel:
     """Return `body` as a `model`.
 
-    Raises InvalidRequestError for what is no JSON, RequestValidationError for JSON that does not fit the model.
+    Raises InvalidRequestError for a body that is not JSON, RequestValidationError for one that does not fit the model.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not body or not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):

@@ -1,4 +1,4 @@
-"""The JSON types of the HTTP surfaces."""
+"""JSON types of the HTTP surfaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.audio.subtitles import SUBTITLE_FORMATS
 from app.server.streaming.events import SamplingFields, Seed, Speed, UnicodeText
 from models.contract import SAMPLING_RANGES, ModelKind
 
-# One that no encoder has is refused later, with the list of them: the schema lists them for readers.
+# A format that no encoder has is refused later, with the list of formats: this schema lists them for readers.
 ResponseFormat = Annotated[
     UnicodeText | None,
     Field(
@@ -73,7 +73,7 @@ class SpeechBody(SamplingFields):
 
     @property
     def voice_name(self) -> str | None:
-        """The voice, whichever way it was given."""
+        """Name of the voice, given as a string or as an object."""
         return self.voice.id if isinstance(self.voice, VoiceReference) else self.voice
 
 
@@ -111,11 +111,11 @@ class PhonemesReply(BaseModel):
 
 
 class VoiceEntry(BaseModel):
-    """One voice: a model's own (`builtin`), or one made from a recording (`cloned`).
+    """Voice: a model's own (`builtin`), or one made from a recording (`cloned`).
 
-    `language` of a cloned voice is null where nobody said it; `model` is one that speaks in it, null where none was
-    named, and `languages` are all that this model was made for, the usual one first. `created_at`, in seconds since
-    1970, and `duration`, in seconds of the recording, are those of cloned ones.
+    `language` of a cloned voice is null if its upload names none. `model` is one that speaks in it, null if the request
+    names none; `languages` are all that this model was made for, the usual one first. Cloned voices have `created_at`,
+    in seconds since 1970, and `duration`, in seconds of the recording.
     """
 
     id: str
@@ -156,7 +156,7 @@ class VoiceDeleted(BaseModel):
 
 
 class VoiceList(BaseModel):
-    """The same list twice: Open WebUI reads `voices`, OpenAI's clients `data`."""
+    """List of voices, twice: Open WebUI reads `voices`, OpenAI's clients `data`."""
 
     object: Literal["list"] = "list"
     voices: list[VoiceEntry]
@@ -164,13 +164,13 @@ class VoiceList(BaseModel):
 
 
 class ModelEntry(BaseModel):
-    """One model of the catalog. `status`: ready, loading, available (on disk, not loaded), absent or failed.
+    """Model of the catalog. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
-    `memory_bytes` is what a loaded one holds, as measured while it was loaded; `cloning` ones speak in the voice of a
-    recording; `parameters` are those that a loaded one takes, besides voice, speed and seed; `languages` those that a
-    loaded one was made for: to speak, or to translate from or to. `preloaded` ones are loaded at start. `default`
-    models answer requests that name none: one speaks, one translates. `install_hint` of an absent one says how to
-    install it; `install_command` is the command, null where there is none.
+    A loaded model has `memory_bytes`, measured while it was loaded; `parameters` that it takes besides voice, speed and
+    seed; and `languages` that it was made for: to speak, or to translate from or to. A `cloning` model speaks in the
+    voice of a recording. `preloaded` models are loaded at start. `default` models answer requests that name none: one
+    speaks, one translates. `install_hint` of an absent model says how to install it; `install_command` is the command,
+    null if there is none.
     """
 
     id: str
@@ -194,7 +194,7 @@ class ModelEntry(BaseModel):
 
 
 class ModelList(BaseModel):
-    """The same list twice, as in VoiceList."""
+    """List of models, twice, as in VoiceList."""
 
     object: Literal["list"] = "list"
     models: list[ModelEntry]
@@ -222,7 +222,7 @@ class TranslateBody(BaseModel):
 
     @property
     def texts(self) -> list[str]:
-        """The texts, whether one or several."""
+        """List of the texts, given as one string or as several."""
         return [self.text] if isinstance(self.text, str) else self.text
 
 
@@ -234,7 +234,7 @@ class AlternativeEntry(BaseModel):
 
 
 class Detected(BaseModel):
-    """The language a text was found to be in; `confidence` in [0, 1]."""
+    """Detected language of a text; `confidence` in [0, 1]."""
 
     language: str
     code: str
@@ -242,7 +242,7 @@ class Detected(BaseModel):
 
 
 class TranslationEntry(BaseModel):
-    """One text, translated. `source` and `target` are BCP-47 tags; `source` is null where no language was needed."""
+    """Translation of one text. `source` and `target` are BCP-47 tags; `source` is null where no language was needed."""
 
     text: str
     source: str | None
@@ -270,7 +270,7 @@ class TranslationReply(BaseModel):
 
 
 class SentenceEvent(BaseModel):
-    """Sentence `sentence` of text `text`. `seconds` after the request arrived it was translated."""
+    """Sentence `sentence` of text `text`, translated `seconds` after the request arrived."""
 
     type: Literal["translation.sentence"] = "translation.sentence"
     text: int
@@ -282,7 +282,7 @@ class SentenceEvent(BaseModel):
 
 
 class DoneEvent(BaseModel):
-    """The end of a stream: what TranslationReply has, and the seconds of each stage."""
+    """End of a stream: the fields of TranslationReply, and the seconds of each stage."""
 
     type: Literal["translation.done"] = "translation.done"
     model: str

@@ -12,6 +12,7 @@ from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.loading import Progress, require
+from app.engine.model_state import ModelState
 from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.speech.options import PreparedSpeech, SpeechOptions
@@ -115,13 +116,11 @@ class SpeechService:
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
-        canonical = self._require(name)
-        return canonical, self.worker.state(canonical).ready_synthesizer()
+        state = self._require(name)
+        return state.name, state.ready_synthesizer()
 
-    def _require(self, name: str | None) -> str:
-        canonical = self.model_name(name)
-        require(self.catalog, self.worker, canonical, "text-to-speech")
-        return canonical
+    def _require(self, name: str | None) -> ModelState:
+        return require(self.catalog, self.worker, self.model_name(name), "text-to-speech")
 
     async def prepare(
         self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
@@ -133,9 +132,9 @@ class SpeechService:
         parameter that the model does not take; model absent or loading; no room for one more stream. The language of
         the text itself is not checked.
         """
-        model = self._require(options.model)
-        await self.translation.loads.wait(model, progress)
-        synthesizer = self.worker.state(model).ready_synthesizer()
+        state = self._require(options.model)
+        await self.translation.loads.wait(state, progress)
+        model, synthesizer = state.name, state.ready_synthesizer()
         # Streams of a socket begin later and are checked again: here is the place to refuse the socket.
         self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)

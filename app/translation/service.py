@@ -11,6 +11,7 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.loading import ModelLoads, Progress, require
+from app.engine.model_state import ModelState
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
@@ -39,7 +40,7 @@ class TranslationService:
         self.worker = worker
         self.default_model = catalog.default_translator()
         # Speech waits for its models in the same queue.
-        self.loads = ModelLoads(worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
+        self.loads = ModelLoads(admission, most=settings.queue_size, seconds=settings.queue_seconds)
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self.thread = RoundRobinThread("split")
 
@@ -67,13 +68,12 @@ class TranslationService:
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
-        canonical = self._require(name)
-        return canonical, self.worker.state(canonical).ready_translator()
+        state = self._require(name)
+        return state.name, state.ready_translator()
 
-    def _require(self, name: str | None) -> str:
+    def _require(self, name: str | None) -> ModelState:
         canonical = self.default_model if name is None else self.catalog.resolve(name)
-        require(self.catalog, self.worker, canonical, "translation")
-        return canonical
+        return require(self.catalog, self.worker, canonical, "translation")
 
     async def route(
         self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
@@ -82,10 +82,10 @@ class TranslationService:
 
         Raises what `model` raises, UnsupportedLanguageError and DrainingError.
         """
-        name = self._require(model)
-        await self.loads.wait(name, progress)
-        translator = self.worker.state(name).ready_translator()
-        return Route(name, translator, self.language(target, translator, param))
+        state = self._require(model)
+        await self.loads.wait(state, progress)
+        translator = state.ready_translator()
+        return Route(state.name, translator, self.language(target, translator, param))
 
     @staticmethod
     def language(name: str, translator: Translator, param: str) -> str:

@@ -1,4 +1,4 @@
-"""Kokoro's network: PL-BERT, text encoder, prosody predictor and decoder.
+"""Kokoro's network: text encoder, prosody predictor and decoder, beside PL-BERT (`albert`) and the `generator`.
 
 Li et al. 2023 (StyleTTS 2, arXiv:2306.07691); reference: `kokoro/modules.py` and `kokoro/istftnet.py` of the `kokoro`
 package. Attributes have the names of the reference's parameters. All arrays are channels-last.
@@ -11,9 +11,10 @@ from functools import partial
 from mlx import nn
 
 from models.backend import mx
-from models.kokoro.config import AlbertConfig, KokoroConfig
+from models.kokoro.albert import Albert
+from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
-from models.layers.activation import gelu_tanh, leaky_relu
+from models.layers.activation import leaky_relu
 from models.layers.adain import adain_leaky
 from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d
@@ -22,92 +23,6 @@ from models.layers.lstm import BiLSTM
 from models.layers.mask import PaddingMask
 from models.layers.norm import layer_norm
 from models.layers.style import AdaIN, StyleBank
-
-
-class AlbertEmbeddings(nn.Module):
-    """Token ids [B, T] -> [B, T, embedding]: sum of the token's, position's and type's embedding, with LayerNorm."""
-
-    def __init__(self, config: AlbertConfig, tokens: int) -> None:
-        super().__init__()
-        width = config.embedding_size
-        self.word_embeddings = nn.Embedding(tokens, width)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
-        self.token_type_embeddings = nn.Embedding(2, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
-
-    def __call__(self, ids: mx.array) -> mx.array:
-        x = self.word_embeddings(ids) + self.position_embeddings.weight[: ids.shape[1]]
-        result: mx.array = self.LayerNorm(x + self.token_type_embeddings.weight[0])
-        return result
-
-
-class AlbertAttention(SelfAttention):
-    """Self-attention, added to its input, and LayerNorm."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__(width, heads)
-        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
-
-    def __call__(self, x: mx.array, bias: mx.array | None = None) -> mx.array:
-        result: mx.array = self.LayerNorm(x + super().__call__(x, bias))
-        return result
-
-
-class AlbertLayer(nn.Module):
-    """Attention and feed-forward, a LayerNorm after each."""
-
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__()
-        hidden = config.hidden_size
-        self.attention = AlbertAttention(hidden, config.num_attention_heads)
-        self.ffn = Linear(hidden, config.intermediate_size)
-        self.ffn_output = Linear(config.intermediate_size, hidden)
-        self.full_layer_layer_norm = nn.LayerNorm(hidden, eps=1e-12)
-
-    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
-        x = self.attention(x, bias)
-        result: mx.array = self.full_layer_layer_norm(x + self.ffn_output(gelu_tanh(self.ffn(x))))
-        return result
-
-
-class AlbertLayerGroup(nn.Module):
-    """Group of layers by the reference's name; PL-BERT has one group with one layer."""
-
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__()
-        self.albert_layers = [AlbertLayer(config)]
-
-
-class AlbertEncoder(nn.Module):
-    """Embeddings [B, T, embedding] -> [B, T, hidden] by one layer, applied `depth` times."""
-
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__()
-        self.embedding_hidden_mapping_in = Linear(config.embedding_size, config.hidden_size)
-        self.albert_layer_groups = [AlbertLayerGroup(config)]
-        self.depth = config.num_hidden_layers
-
-    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
-        x = self.embedding_hidden_mapping_in(x)
-        layer = self.albert_layer_groups[0].albert_layers[0]
-        for _ in range(self.depth):
-            x = layer(x, bias)
-        return x
-
-
-class Albert(nn.Module):
-    """PL-BERT: token ids [B, T] -> [B, T, hidden] (ALBERT, arXiv:1909.11942)."""
-
-    def __init__(self, config: AlbertConfig, tokens: int) -> None:
-        super().__init__()
-        self.embeddings = AlbertEmbeddings(config, tokens)
-        self.encoder = AlbertEncoder(config)
-
-    def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
-        bias = None
-        if valid.mask is not None:
-            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
-        return self.encoder(self.embeddings(ids), bias)
 
 
 class TextEncoder(nn.Module):

@@ -63,7 +63,7 @@ def middlewares() -> list[Middleware]:
     )
     for known, protocol in protocols:
         known["auto"] = partial(protocol, connections)
-    return [Middleware(Edge, stall_seconds=settings.stall_seconds)]
+    return [Middleware(ProxyMiddleware, stall_seconds=settings.stall_seconds)]
 
 
 class Marked:
@@ -86,7 +86,7 @@ class Marked:
         await self._app(scope, receive, send_marked)
 
 
-class Edge:
+class ProxyMiddleware:
     """Middleware around Ray's proxy: errors in the form of each surface, and an end for every stream.
 
     A client that reads nothing for `stall_seconds` is dropped here: its replica does not wait for it, and cannot know.

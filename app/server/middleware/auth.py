@@ -88,8 +88,12 @@ class OpenConnections:
 class Guard:
     """Refuse requests without a key, under a name that is not this server's, or from pages of other sites.
 
-    `keys` None: no key is needed. Only then `hosts` names the server: a browser never adds a key by itself to the
-    requests of a page. `open_metrics`: `/metrics` needs no key.
+    Args:
+        app: application behind the guard.
+        keys: accepted keys; None: no key is needed.
+        hosts: names of this server, checked only without keys: a browser adds no key by itself to a page's requests.
+        origins: origins whose pages may send requests; `*` is any.
+        open_metrics: `/metrics` needs no key.
     """
 
     def __init__(

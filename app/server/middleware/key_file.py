@@ -78,7 +78,7 @@ def parse_keys(text: str, quotas: Quotas | None = None) -> Keys:
     """Return the keys of a TOML file.
 
     An entry is `name = "key"`, `name = "sha256:<hex>"`, or a table of `key`, `characters_per_minute`, `streams` and
-    `voices`, whose defaults are `quotas`. Raises ValueError, which says what is wrong and quotes no key.
+    `voices`, whose defaults are `quotas`. Raises ValueError, which says the fault and quotes no key.
     """
     quotas = quotas or Quotas()
     known: dict[bytes, Client] = {}

@@ -70,7 +70,7 @@ def check_one_host(scope: Scope, headers: Headers) -> None:
 def check_origin(headers: Headers, accepted: tuple[str, ...]) -> None:
     """Raise CrossSiteError if a page of another site sends this. Only browsers send the two headers.
 
-    `accepted`: origins whose pages may, in lower case; `*` is any.
+    `accepted`: origins of pages that may send requests, in lower case; `*` is any.
     """
     origins = headers.getlist("origin")
     origin = ", ".join(origins).lower()

@@ -49,21 +49,21 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        exchange = _Exchange(request_id_of(headers), receive, send)
-        # Never reset: each request has a task of its own, and what the server logs of it later belongs to it, too.
-        request_context.request_id.set(exchange.request_id)
+        messages = _TrackedMessages(request_id_of(headers), receive, send)
+        # Never reset: each request has a task of its own, and later lines of the server's log belong to it, too.
+        request_context.request_id.set(messages.request_id)
         request_context.traceparent.set(headers.get("traceparent"))
         start = time.perf_counter()
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, messages.receive, messages.send)
         except asyncio.CancelledError:
             # The server is shut down while a body still comes: nobody else cancels a request's own task.
-            if scope["type"] != "http" or exchange.status is not None:
+            if scope["type"] != "http" or messages.status is not None:
                 raise
             refusal = error_response(DrainingError("The server is shutting down."), path=scope["path"])
-            await refusal(scope, receive, exchange.send)
+            await refusal(scope, receive, messages.send)
         except Exception:
-            exchange.status = 500
+            messages.status = 500
             raise
         finally:
             logs.event(
@@ -72,12 +72,12 @@ class RequestId:
                 "request",
                 method=scope.get("method", "WEBSOCKET"),
                 path=scope["path"][:200],
-                status=exchange.status,
+                status=messages.status,
                 seconds=round(time.perf_counter() - start, 6),
             )
 
 
-class _Exchange:
+class _TrackedMessages:
     """Messages of one request or socket, with its id. `status`: of the answer, or the socket's close code."""
 
     def __init__(self, request_id: str, receive: Receive, send: Send) -> None:

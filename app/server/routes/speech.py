@@ -28,7 +28,7 @@ from app.errors import (
 )
 from app.observability import metrics
 from app.server.accept import negotiate
-from app.server.audio_response import Reply, Shape
+from app.server.audio_response import Reply, ReplyForm
 from app.server.exchange import StreamExchange
 from app.server.json_route import JsonRoute
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
@@ -206,8 +206,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         """Send the audio of `stream`, or its subtitles."""
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
-        shape = Shape(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
-        reply = self.make_reply(stream, self.send, shape)
+        form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
+        reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
             await self._send_subtitles(self._subtitles, stream, [first, *[chunk async for chunk in chunks]])
@@ -216,9 +216,9 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         else:
             await reply.streamed(first, chunks)
 
-    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         """Return the writer of the answer's bytes."""
-        return Reply(stream, send, shape)
+        return Reply(stream, send, form)
 
     async def _send_subtitles(self, kind: SubtitleFormat, stream: SpeechStream, chunks: Sequence[SpokenChunk]) -> None:
         for chunk in chunks:

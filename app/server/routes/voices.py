@@ -34,7 +34,7 @@ PATH = "/v1/audio/voices"
 AUDIO_FIELDS = ("audio_sample", "audio", "file")
 FIELDS = (*AUDIO_FIELDS, "name", "consent", "language", "gender", "type")
 _TEXT_BYTES = 4_096
-# An upload is charged to its key like the speech of so many characters: about a minute of sound.
+# Characters of speech, about a minute of sound, that an upload costs its key.
 UPLOAD_CHARACTERS = 1_000
 _FORM: dict[str, Any] = {
     "requestBody": {
@@ -53,7 +53,7 @@ async def create(request: Request) -> Response:
             async with read_form(request, max_files=1, max_fields=len(FIELDS), max_part_size=_TEXT_BYTES) as form:
                 stored = await _keep(request, app, form)
     except (ClientDisconnect, ClientGoneError):
-        return Response(status_code=400)  # there is nobody to read it
+        return Response(status_code=400)  # the client has left
     except OSError as error:
         log.error("an upload cannot be stored: %s", error)
         raise storage_error("The upload cannot be stored", error) from error

@@ -129,7 +129,7 @@ class StreamSession:
         return self._source.next_deadline() if self.state is State.OPEN else None
 
     def tick(self, now: float) -> list[Effect]:
-        """Speak the text that `now` is known to be complete, because nothing followed it."""
+        """Speak the text that is complete at `now`, because nothing followed it."""
         return self._speak(self._source.tick(now)) if self.state is State.OPEN else []
 
     def queued(self, seconds: float, now: float) -> None:

@@ -49,6 +49,7 @@ _GREEK_LETTER: Final = re.compile(r"[\u0370-\u03ff]")
 
 
 def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a Roman numeral: `Louis XIV`."""
     value = numbers.roman(text)
     before = context.previous_word(start)
     named = before[:1].isupper()
@@ -73,10 +74,12 @@ def read_roman(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def read_plain(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a plain word in small letters."""
     read_word(context, text, start, end)
 
 
 def read_word(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a word: an abbreviation without a full stop, a title, a street, a state, or itself."""
     lower = text.lower()
     if lower in tables.WORDS and text in (lower, lower.capitalize(), "PhD", "PhDs", "WWI", "WWII", "YoY", "QoQ"):
         context.say(tables.WORDS[lower], start, end)
@@ -121,6 +124,7 @@ def _named(context: NormalizerContext, text: str, lower: str, start: int, end: i
 
 
 def read_initials(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read initials: `U.S. law`."""
     lower = re.sub(r"\s", "", text.lower())
     known = tables.LATIN.get(lower) or tables.LATIN.get(lower + ".")
     letters = [letter.upper() for letter in text if letter.isalpha()]
@@ -130,12 +134,14 @@ def read_initials(context: NormalizerContext, text: str, start: int, end: int) -
 
 
 def read_latin(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a Latin or slashed abbreviation: `bread w/ butter`."""
     context.say(tables.LATIN[text], start, end)
     if text.endswith("."):
         context.full_stop_if_last(end)
 
 
 def read_abbreviation(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an abbreviation: `Mr. Smith`."""
     name = text[:-1]
     spoken = _long_form(context, name, start, end)
     if spoken:

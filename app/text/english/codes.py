@@ -38,6 +38,7 @@ _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
 
 
 def read_phone(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a telephone number: `555-867-5309`."""
     spoken = ["plus"] if text.startswith("+") else []
     for group in re.findall(r"\d+|[A-Z]+", text):
         if group.isalpha():
@@ -50,11 +51,13 @@ def read_phone(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def read_code(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the number of a card, book or account, digit by digit: `4111 1111 1111 1111`."""
     spoken = numbers.one_by_one(text)
     context.say([*spoken, "X"] if text[-1] in "xX" else spoken, start, end)
 
 
 def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a state and its ZIP code: `CA 94105`."""
     number = re.search(r"\d.*", text)
     if number is None:
         raise AssertionError(text)
@@ -63,6 +66,7 @@ def read_zip(context: NormalizerContext, text: str, start: int, end: int) -> Non
 
 
 def read_ip(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an IPv4 address: `192.168.0.1:80`."""
     address, sign, tail = re.fullmatch(r"([\d.]+)([:/]?)(\d*)", text).groups()  # type: ignore[union-attr]
     spoken = [item for part in address.split(".") for item in ["dot", *context.cardinal(part)]][1:]
     if sign == ":":
@@ -73,6 +77,7 @@ def read_ip(context: NormalizerContext, text: str, start: int, end: int) -> None
 
 
 def read_ipv6(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an IPv6 address: `fe80::1`."""
     spoken: list[str] = []
     for character in text:
         spoken += ["colon"] if character == ":" else numbers.hexadecimal(character)

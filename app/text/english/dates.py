@@ -47,6 +47,7 @@ _OTHER_NAME: Final = re.compile(rf"\s+(?!{CALENDAR}(?!\w))[A-Z][a-z]")
 
 
 def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a time of day: `5:30 pm`."""
     found = _CLOCK.match(text)
     if found is None:
         raise AssertionError(text)
@@ -88,14 +89,17 @@ def read_arc(context: NormalizerContext, text: str, start: int, end: int) -> Non
 
 
 def read_month_year(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a month and year: `03/2024`."""
     context.say([tables.MONTH_NAMES[int(text[:2]) - 1], *numbers.year(text[3:], british=context.british)], start, end)
 
 
 def read_short_year(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a year without its century: `'05`."""
     context.say(["oh", *context.cardinal(text[2:])], start, end)
 
 
 def read_hour(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an hour: `5 pm`."""
     found = _HOUR.match(text)
     if found is None:
         raise AssertionError(text)
@@ -111,6 +115,7 @@ def _meridiem(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def read_duration(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a duration: `2h 30m`."""
     names = {"h": "hour", "m": "minute", "s": "second"}
     for found in re.finditer(r"(\d+)([hms])(?:in)?", text):
         name = names[found.group(2)] + ("" if int(found.group(1)) == 1 else "s")
@@ -127,6 +132,7 @@ def _date(context: NormalizerContext, year: str, month: int, day: int, start: in
 
 
 def read_iso_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a date that begins with the year: `2024-03-05`."""
     day_end = end - text.endswith("T")
     year, month, day = re.split(r"[-/.]", text.rstrip("T"))
     _date(context, year, int(month), int(day), start, day_end)
@@ -135,6 +141,7 @@ def read_iso_date(context: NormalizerContext, text: str, start: int, end: int) -
 
 
 def read_slash_date(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a date that ends with the year: `3/14/2024`."""
     first, second, year = re.split(r"[-/.]", text)
     day_first = context.british or "." in text
     month, day = (int(second), int(first)) if day_first else (int(first), int(second))
@@ -148,6 +155,7 @@ def read_slash_date(context: NormalizerContext, text: str, start: int, end: int)
 
 
 def read_decade(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a decade: `the 1990s`."""
     digits = re.sub(r"\D", "", text)
     seconds = len(digits) == 2 and "'" not in text and _LASTING.search(context.before(start)) is not None
     if seconds and _NO_NOUN_AFTER.match(context.text, end):

@@ -44,6 +44,7 @@ class _Use:
 
     @property
     def is_noun(self) -> bool:
+        """Return whether the tag is that of a noun."""
         return self.tag is not None and self.tag.startswith("NN")
 
 

@@ -26,6 +26,7 @@ _PER: Final = re.compile(r"/([A-Za-zµμ²³]+)")
 
 
 def read_money(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an amount after its sign: `$5.50`."""
     found = _MONEY.match(text)
     if found is None:
         raise AssertionError(text)
@@ -53,6 +54,7 @@ def _two_amounts(
 
 
 def read_money_code(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an amount after the code of its currency: `USD 20`."""
     found = _MONEY_CODE.match(text)
     if found is None:
         raise AssertionError(text)
@@ -60,6 +62,7 @@ def read_money_code(context: NormalizerContext, text: str, start: int, end: int)
 
 
 def read_money_after(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an amount before its sign or code: `20 €`."""
     if text.endswith("p"):
         one, many = units.CURRENCIES["£"][2:]
         context.say([*context.cardinal(text[:-1]), one if text == "1p" else many], start, end)
@@ -105,6 +108,7 @@ def _amount(
 
 
 def read_height(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read feet and inches, or minutes and seconds: `5'11"`."""
     feet, inches = re.findall(r"\d+", text)
     if int(inches) > 11:  # a time
         names = ["minute" if feet == "1" else "minutes", "seconds" if text.endswith('"') else ""]
@@ -114,6 +118,7 @@ def read_height(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 
 def read_inches(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read inches: `a 27" screen`."""
     if len(_OPENING.findall(context.text, 0, start)) % 2:  # the end of a quotation
         context.end = end - 1
         quantities.read_number(context, text[:-1], start, end - 1)
@@ -122,10 +127,12 @@ def read_inches(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 
 def read_feet(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read feet: `6' tall`."""
     _measure(context, text[:-1], "ft", start, end, end)
 
 
 def read_quantity(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number and its unit: `5 kg`."""
     found = _QUANTITY.match(text)
     if found is None:
         raise AssertionError(text)
@@ -162,6 +169,7 @@ def _measure(context: NormalizerContext, digits: str, unit: str, start: int, num
 
 
 def read_feet_inches(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read feet and inches with their units: `5 ft 11 in`."""
     feet, inches = re.findall(r"\d+", text)
     names = ["foot" if feet == "1" else "feet", "inch" if inches == "1" else "inches"]
     context.say([*context.cardinal(feet), names[0], *context.cardinal(inches), names[1]], start, end)

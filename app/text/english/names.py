@@ -15,6 +15,7 @@ _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|.")
 
 
 def read_url(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a web address: `https://a.com/b`."""
     trimmed = text.rstrip(".,;:!?'\")]}")
     context.end = start + len(trimmed)
     scheme, separator, rest = trimmed.rpartition("://")
@@ -24,16 +25,19 @@ def read_url(context: NormalizerContext, text: str, start: int, end: int) -> Non
 
 
 def read_path(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a path or file name: `src/main.py`."""
     trimmed = text.rstrip(".")
     context.end = start + len(trimmed)
     context.say(_address(context, trimmed), start, context.end)
 
 
 def read_dot_name(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the dot before or inside a name: `.NET`."""
     context.say("dot", start, end)
 
 
 def read_email(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an e-mail address: `me@a.com`."""
     trimmed = text.rstrip(".-")
     context.end = start + len(trimmed)
     context.say(_address(context, trimmed), start, context.end)
@@ -83,6 +87,7 @@ def read_version(context: NormalizerContext, text: str, start: int, end: int) ->
 
 
 def read_hashtag(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a hashtag, a number after the sign, or a color: `#NewYork`."""
     name = text[1:]
     if _PLACE.fullmatch(name):
         context.say(["number", *context.digits_in_name(name[:-1]), name[-1].upper()], start, end)
@@ -99,6 +104,7 @@ def read_hashtag(context: NormalizerContext, text: str, start: int, end: int) ->
 
 
 def read_handle(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read the name of an account: `@OpenAI`."""
     context.say(["at", *_name_parts(context, text[1:])], start, end)
 
 

@@ -46,9 +46,11 @@ class NormalizerContext:
                 self.add(item, start, end, tag)
 
     def add(self, text: str, start: int, end: int, tag: str | None) -> None:
+        """Add one word that speaks [start, end)."""
         self.pieces.append(word(text, self.offset + start, self.offset + end, tag=tag))
 
     def pause(self, mark: str, start: int, end: int) -> None:
+        """Add a punctuation mark. See `append_mark`."""
         append_mark(self.pieces, mark, self.offset + start, self.offset + end)
 
     def full_stop_if_last(self, end: int) -> None:
@@ -57,6 +59,7 @@ class NormalizerContext:
             self.pause(".", end - 1, end)
 
     def cardinal(self, digits: str) -> list[str]:
+        """Return a cardinal as words."""
         return numbers.cardinal(digits, british=self.british)
 
     def number_words(self, digits: str) -> list[str]:
@@ -77,10 +80,12 @@ class NormalizerContext:
         return self.text[end : end + _NEARBY]
 
     def previous_word(self, start: int) -> str:
+        """Return the word before `start`, or ""."""
         found = _PREVIOUS.search(self.before(start))
         return found.group(1) if found else ""
 
     def next_word(self, end: int) -> str:
+        """Return the word after `end`, or ""."""
         found = _NEXT.match(self.after(end))
         return found.group(1) if found else ""
 
@@ -99,11 +104,13 @@ class NormalizerContext:
             self.end = found.end()
 
     def accented(self, name: str) -> str:
+        """Return the name of a unit in the spelling of the accent: "metre" in British English."""
         if not self.british:
             return name
         return " ".join(re.sub(r"(met|lit)er(s?)$", r"\1re\2", item) for item in name.split())
 
     def digits_in_name(self, digits: str) -> list[str]:
+        """Return the words of digits that name something: in pairs, or one by one."""
         if digits.startswith("0") or len(digits) > 4:
             return numbers.one_by_one(digits)
         if len(digits) == 4:

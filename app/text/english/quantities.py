@@ -29,16 +29,19 @@ _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 
 
 def read_scientific(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number in scientific notation: `1.5e10`."""
     mantissa, exponent = re.split(r"[eE]", text)
     power = context.number_words(exponent.lstrip("+"))
     context.say([*context.number_words(mantissa), "times", "ten", "to", "the", *power], start, end)
 
 
 def read_power(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a superscript: `x²`."""
     context.say(_to_the_power(context, unicodedata.normalize("NFKC", text), text in ("²", "³")), start, end)
 
 
 def read_caret(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an exponent after a caret: `2^10`."""
     exponent = text.strip().lstrip("^").strip(" ()")
     base = context.text[:start].rstrip()[-1:]
     context.say(_to_the_power(context, exponent, not base.isdecimal() and exponent in ("2", "3")), start, end)
@@ -54,32 +57,39 @@ def _to_the_power(context: NormalizerContext, exponent: str, short: bool) -> lis
 
 
 def read_index(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a subscript: `H₂O`."""
     context.say(context.cardinal(unicodedata.normalize("NFKC", text)), start, end)
 
 
 def read_dotted(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read numbers between points: `1.2.3`."""
     context.say([item for part in text.split(".") for item in ["point", *context.cardinal(part)]][1:], start, end)
 
 
 def read_grouped(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number with spaces between thousands: `10 000`."""
     context.say(context.cardinal(text.replace(" ", "")), start, end)
     _unit_of_fraction(context, end, many=True)
 
 
 def read_decimal_comma(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number with a decimal comma: `3,5 %`."""
     context.say(context.number_words(text.replace(",", ".")), start, end)
 
 
 def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a number and a letter for its scale: `50k`."""
     digits = text.rstrip("bnmtkKMBT")
     context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
 
 
 def read_times(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a factor: `3x`."""
     context.say([*context.number_words(text[:-1]), "times"], start, end)
 
 
 def read_mixed_fraction(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a whole number and a fraction: `2 1/2`."""
     whole, part = text.split(" ")
     context.say([*context.cardinal(whole), "and"], start, start + len(whole))
     top, bottom = tables.VULGAR_FRACTIONS[part] if part in tables.VULGAR_FRACTIONS else part.split("/")
@@ -94,10 +104,11 @@ def _part(context: NormalizerContext, top: str, bottom: str) -> list[str]:
 
 
 def read_ratio(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a fraction, a day, or a blood pressure: `3/4`."""
     top, bottom = text.split("/")
-    if dates.read_days(context, [top, bottom], "and", start, end) or dates.read_month_and_day(
-        context, top, bottom, start, end
-    ):
+    if dates.read_days(context, [top, bottom], "and", start, end):
+        return
+    if dates.read_month_and_day(context, top, bottom, start, end):
         return
     if top == bottom or text in ("24/7", "9/11"):
         context.say([*context.cardinal(top), *context.cardinal(bottom)], start, end)
@@ -123,12 +134,13 @@ def unit_end(context: NormalizerContext, end: int) -> int:
 
 
 def read_dimension(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read two sizes: `4x6`."""
     left, right = re.split(r"\s?x\s?", text)
-
     context.say([*context.number_words(left), "by", *context.number_words(right)], start, end)
 
 
 def read_ordinal(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an ordinal: `21st`."""
     if not dates.read_days(context, [text[:-2]], "", start, end):
         context.say(numbers.ordinal(text[:-2], british=context.british), start, end)
     context.join_range(end, _TO_ORDINAL)
@@ -152,6 +164,7 @@ def read_first(context: NormalizerContext, text: str, start: int, end: int) -> N
 
 
 def read_range(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a range, years, shares, or a number with a hyphen: `5-10`."""
     left, right = re.split(r"\s?[–-]\s?", text)
     if dates.read_days(context, [left, right], "to", start, end):
         return
@@ -181,6 +194,7 @@ def _year_or_tail(context: NormalizerContext, digits: str) -> list[str]:
 
 
 def read_number(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a plain number: cardinal, year, hour, code: `1,234`."""
     read_minus(context, start)
     if dates.read_days(context, [text], "", start, end) or dates.read_day_before_month(context, text, start, end):
         return

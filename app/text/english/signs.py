@@ -20,10 +20,12 @@ _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
 
 
 def read_ellipsis(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an ellipsis: `Well...`."""
     context.pause("…", start, end)
 
 
 def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a dash: `yes – no`."""
     if text == "–" and _is_span(context, start, end):
         context.say("to", start, end)
     else:
@@ -36,21 +38,25 @@ def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
 
 
 def read_operator(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an operator of two characters: `a <= b`."""
     spoken = tables.OPERATORS.get(text, "")
     if spoken:
         context.say(spoken, start, end)
 
 
 def read_sharp(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a note or language with a sharp: `C# is`."""
     context.say([text[0], "sharp"], start, end)
 
 
 def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a grade with a minus: `an A-.`."""
     context.say([text[0]], start, start + 1)
     context.say("minus", start + 1, end)
 
 
 def read_mark(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a punctuation mark, or the colon between two numbers: `Yes!`."""
     if text == ":" and context.text[end : end + 1].isdecimal():
         number = re.search(r"\d+$", context.text[max(0, start - 4) : start])
         if number is not None and context.previous_word(start - len(number.group())).lower() not in tables.VERSED:
@@ -60,6 +66,7 @@ def read_mark(context: NormalizerContext, text: str, start: int, end: int) -> No
 
 
 def read_bracket(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a bracket as a pause: `a (b) c`."""
     if text == "(" or (text == ")" and re.match(r"\s+[^\W_]", context.text[end : end + 8])):
         context.pause(",", start, end)
 
@@ -75,14 +82,17 @@ class _Neighbors:
 
     @property
     def between_digits(self) -> bool:
+        """Return whether the nearest visible characters are digits."""
         return self.before.isdecimal() and self.after.isdecimal()
 
     @property
     def spaced(self) -> bool:
+        """Return whether white space is on both sides."""
         return self.left.isspace() and self.right.isspace()
 
 
 def read_symbol(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read any other symbol: `a & b`."""
     near = _Neighbors(
         left=context.text[start - 1 : start],
         right=context.text[end : end + 1],

@@ -8,9 +8,14 @@ from typing import Final
 from app.text.english import word_classes as classes
 from app.text.english.open_class import tag_open_class
 from app.text.english.word_context import WordContext
+from app.text.word_sets import word_set
+
+_BEFORE_DETERMINER: Final = classes.PREPOSITIONS | classes.BE | classes.CONJUNCTIONS | classes.MODALS | {""}
+_AFTER_LIVE: Final = classes.PREPOSITIONS | word_set("here there together alone long well forever and")
 
 
 def tag_a(c: WordContext) -> str:
+    """Tag "a": the article, or the letter."""
     if c.word == "a":
         return "DT" if c.next else "NN"
     if not c.next:
@@ -19,6 +24,7 @@ def tag_a(c: WordContext) -> str:
 
 
 def tag_capitals(c: WordContext) -> str:
+    """Tag a word in capitals: an acronym, a name, or an emphasized word."""
     word = c.word
     if word in classes.EMPHASIZED:
         return tag_open_class(c)
@@ -30,18 +36,13 @@ def tag_capitals(c: WordContext) -> str:
 
 
 def tag_that(c: WordContext) -> str:
+    """Tag "that": conjunction, determiner or relative pronoun."""
     before, after = c.previous, c.next
     if not after:
         return "DT"
     if after in classes.SUBJECTS or after in classes.DETERMINERS or after in ("there", "if", "when"):
         return "IN"
-    if (
-        not before
-        or before in classes.PREPOSITIONS
-        or before in classes.BE
-        or before in classes.CONJUNCTIONS
-        or before in classes.MODALS
-    ):
+    if before in _BEFORE_DETERMINER:
         return "DT"
     if before in classes.VERBS_OF_SAYING:
         return "IN"
@@ -55,6 +56,7 @@ def tag_that(c: WordContext) -> str:
 
 
 def tag_used(c: WordContext) -> str:
+    """Tag "used": a habit (VBD, JJ), or a form of "use"."""
     before = c.previous_verbal
     if c.next != "to":
         return "VBN" if before in classes.BE | classes.HAVE else "VBD"
@@ -71,6 +73,7 @@ def tag_used(c: WordContext) -> str:
 
 
 def tag_read(c: WordContext) -> str:
+    """Tag "read": VBD, VBN and JJ sound like "red"."""
     before = c.previous_verbal
     if c.next == "only":
         return "VB"
@@ -101,6 +104,7 @@ def tag_read(c: WordContext) -> str:
 
 
 def tag_close(c: WordContext) -> str:
+    """Tag "close": a verb, or near."""
     before, after = c.previous_verbal, c.next
     if c.follows_plural and after in ("early", "late", "soon", "at", "on", "for") and c.at(2) != "hand":
         return "VBP"
@@ -118,6 +122,7 @@ def tag_close(c: WordContext) -> str:
 
 
 def tag_dove(c: WordContext) -> str:
+    """Tag "dove": the bird, or the past of "dive"."""
     before, after = c.previous, c.next
     if before in classes.SUBJECTS:
         return "VBD"
@@ -126,6 +131,7 @@ def tag_dove(c: WordContext) -> str:
 
 
 def tag_wind(c: WordContext) -> str:
+    """Tag "wind": the air, or to turn."""
     before, after = c.previous, c.next
     turning = after in ("up", "down", "back", "around", "through", "along", "its", "round", "past")
     plural = before.endswith("s") and before not in classes.FUNCTION
@@ -133,6 +139,7 @@ def tag_wind(c: WordContext) -> str:
 
 
 def tag_wound(c: WordContext) -> str:
+    """Tag "wound": the injury, or the past of "wind"."""
     before, after = c.previous_verbal, c.next
     if before in classes.SUBJECTS:
         return "VBD"
@@ -143,6 +150,7 @@ def tag_wound(c: WordContext) -> str:
 
 
 def tag_live(c: WordContext) -> str:
+    """Tag "live" and "lives": the verb, the adjective, or the plural of "life"."""
     before, after = c.previous_verbal, c.next
     if c.lower == "lives":
         if before in classes.SUBJECTS or after in ("in", "on", "at", "here", "there", "with", "alone", "near"):
@@ -156,16 +164,7 @@ def tag_live(c: WordContext) -> str:
         return "VB"
     if not c.previous and after == "from":
         return "JJ"
-    if after in classes.PREPOSITIONS or after in (
-        "here",
-        "there",
-        "together",
-        "alone",
-        "long",
-        "well",
-        "forever",
-        "and",
-    ):
+    if after in _AFTER_LIVE:
         return "VBP"
     if before.endswith("s") and before not in classes.FUNCTION:
         return "VBP"
@@ -173,6 +172,7 @@ def tag_live(c: WordContext) -> str:
 
 
 def tag_minute(c: WordContext) -> str:
+    """Tag "minute": the time, or tiny."""
     return "JJ" if c.next in classes.MINUTE_NOUNS and c.previous not in ("last", "first", "final") else "NN"
 
 

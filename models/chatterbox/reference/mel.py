@@ -29,10 +29,7 @@ _OCTAVE = math.log(6.4) / 27
 
 @dataclass(frozen=True, slots=True)
 class MelBank:
-    """Mel filters over frames of `n_fft` samples (periodic Hann), `hop` apart.
-
-    `edge` samples are reflected at each end.
-    """
+    """Mel filters over frames of `n_fft` samples (periodic Hann), `hop` apart; `edge` samples mirror both ends."""
 
     rate: int
     n_fft: int

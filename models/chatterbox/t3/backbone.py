@@ -80,10 +80,7 @@ class LlamaAttention(nn.Module):
     def __call__(
         self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
-        """Attend from x [B, n, C] at positions place [1] on.
-
-        Return the same shape, and `layer` with their keys and values.
-        """
+        """Attend from x [B, n, C] at positions place [1] on. Return the result and the longer `layer`."""
         qkv = _heads(self.qkv_proj(x), 3, self.heads)
         size = qkv.shape[-1]
         # Queries and keys turn alike: one call for both.

@@ -54,7 +54,7 @@ def test_characters_are_counted_by_key() -> None:
         admission.charge(ada, 10, 5.0)
     assert caught.value.headers() == {"retry-after": "5", "retry-after-ms": "5000"}
     admission.charge(bob, 60, 5.0)
-    # What was refused was not taken.
+    # A refused amount is not taken.
     admission.charge(ada, 10, 10.0)
 
 

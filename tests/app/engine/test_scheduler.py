@@ -1,4 +1,4 @@
-"""Whose turn it is, as a value: no thread, no clock."""
+"""Order of jobs, as a value: no thread, no clock."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Named(Job[Any]):
         return iter(())
 
 
-class Makes:
-    """Jobs by name; `audio` is how many seconds a stream has left, None if nothing was computed for it."""
+class JobFactory:
+    """Factory of jobs; `audio` is the seconds that a stream has left, None if nothing was computed for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -46,8 +46,8 @@ class Makes:
 
 
 @pytest.fixture
-def make(loop: asyncio.AbstractEventLoop) -> Makes:
-    return Makes(loop)
+def make(loop: asyncio.AbstractEventLoop) -> JobFactory:
+    return JobFactory(loop)
 
 
 def order(queues: Queues) -> list[str]:
@@ -64,18 +64,18 @@ def filled(*jobs: Job[Any]) -> Queues:
     return queues
 
 
-def test_later_work_goes_by_when_it_is_needed(make: Makes) -> None:
+def test_later_work_goes_by_when_it_is_needed(make: JobFactory) -> None:
     queues = filled(make("rich", audio=9), make("poor", audio=2), make("poorest", audio=1), make("poor too", audio=2))
     assert order(queues) == ["poorest", "poor", "poor too", "rich"]
 
 
-def test_sentences_of_one_stream_keep_their_order(make: Makes) -> None:
+def test_sentences_of_one_stream_keep_their_order(make: JobFactory) -> None:
     one, two = make("one", audio=3), make("two", audio=3)
     two.timeline = one.timeline
     assert order(filled(one, two)) == ["one", "two"]
 
 
-def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: Makes) -> None:
+def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: JobFactory) -> None:
     one, two = make("one", audio=3), make("two", audio=3)
     two.timeline = one.timeline
     queues = filled(one, two)
@@ -86,7 +86,7 @@ def test_a_half_done_sentence_goes_on_before_the_next_of_its_stream(make: Makes)
     assert order(queues) == ["one", "two"]
 
 
-def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_sooner(make: Makes) -> None:
+def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_sooner(make: JobFactory) -> None:
     half = make("half", audio=3, began=True)
     assert order(filled(half, make("rich", audio=4), make("poor", audio=2), make("new"))) == [
         "new",
@@ -96,8 +96,8 @@ def test_a_half_done_sentence_gives_way_to_who_has_nothing_and_to_who_needs_it_s
     ]
 
 
-def test_who_falls_silent_is_not_left_with_half_a_sentence(make: Makes) -> None:
-    """Its turn among newcomers lasts until it has what it needs, or for EXCLUSIVE_SECONDS seconds."""
+def test_who_falls_silent_is_not_left_with_half_a_sentence(make: JobFactory) -> None:
+    """Its turn among newcomers lasts until its sentence is done, or for EXCLUSIVE_SECONDS."""
     queues = filled(make("starving", audio=0), *(make(f"new{n}") for n in range(3 * NEWCOMERS_IN_A_ROW)))
     now, names = NOW, []
     while now < NOW + 2 * EXCLUSIVE_SECONDS:
@@ -112,23 +112,23 @@ def test_who_falls_silent_is_not_left_with_half_a_sentence(make: Makes) -> None:
     assert names[NEWCOMERS_IN_A_ROW:][:5] == ["starving"] * 4 + [f"new{NEWCOMERS_IN_A_ROW}"]
 
 
-def test_a_newcomer_goes_first(make: Makes) -> None:
+def test_a_newcomer_goes_first(make: JobFactory) -> None:
     assert order(filled(make("starving", audio=0), make("new"))) == ["new", "starving"]
 
 
-def test_newcomers_do_not_starve_who_falls_silent(make: Makes) -> None:
+def test_newcomers_do_not_starve_who_falls_silent(make: JobFactory) -> None:
     new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
     names = order(filled(make("starving", audio=URGENT / 2), *new))
     assert names.index("starving") == NEWCOMERS_IN_A_ROW
 
 
-def test_who_has_audio_waits_for_all_newcomers(make: Makes) -> None:
+def test_who_has_audio_waits_for_all_newcomers(make: JobFactory) -> None:
     new = [make(f"new{n}") for n in range(2 * NEWCOMERS_IN_A_ROW)]
     assert order(filled(make("listening", audio=5), *new))[-1] == "listening"
 
 
-def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: Makes) -> None:
-    """A model that needs many turns to its first sound: a paragraph of Chatterbox, say."""
+def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: JobFactory) -> None:
+    """A model may need many turns to its first sound: a paragraph of Chatterbox, say."""
     slow = make("slow", began=True)
     queues = filled(slow, make("new"))
     job = queues.pop(NOW)
@@ -136,8 +136,8 @@ def test_a_newcomer_waits_for_one_turn_of_a_long_beginning_at_most(make: Makes) 
     assert job.model == "new"
 
 
-def test_long_beginnings_and_silent_streams_take_turns(make: Makes) -> None:
-    """Neither a stream that can never keep up nor a beginning without end may keep the thread."""
+def test_long_beginnings_and_silent_streams_take_turns(make: JobFactory) -> None:
+    """A stream that never keeps up may not keep the thread, nor may a beginning without end."""
     slow, late = make("slow", began=True), make("late", audio=-5)
     queues = filled(slow, late)
     names = []
@@ -149,7 +149,7 @@ def test_long_beginnings_and_silent_streams_take_turns(make: Makes) -> None:
     assert names.count("slow") == names.count("late") == 3
 
 
-def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
+def test_text_that_nobody_hears_is_done_after_a_while(make: JobFactory) -> None:
     text = make("text", at=NOW - UNHEARD)
     text.priority = Priority.CONTINUATION
     assert order(filled(make("listening", audio=5), text, make("starving", audio=-1))) == [
@@ -160,19 +160,19 @@ def test_text_that_nobody_hears_is_done_after_a_while(make: Makes) -> None:
 
 
 def batched(job: Job[Any], key: int = 16, model: str = "m") -> Job[Any]:
-    """The same job, which may be computed with two others of its key."""
+    """Return the job, which may be computed with two others of its key."""
     job.batch_key, job.max_batch = (model, key), 3
     return job
 
 
 def joined(queues: Queues) -> list[str]:
-    """Whose turn it is, and who joins."""
+    """Return the job whose turn it is, and those that are computed with it."""
     job = queues.pop(NOW)
     assert job is not None
     return [each.model for each in (job, *queues.take_batch(job))]
 
 
-def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> None:
+def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: JobFactory) -> None:
     queues = filled(
         batched(make("a")),
         batched(make("longer"), 32),
@@ -187,7 +187,7 @@ def test_newcomers_of_a_kind_are_taken_together_in_their_order(make: Makes) -> N
     assert joined(queues) == ["d"]
 
 
-def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
+def test_who_is_needed_soonest_joins_first(make: JobFactory) -> None:
     left = {"rich": 9, "poor": 2, "poorest": 1, "middle": 4}
     assert joined(filled(*(batched(make(name, audio=audio)) for name, audio in left.items()))) == [
         "poorest",
@@ -196,11 +196,11 @@ def test_who_is_needed_soonest_joins_first(make: Makes) -> None:
     ]
 
 
-def test_a_newcomer_is_not_held_up_by_later_sentences(make: Makes) -> None:
+def test_a_newcomer_is_not_held_up_by_later_sentences(make: JobFactory) -> None:
     assert joined(filled(batched(make("listening", audio=3)), batched(make("new")))) == ["new"]
 
 
-def test_who_gave_up_who_began_and_another_model_s_do_not_join(make: Makes) -> None:
+def test_who_gave_up_who_began_and_another_model_s_do_not_join(make: JobFactory) -> None:
     gone, closed = batched(make("gone")), batched(make("closed"))
     gone.cancelled.cancel()
     closed.abandoned = True

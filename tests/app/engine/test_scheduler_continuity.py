@@ -1,7 +1,7 @@
-"""What listeners hear of the order in which sentences are computed: `Queues` on a clock that only computing moves.
+"""Continuity of streams under the order of `Queues`, on a clock that only computing moves.
 
-Costs are those that `nightingale bench` measured for the house voice on two cores. What is asserted follows from them
-and from the order alone; a machine with other work has less time, for which `slower` stands.
+Costs are those that `nightingale bench` measured for the house voice on two cores. The assertions follow from them and
+from the order alone. `slower` stands for a machine that has other work.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
 from models.timeline import Timeline
 
-# Of the work of a sentence, what lies between two places where it can be interrupted: the longest of those there are.
+# Largest share of a sentence's work between two places where it can be interrupted.
 PIECE = 0.2
 # Characters, seconds of audio and of work: README's table.
 MEASURED = ((12, 1.15, 0.139), (46, 3.17, 0.235), (99, 6.78, 0.460), (187, 11.15, 0.766))
 
 
 def audio(sentence: str) -> float:
-    """Seconds that a sentence sounds."""
+    """Return the seconds of a sentence's audio."""
     characters, seconds, _ = zip(*MEASURED, strict=True)
     return float(np.interp(len(sentence), characters, seconds))
 
 
 def work(sentence: str) -> float:
-    """Seconds that computing a sentence takes."""
+    """Return the seconds that a sentence takes to compute."""
     characters, _, seconds = zip(*MEASURED, strict=True)
     return float(np.interp(len(sentence), characters, seconds))
 
@@ -61,7 +61,7 @@ class Listener:
     silence: float = 0.0
 
     def hear(self, now: float, seconds: float) -> None:
-        """A sentence is there."""
+        """Take the audio of one sentence."""
         until = self.timeline.plays_until
         if until is None:
             self.first = now - self.at
@@ -72,7 +72,7 @@ class Listener:
 
 
 class Thread:
-    """The model thread, and who is served by it. `again`: so many come once another has heard all.
+    """Model thread and its listeners. `again`: listeners that come once another one has heard all.
 
     A stream's first sentence is computed in one turn, a later one gives way after every `piece` of its work.
     """
@@ -99,7 +99,7 @@ class Thread:
         self.listeners: list[Listener] = []
 
     def run(self) -> Thread:
-        """Until everybody has heard everything."""
+        """Run until every listener has heard everything."""
         now = 0.0
         while True:
             while self._coming and self._coming[0] <= now:
@@ -146,7 +146,7 @@ class Thread:
         return sum(not listener.silence for listener in self.listeners) / len(self.listeners)
 
     def first(self, percentile: float) -> float:
-        """Of the seconds to the first audio."""
+        """Return a percentile of the seconds to the first audio."""
         return float(np.percentile([listener.first for listener in self.listeners], percentile))
 
 
@@ -160,7 +160,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def live(
     loop: asyncio.AbstractEventLoop, streams: int, slower: float = 1.0, seed: int = 0, piece: float = PIECE
 ) -> Thread:
-    """So many listeners, who come within five seconds, and ask again when they have heard all: 200 streams in all."""
+    """Run `streams` listeners, who come within five seconds and ask again at their end: 200 streams in all."""
     comes = np.random.default_rng(seed).uniform(0, 5, streams).tolist()
     return Thread(loop, comes, again=200 - streams, slower=slower, seed=seed, piece=piece).run()
 
@@ -187,7 +187,7 @@ def test_eight_that_come_at_once_are_continuous(loop: asyncio.AbstractEventLoop,
 
 
 def test_more_than_the_thread_can_do_is_heard(loop: asyncio.AbstractEventLoop) -> None:
-    """No order serves them all in time: what is asserted above can fail. The order keeps their beginnings short."""
+    """No order serves them all in time: the assertions above can fail. The order keeps their beginnings short."""
     crowd = Thread(loop, [0.0] * 24).run()
     assert crowd.continuity < 0.5
     assert crowd.first(100) < 1.5 * sum(work(listener.sentences[0]) for listener in crowd.listeners)

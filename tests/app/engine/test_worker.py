@@ -1,4 +1,4 @@
-"""The model thread, on a real event loop, with a synthesizer that does as it is told."""
+"""Model thread on a real event loop, with a scripted synthesizer."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ from models.timeline import Stage, Timeline
 
 
 class Script:
-    """Emits `chunks` chunks for each request, each only once `gate` is open; the text decides failures."""
+    """Synthesizer that yields as many chunks as `phonemes` says, each through `gate`; the text decides failures."""
 
     sample_rate = 1000
     voices = ()
@@ -154,7 +154,7 @@ def test_a_short_request_does_not_wait_out_a_long_one() -> None:
 def test_first_chunks_go_before_later_ones_and_later_ones_do_not_starve() -> None:
     async def run(worker: ModelWorker) -> None:
         blocker = submit(worker, "blocker")
-        # Their audio has run out: nothing is more urgent, but for those who have heard nothing yet.
+        # Their audio has run out: only clients that have heard nothing are more urgent.
         silent = Timeline()
         silent.computed(0.0)
         later = [submit(worker, f"later{n}", priority=Priority.CONTINUATION, timeline=silent) for n in range(2)]
@@ -346,7 +346,7 @@ def test_warm_up_is_visible_and_can_be_left_out() -> None:
 
 
 class Steps:
-    """Translates the sentence of `n` words in `n` steps, all sentences of a batch together; a step needs the gate."""
+    """Translator that needs `n` steps for a sentence of `n` words, with one pass of the gate per step of the batch."""
 
     languages = ("eng_Latn", "fra_Latn")
     max_batch = 8

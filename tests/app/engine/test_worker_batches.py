@@ -1,4 +1,4 @@
-"""Utterances that wait are spoken together: the model thread with a synthesizer that can, and does as it is told."""
+"""Sentences that wait are spoken in one batch: the model thread with a scripted synthesizer."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from tests.app.engine.test_worker import Script, collect, release, settle, submi
 
 
 class BatchScript(Script):
-    """Speaks up to four requests of equal voice at once; the text decides failures, as in Script."""
+    """Script that speaks up to four requests of equal voice at once; the text decides failures."""
 
     max_batch = 4
 
@@ -45,12 +45,12 @@ class BatchScript(Script):
 
 
 def submit_all(texts: str, worker: ModelWorker, **timelines: Timeline) -> list[asyncio.Task[list[float]]]:
-    """One request a letter, or word, all waiting behind one that is under way."""
+    """Submit one request a letter, or word, behind one that is under way."""
     return [asyncio.create_task(collect(submit(worker, text, timeline=timelines.get(text)))) for text in texts.split()]
 
 
-async def behind(script: BatchScript, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
-    """What becomes of `texts`, which come while another request has the thread."""
+async def results_behind(script: BatchScript, worker: ModelWorker, texts: str, **timelines: Timeline) -> list[object]:
+    """Return the results of `texts`, which are submitted while another request has the thread."""
     long = asyncio.create_task(collect(submit(worker, "long", 1)))
     await settle(lambda: bool(script.threads))
     waiting = submit_all(texts, worker, **timelines)
@@ -64,7 +64,7 @@ def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
     script = BatchScript()
     timelines = {name: Timeline() for name in "abcde"}
     with working(script) as worker:
-        heard = asyncio.run(behind(script, worker, "a b c d e", **timelines))
+        heard = asyncio.run(results_behind(script, worker, "a b c d e", **timelines))
     assert heard == [*([float(ord(name))] for name in "abcd"), [0.0]]
     assert script.batches == [["a", "b", "c", "d"]]  # and the fifth alone, as it would be without a batch
     assert script.order == ["long0", "e0"]
@@ -79,7 +79,7 @@ def test_who_waits_is_spoken_together_and_hears_its_own() -> None:
 def test_what_one_is_refused_concerns_no_other() -> None:
     script = BatchScript()
     with working(script) as worker:
-        a, refused, c = asyncio.run(behind(script, worker, "a unknown c"))
+        a, refused, c = asyncio.run(results_behind(script, worker, "a unknown c"))
     assert (a, c) == ([97.0], [99.0])
     assert isinstance(refused, UnknownVoiceError)
 
@@ -88,7 +88,7 @@ def test_a_batch_that_fails_is_tried_one_by_one(caplog: pytest.LogCaptureFixture
     script = BatchScript()
     timelines = {"a": Timeline()}
     with working(script) as worker:
-        a, boom, c = asyncio.run(behind(script, worker, "a boom c", **timelines))
+        a, boom, c = asyncio.run(results_behind(script, worker, "a boom c", **timelines))
     assert script.batches == [["a", "boom", "c"]]
     assert (a, c) == ([0.0], [0.0])
     assert isinstance(boom, ModelFailedError)

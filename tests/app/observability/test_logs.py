@@ -194,6 +194,6 @@ def test_every_line_of_a_server_s_log_is_an_object(tmp_path: Path) -> None:
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     (request,) = (entry for entry in entries if entry["message"] == "request")
     assert (request["request_id"], request["path"], request["status"]) == ("process-1", "/nowhere", 404)
-    assert {"app.requests", "app.engine.worker", "uvicorn.error"} <= {entry["logger"] for entry in entries}
+    assert {"app.requests", "app.engine.model_loader", "uvicorn.error"} <= {entry["logger"] for entry in entries}
     assert "uvicorn.access" not in {entry["logger"] for entry in entries}
     assert "secret" not in log.read_text()

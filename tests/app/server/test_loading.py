@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -130,11 +129,11 @@ def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:
 
 def test_nobody_waits_for_a_server_that_goes_down() -> None:
     loading = ModelState("slow", status=ModelStatus.LOADING)
-    admission, worker = Admission(), SimpleNamespace(state=lambda name: loading)
-    loads = ModelLoads(worker, admission, most=10, seconds=60)  # type: ignore[arg-type]
+    admission = Admission()
+    loads = ModelLoads(admission, most=10, seconds=60)
 
     async def run() -> None:
-        waiting = asyncio.create_task(loads.wait("slow"))
+        waiting = asyncio.create_task(loads.wait(loading))
         await asyncio.sleep(0.1)
         admission.drain()
         with pytest.raises(DrainingError):

@@ -28,7 +28,7 @@ raised: list[BaseException | None] = []
 
 
 async def collect(scope: Scope, receive: Receive, send: Send) -> None:
-    """Sends the number of characters or bytes of each message."""
+    """Send the number of characters or bytes of each message."""
     assert (await receive())["type"] == "websocket.connect"
     await send({"type": "websocket.accept"})
     while (message := await receive())["type"] == "websocket.receive":
@@ -60,7 +60,7 @@ def address() -> Iterator[tuple[str, int]]:
 
 
 def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
-    """A client's (RFC 6455, section 5.2), masked with zeros."""
+    """Return a frame of a client (RFC 6455, section 5.2), masked with zeros."""
     assert len(payload) < 126
     return struct.pack("BB", (0x80 if fin else 0) | opcode, 0x80 | len(payload)) + bytes(4) + payload
 
@@ -72,7 +72,7 @@ Talk = Callable[[bytes], list[tuple[int, bytes]]]
 
 @pytest.fixture
 def talk(address: tuple[str, int]) -> Talk:
-    """`talk(data)`: send it after the handshake; the frames that come back until the server closes, pings apart."""
+    """`talk(data)` sends `data` after the handshake, and returns the frames until the server closes, without pings."""
 
     def exchange(data: bytes) -> list[tuple[int, bytes]]:
         raised.clear()
@@ -172,7 +172,7 @@ def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: 
 
 
 def test_who_sends_too_much_is_told_before_the_connection_ends(talk: Talk) -> None:
-    """Not reset while it still sends: a reset throws the reason away."""
+    """The connection is not reset while the client still sends: a reset would lose the reason."""
     head = struct.pack("!BBQ", 0x80 | TEXT, 0x80 | 127, 3_000_000) + bytes(4)
     (answer,) = talk(head + b"x" * 3_000_000)
     assert code(answer) == 1009

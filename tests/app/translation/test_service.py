@@ -1,4 +1,4 @@
-"""Translation below the surfaces: plans and streams on the real model thread, with a translator that only answers."""
+"""Translation below the surfaces: plans and streams on the real model thread, with a scripted translator."""
 
 import asyncio
 import threading
@@ -29,7 +29,7 @@ LABELS = metrics.Labels("echo", "translate", False)
 
 @dataclass
 class Echo:
-    """Answers with `answer(text)`; sentences of a batch are finished last first."""
+    """Translator that answers with `answer(text)`; the last sentence of a batch is finished first."""
 
     answer: Callable[[str], str] = str
     languages: tuple[str, ...] = ("eng_Latn", "deu_Latn", "zho_Hans", "fra_Latn")
@@ -96,7 +96,7 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
 
 
 def translate(echo: Echo, *texts: str, in_order: bool = False, **options: Any) -> list[Any]:
-    """What a stream gives: its sentences where it is asked for them, then the texts."""
+    """Return the sentences of a stream, if they are wanted in order, then its texts."""
 
     async def run() -> list[Any]:
         async with service(echo) as subject:

@@ -1,4 +1,4 @@
-"""The cache of voices made ready, the worker's part in making them, and what is asked of a new voice."""
+"""Voice service: the cache of conditionings, their making on the worker, and the checks of a new voice."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from starlette.types import Send
 from app import request_context
 from app.audio.encoders import INFO, Container
 from app.errors import InvalidRequestError, UnsupportedFormatError
-from app.server.audio_response import Reply, Shape
+from app.server.audio_response import Reply, ReplyForm
 from app.server.compat.deepgram.query import (
     ENCODINGS,
     invalid,
@@ -111,10 +111,10 @@ class _SpeechResponse(SpeechResponse):
         self._container: Container = container
         self._bit_rate = bit_rate
 
-    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
+    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         extra = {
             "dg-model-name": stream.speech.model,
-            "dg-char-count": str(shape.characters),
+            "dg-char-count": str(form.characters),
             "dg-request-id": request_context.request_id.get() or "",
         }
-        return Reply(stream, send, replace(shape, container=self._container, bit_rate=self._bit_rate, extra=extra))
+        return Reply(stream, send, replace(form, container=self._container, bit_rate=self._bit_rate, extra=extra))

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Send
 
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
-from app.server.audio_response import Reply, Shape
+from app.server.audio_response import Reply, ReplyForm
 from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
@@ -154,8 +154,8 @@ class _SpeechResponse(SpeechResponse):
     def refusal(self, error: ServiceError) -> Response:
         return refusal(error, self._path)
 
-    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
-        return Reply(stream, send, replace(shape, bit_rate=self._output.bit_rate))
+    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
+        return Reply(stream, send, replace(form, bit_rate=self._output.bit_rate))
 
 
 class _TimedResponse(_SpeechResponse):
@@ -163,8 +163,8 @@ class _TimedResponse(_SpeechResponse):
         super().__init__(app, body, output, path)
         self._in_lines = in_lines
 
-    def make_reply(self, stream: SpeechStream, send: Send, shape: Shape) -> Reply:
-        known = replace(shape, bit_rate=self._output.bit_rate)
+    def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
+        known = replace(form, bit_rate=self._output.bit_rate)
         return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
@@ -173,8 +173,8 @@ class _TimedReply(Reply):
 
     media_type = "application/json"
 
-    def __init__(self, stream: SpeechStream, send: Send, shape: Shape, text: str, *, in_lines: bool) -> None:
-        super().__init__(stream, send, shape)
+    def __init__(self, stream: SpeechStream, send: Send, form: ReplyForm, text: str, *, in_lines: bool) -> None:
+        super().__init__(stream, send, form)
         self._aligner = Aligner(text, timed=stream.speech.synthesizer.reads == "phonemes")
         self._in_lines = in_lines
 

@@ -39,7 +39,7 @@ def run(messages: Messages, *, path: str = "/v1/audio/speech", kind: str = "http
         sent.append(message)
 
     asked = {"type": kind, "path": path, "method": "POST", "headers": scope.pop("headers", []), **scope}
-    asyncio.run(edge.Edge(proxy, stall_seconds=1.0)(asked, receive, send))
+    asyncio.run(edge.ProxyMiddleware(proxy, stall_seconds=1.0)(asked, receive, send))
     if seen:
         asked["seen"] = seen[0]
     sent.append(asked)
@@ -125,7 +125,7 @@ def test_the_proxy_s_server_has_the_bounds_of_the_settings(monkeypatch: pytest.M
     monkeypatch.setenv("NIGHTINGALE_MAX_CONNECTIONS", "7")
     monkeypatch.setenv("NIGHTINGALE_MESSAGES_PER_SECOND", "9")
     edge.middlewares()
-    config = uvicorn.Config("app.server.cluster.proxy:Edge", lifespan="off")
+    config = uvicorn.Config("app.server.cluster.proxy:ProxyMiddleware", lifespan="off")
     config.load()
     made: Any = [config.http_protocol_class, config.ws_protocol_class]
     assert [each.func for each in made] == [HttpProtocol, WebSocketProtocol]
@@ -170,7 +170,7 @@ def test_a_client_that_reads_nothing_is_gone_for_its_replica(kind: str) -> None:
             await never()
 
     scope = {"type": kind, "path": "/v1/audio/stream", "method": "POST", "headers": []}
-    asyncio.run(asyncio.wait_for(edge.Edge(proxy, stall_seconds=0.05)(scope, never, send), 30))
+    asyncio.run(asyncio.wait_for(edge.ProxyMiddleware(proxy, stall_seconds=0.05)(scope, never, send), 30))
     assert [each["type"] for each in told] == [f"{kind}.disconnect"]
     # Nothing after it: it could not be sent either.
     assert len(passed) == 2

@@ -21,7 +21,7 @@ LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12
 
 @contextmanager
 def session(server: Any, **start: object) -> Iterator[ClientConnection]:
-    """A started session; `ready` was received."""
+    """Start a session, and receive `ready`."""
     with connect(server.websocket_url) as socket:
         send(socket, "start", **start)
         ready = receive(socket)
@@ -42,7 +42,7 @@ def receive(socket: ClientConnection) -> dict[str, Any]:
 
 
 def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes, dict[str, Any]]:
-    """(chunks, audio, done or error)"""
+    """Return (chunks, audio, done or error)."""
     chunks: list[dict[str, Any]] = []
     audio = b""
     while True:

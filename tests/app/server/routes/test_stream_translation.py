@@ -43,7 +43,7 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
 
 
 def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, dict[str, Any]]:
-    """(chunks, bytes of audio, done or error)"""
+    """Return (chunks, bytes of audio, done or error)."""
     chunks: list[dict[str, Any]] = []
     audio = 0
     while True:
@@ -256,7 +256,7 @@ def test_a_language_models_text_is_cleaned_and_its_original_kept(server: Any) ->
 
 
 def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
-    """And is not, where the order of words forbids: Japanese has its verb at the end."""
+    """It is not where the order of words forbids it: Japanese has its verb at the end."""
     opening = "When you have crossed the old bridge, turn left at"
     with session(server, input="llm") as socket:
         for token in tokens(opening):

@@ -292,7 +292,7 @@ MESSAGES = st.one_of(
 def test_whatever_is_sent_every_flush_is_answered_and_a_closed_session_is_silent(
     frames: list[dict[str, str] | None],
 ) -> None:
-    """None stands for the oldest set's having been spoken."""
+    """None in `frames`: the oldest set was spoken."""
     session = opened()
     waiting = 0
     for frame in frames:

@@ -1,4 +1,4 @@
-"""The loop of every socket, with a socket that is not one."""
+"""SocketLoop, with a stand-in for its socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.server.streaming.socket import MAX_REASON, SocketLoop
 
 
 class Wire:
-    """A socket whose messages a test puts, and whose writes it may hold up."""
+    """A socket with messages that a test puts, and writes that it may hold up."""
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
@@ -44,7 +44,7 @@ class Wire:
 
 
 class Echo(SocketLoop):
-    """A protocol that sends back each frame, and works for as long as `work` says."""
+    """A protocol that sends back each frame."""
 
     def __init__(self, wire: Wire, app: Any) -> None:
         super().__init__(wire, app)
@@ -92,7 +92,7 @@ def services(**settings: float) -> Any:
 
 
 def run(app: Any, *texts: str, then: str = "") -> tuple[Echo, Wire]:
-    """Serve a socket that says `texts`; then the server drains or aborts, or the client goes."""
+    """Serve a socket that sends `texts`. Then the server drains or aborts, or the client leaves."""
 
     async def scenario() -> tuple[Echo, Wire]:
         wire = Wire()
@@ -117,7 +117,7 @@ def ended(app: Any, echo: Echo) -> bool:
     return echo.stopped == 1 and app.admission.active == 0
 
 
-def test_frames_are_carried_out_until_the_client_goes() -> None:
+def test_frames_are_carried_out_until_the_client_leaves() -> None:
     app = services()
     echo, wire = run(app, "one", "two", then="gone")
     assert wire.sent == ["one", "two"]
@@ -125,7 +125,7 @@ def test_frames_are_carried_out_until_the_client_goes() -> None:
     assert ended(app, echo)
 
 
-def test_the_client_s_going_ends_what_it_waits_for() -> None:
+def test_the_client_s_leaving_ends_the_work() -> None:
     app = services()
     echo, wire = run(app, "wait", "never read", then="gone")
     assert (wire.sent, wire.closed) == ([], None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.english.normalize import normalize
+from app.text.english.normalize import READERS, normalize
+from app.text.english.patterns import FINDER
 from app.text.pieces import PieceKind
 
 
@@ -160,3 +161,8 @@ def test_an_expansion_keeps_the_characters_it_came_from() -> None:
 
 def test_offset_is_added() -> None:
     assert [(piece.start, piece.end) for piece in normalize("one two", 100)] == [(100, 103), (104, 107)]
+
+
+def test_every_kind_of_token_has_a_reader() -> None:
+    signs = {name for name in FINDER.groupindex if name.endswith("_sign")}
+    assert set(READERS) == set(FINDER.groupindex) - signs

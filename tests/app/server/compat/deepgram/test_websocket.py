@@ -32,7 +32,7 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
 
 
 def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, Any]]]:
-    """Audio, and the messages up to one of that kind."""
+    """Return the audio, and the messages up to one of that kind."""
     audio, told = b"", []
     while True:
         message = socket.recv(timeout=10)

@@ -1,4 +1,4 @@
-"""ElevenLabs' REST surface over a real socket: what each path answers, and what is refused how."""
+"""ElevenLabs' REST surface over a real socket: the answers and the errors of each path."""
 
 import base64
 import io

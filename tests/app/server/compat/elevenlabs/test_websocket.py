@@ -1,4 +1,4 @@
-"""ElevenLabs' two websockets, raw: order, times, contexts, silence, refusals, and clients that go."""
+"""ElevenLabs' two websockets, without an SDK: order, times, contexts, silence, refusals, and clients that leave."""
 
 import base64
 import io
@@ -145,7 +145,7 @@ def test_long_audio_comes_in_messages_that_clients_accept(server: Any) -> None:
 
 
 def test_an_agent_sends_sentences_without_a_space_between(server: Any) -> None:
-    """As pipecat does, with `auto_mode`: each is spoken at once, and its last word ends before the next one begins."""
+    """Like pipecat with `auto_mode`: each is spoken at once, and its last word ends before the next one begins."""
     with session(server, multi=True, query="&auto_mode=true") as socket:
         send(socket, text=" ", context_id="turn")
         for sentence in ("Hello there, everybody.", "This is the second sentence."):
@@ -160,7 +160,7 @@ def test_an_agent_sends_sentences_without_a_space_between(server: Any) -> None:
 
 
 def test_an_agent_flushes_each_sentence_without_waiting_for_its_audio(server: Any, wait_until: Any) -> None:
-    """As livekit-agents does: a whole answer may be there before the first sentence is spoken."""
+    """Like livekit-agents: a whole answer may be there before the first sentence is spoken."""
     with session(server, "gated", multi=True, query="&auto_mode=true&sync_alignment=true") as socket:
         send(socket, text=" ", voice_settings={}, context_id="turn")
         for number in range(60):
@@ -246,7 +246,7 @@ def test_closing_speaks_what_was_flushed_before(server: Any, wait_until: Any) ->
 
 
 def test_closing_again_drops_what_was_flushed_too(server: Any, wait_until: Any) -> None:
-    """As pipecat does: it closes when the language model has ended, and again when it is interrupted."""
+    """Like pipecat: it closes when the language model has ended, and again when a person interrupts."""
     with session(server, "gated", multi=True, query="&auto_mode=true") as socket:
         send(socket, text=" ", context_id="a")
         for text in ("Hello there, everybody.", "This is the second sentence."):
@@ -281,7 +281,7 @@ def test_a_cancelled_context_ends_before_others_go_on(server: Any, wait_until: A
 
 
 def test_nothing_of_a_cancelled_context_comes_after_its_end(server: Any) -> None:
-    """Cancelled at another message each time, of sentences that take several messages each."""
+    """Cancel at another message each time, of sentences that take several messages each."""
     sentence = "a" * 150 + ". "
     for read in range(1, 8):
         with session(server, multi=True, output="pcm_48000") as socket:
@@ -331,7 +331,7 @@ def test_silence_ends_the_socket(server: Any, multi: bool) -> None:
 
 
 def quiet(socket: ClientConnection, seconds: float) -> None:
-    """Nothing comes for so long."""
+    """Check that nothing comes for so long."""
     with pytest.raises(TimeoutError):
         socket.recv(timeout=seconds)
 
@@ -357,7 +357,7 @@ def test_a_socket_is_kept_without_a_context(server: Any) -> None:
 
 @pytest.mark.parametrize(("multi", "close"), [(False, False), (True, False), (True, True)])
 def test_audio_and_the_end_of_a_context_start_the_wait_anew(server: Any, multi: bool, close: bool) -> None:
-    """The gate opens late in the client's time to be silent: what is left of that is not what the client has."""
+    """The gate opens late in the idle time of the client. Audio gives the client the whole idle time again."""
     with session(server, "gated", multi=multi, query="&inactivity_timeout=1.5") as socket:
         send(socket, text="Hello.", flush=True)
         if close:

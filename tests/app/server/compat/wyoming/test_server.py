@@ -23,7 +23,7 @@ class Event:
 
 
 class Client:
-    """A bare client, for what the real one does not do."""
+    """A bare client, which sends bytes that the real client does not."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -56,7 +56,7 @@ class Client:
             while (event := self.read()) is not None:
                 kinds.append(event.type)
         except ConnectionResetError:
-            pass  # it had sent what nobody read
+            pass  # it had sent bytes that nobody read
         return kinds
 
     def close(self) -> None:
