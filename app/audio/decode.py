@@ -65,6 +65,7 @@ class Decoder:
         self._max_seconds = max_seconds
         self._waiting: DecoderProcess | None = None
         self._busy: set[DecoderProcess] = set()
+        self._retired: set[DecoderProcess] = set()
         self._closed = False
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="decode")
 
@@ -120,13 +121,16 @@ class Decoder:
             self._waiting.end()
             self._waiting = None
         self._threads.shutdown(wait=False, cancel_futures=True)
+        # A thread that had other work may not have begun to end these.
+        for process in list(self._retired):
+            process.end()
 
     def _take(self) -> DecoderProcess:
         """Take the process that waits, or a new one."""
         process, self._waiting = self._waiting, None
         if process is None or not process.ended:
             return process or DecoderProcess()
-        self._threads.submit(process.end)
+        self._retire(process)
         return DecoderProcess()
 
     def _keep(self, process: DecoderProcess) -> None:
@@ -136,8 +140,18 @@ class Decoder:
         elif self._waiting is None and process.usable:
             self._waiting = process
         else:
-            self._threads.submit(process.end)
+            self._retire(process)
             self.start()
+
+    def _retire(self, process: DecoderProcess) -> None:
+        """End a process that is of no more use, on a thread."""
+
+        def end() -> None:
+            process.end()
+            self._retired.discard(process)
+
+        self._retired.add(process)
+        self._threads.submit(end)
 
 
 class DecoderProcess:

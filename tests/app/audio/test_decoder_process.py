@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -218,6 +219,19 @@ def test_more_recordings_at_once_than_processes(decoder: Decoder) -> None:
 
     assert asyncio.run(main()) == [pytest.approx(2.0)] * 4
     assert alive(waiting(decoder))
+
+
+def test_every_process_ends_with_the_decoder_though_its_threads_are_busy(decoder: Decoder) -> None:
+    hear(decoder)
+    busy = threading.Event()
+    for _ in range(2):
+        decoder._threads.submit(busy.wait)
+    surplus = DecoderProcess()
+    surplus.start()
+    decoder._keep(surplus)
+    decoder.close()
+    busy.set()
+    assert surplus.ended
 
 
 def test_it_does_not_end_before_the_server(decoder: Decoder) -> None:

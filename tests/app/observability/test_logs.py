@@ -185,6 +185,9 @@ def test_every_line_of_a_server_s_log_is_an_object(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
         httpx.get(found.group(1) + "/nowhere?secret=1", headers={"x-request-id": "process-1"})
+        while "app.engine.model_loader" not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
     finally:
         process.terminate()
         process.wait(30)
