@@ -29,9 +29,9 @@ STOP_SECONDS = 30
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
 
-# The same examples on every machine; `pytest --hypothesis-profile=search` looks for others.
-settings.register_profile("fixed", derandomize=True, database=None)
-settings.register_profile("search")
+# The same examples on every machine, however slow; `pytest --hypothesis-profile=search` looks for others.
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile("search", deadline=None)
 settings.load_profile("fixed")
 
 
