@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A first start compiles every shape, which takes minutes on a loaded machine of two cores.
 START_SECONDS = 240
@@ -30,7 +30,9 @@ SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
 
 # The same examples on every machine, however slow; `pytest --hypothesis-profile=search` looks for others.
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile(
+    "fixed", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("search", deadline=None)
 settings.load_profile("fixed")
 

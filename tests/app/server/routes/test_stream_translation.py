@@ -328,7 +328,7 @@ def test_a_long_markdown_text_in_one_message_holds_nobody_up(server: Any) -> Non
             slowest = max(slowest, time.perf_counter() - start)
         send(socket, "cancel")
         until_answer(socket)
-    assert slowest < 1.0
+    assert slowest < 3.0
 
 
 def test_idle_sockets_with_a_deadline_still_close(start_server: Any) -> None:
