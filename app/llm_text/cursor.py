@@ -37,7 +37,7 @@ class Cursor:
 
     @property
     def run(self) -> int:
-        """How often the character at the cursor stands there, at most LOOK_AHEAD times."""
+        """Number of equal characters from the cursor on, at most LOOK_AHEAD."""
         window = self.window
         return len(window) - len(window.lstrip(window[0]))
 
