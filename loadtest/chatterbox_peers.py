@@ -90,7 +90,7 @@ def nightingale(folder: Path, options: argparse.Namespace) -> tuple[str, Figures
 def pytorch(folder: Path, options: argparse.Namespace) -> tuple[str, Figures]:
     """The reference package, on the GPU if there is one."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests/models/chatterbox"))
-    import reference_packages  # noqa: F401  (makes the package importable)
+    import reference_packages  # makes the package importable
     import torch
     from chatterbox.models.s3gen import S3Gen
     from chatterbox.models.t3 import T3
@@ -100,10 +100,7 @@ def pytorch(folder: Path, options: argparse.Namespace) -> tuple[str, Figures]:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     turbo = options.model == "chatterbox-turbo"
-    hp = T3Config(50276 if turbo else 704)
-    if turbo:
-        hp.llama_config_name, hp.speech_tokens_dict_size, hp.input_pos_emb = "GPT2_medium", 6563, None
-        hp.speech_cond_prompt_len, hp.use_perceiver_resampler, hp.emotion_adv = 375, False, False
+    hp = reference_packages.turbo_parameters() if turbo else T3Config()
     t3 = T3(hp)
     t3.load_state_dict(load_file(folder / ("t3_turbo_v1.safetensors" if turbo else "t3_cfg.safetensors")), strict=False)
     t3.to(device).eval()

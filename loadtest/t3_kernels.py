@@ -3,12 +3,12 @@
     python loadtest/t3_kernels.py [--model chatterbox] [--tokens 102] [--prompt 100] [--rounds 5] [--rows 2]
                                   [--bits 8] [--without torch] [--json FILE]
 
-Random weights in bfloat16; every peer is made to say the same tokens after a prompt of the same length. Rounds
-alternate between the peers; a time is a round's, divided by its tokens, the host's work included. Agreement is that of
-all steps' logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole
-decoder, prompt and sampling included, per token. `--rows` is otherwise what the model speaks with: 2 in English, which
-is guided, 1 in Turbo. `--bits 8` (on a GPU) quantizes the weights, but not PyTorch's nor
-those in fp32: what that changes is then part of the disagreement.
+Weights are random, in bfloat16; every peer says the same tokens after a prompt of the same length. Rounds alternate
+between the peers. A time is a round's, divided by its tokens, the host's work included. Agreement compares all steps'
+logits with the network in fp32 on the same weights: norm of the difference by norm. "decode" is the whole decoder per
+token, prompt and sampling included. `--rows` defaults to the model's own number: 2 in English, which is guided, 1 in
+Turbo. `--bits 8` (on a GPU) quantizes the weights, but not PyTorch's nor those in fp32: the disagreement then includes
+that rounding.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Run = Callable[[], tuple[float, list[Any]]]
 """Say all tokens -> seconds from the first on, and the device's logits after each, evaluated."""
 
 
-def random_arrays(config: T3Config) -> dict[str, mx.array]:
-    """Weights under the official names, bfloat16, of such sizes that signals neither die nor explode."""
+def random_arrays(config: T3Config, dtype: mx.Dtype = mx.bfloat16) -> dict[str, mx.array]:
+    """Return weights under the official names, of such sizes that signals neither die nor explode."""
     mx.random.seed(0)
     found: dict[str, mx.array] = {}
     for name, shape in shapes(config).items():
@@ -57,7 +57,7 @@ def random_arrays(config: T3Config) -> dict[str, mx.array]:
         else:
             inputs = shape[0] if name.startswith("tfmr.h.") else shape[-1]  # GPT-2 keeps [inputs, outputs]
             array = mx.random.normal(shape) / math.sqrt(inputs)
-        found[name] = array.astype(mx.bfloat16)
+        found[name] = array.astype(dtype)
         mx.eval(found[name])
     return found
 
@@ -202,7 +202,7 @@ def pytorch(config: T3Config, arrays: dict[str, mx.array], embeddings: mx.array,
 
 
 def numbers(logits: Any) -> Logits:
-    """Return an array of MLX or PyTorch as float32 on the host."""
+    """Return logits of MLX or PyTorch as float32 on the host."""
     found: Logits = np.array(logits.astype(mx.float32)) if isinstance(logits, mx.array) else logits.cpu().numpy()
     return found
 

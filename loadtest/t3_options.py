@@ -3,12 +3,12 @@
     python loadtest/t3_options.py [--variant chatterbox-turbo] [--tokens 24] [--text 40] [--layers 30] [--rounds 3]
                                   [--dtype bfloat16] [--unguided] [--only "plain,weights 8"] [--json FILE]
 
-Random weights at full size: time and memory are those of real ones, and so is the order of what rounding changes; how
-much it changes is not, and what a draft's guesses are worth is not either. (A draft that shares weights with the model
-agrees with it more than a random one would; `lookup` finds nothing in noise; `oracle` is always right.) The columns:
+Weights are random, at full size: time and memory are those of real ones, and so is the order of the options by KL. The
+size of KL is not, nor is the worth of a draft's guesses. (A draft that shares weights with the model agrees with
+it more than a random one would; `lookup` finds nothing in noise; `oracle` is always right.) The columns:
 
-    ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it. Where a GPU's
-                 server would step by one kernel, so does this, and the option's name has a star
+    ms/token     median over rounds of the decode stage by the tokens after the first; prefill beside it. A star marks
+                 options that step by one kernel, as a server on this GPU would
     MiB          arrays that the model and one request's cache hold
     KL           mean divergence of the next token's distribution from float32's, both told the same tokens
     same         share of float32's likeliest tokens that are the likeliest here, told the same
@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from loadtest.t3_kernels import random_arrays
 from models.backend import device_name, memory, mx
 from models.chatterbox.config import VARIANTS, T3Config
 from models.chatterbox.t3 import sampling
@@ -49,7 +50,7 @@ Logits = npt.NDArray[np.float32]
 class Option:
     """Bits of weights and cache (0: whole), and what guesses.
 
-    Drafts: "lookup"; "first", the model's first layers; "oracle", which knows what greedy decoding will say.
+    Drafts: "lookup"; "first", the model's first layers; "oracle", which knows the result of greedy decoding.
     `whole`: in float32 whatever --dtype says; the others are compared with it.
     """
 
@@ -76,35 +77,26 @@ OPTIONS = (
 
 
 class Oracle:
-    """Guesses right: what is left then is what verifying costs. The most that any draft could gain."""
+    """Draft that is always right: only the cost of verifying is left. No draft could gain more."""
 
     def __init__(self, network: T3, request: DecodeRequest) -> None:
         items = Decoder(network).decode(request, Timeline(), lambda: False)
         self._known = [token for token in items if token is not None]
 
     def begin(self, request: DecodeRequest) -> Oracle:
-        """Nothing to read."""
+        """Return this: an oracle reads nothing."""
         return self
 
     def propose(self, said: Sequence[int], most: int) -> Guess:
-        """Return the tokens that come next."""
+        """Return the next tokens."""
         found = self._known[len(said) : len(said) + most]
         return Guess(mx.array(found + [0] * (most - len(found)), dtype=mx.int32), len(found))
 
 
 def random_network(config: T3Config, dtype: mx.Dtype, bits: int = 0, layers: int | None = None) -> T3:
-    """Weights of such sizes that signals neither die nor explode; with `layers`, only the first so many of them."""
-    arrays = {}
-    for number, (name, shape) in enumerate(shapes(config).items()):
-        key = mx.random.key(number)
-        if "norm" in name or ".ln_" in name:
-            arrays[name] = mx.ones(shape) if name.endswith("weight") else mx.zeros(shape)
-        elif name.endswith("bias"):
-            arrays[name] = mx.zeros(shape)
-        else:
-            fan = shape[0] if name.startswith("tfmr.h.") else shape[-1]
-            small = 0.5 if "emb" in name or "wpe" in name else 1 / math.sqrt(fan)
-            arrays[name] = mx.random.normal(shape, key=key, scale=3 * small if name == "speech_head.weight" else small)
+    """Return a network with the random weights of t3_kernels; with `layers`, only the first so many of them."""
+    arrays = random_arrays(config, mx.float32)
+    arrays["speech_head.weight"] *= 3  # distributions as sharp as a trained model's
     if layers is not None:
         config = replace(config, layers=layers)
         arrays = {name: arrays[name] for name in shapes(config)}
@@ -115,7 +107,7 @@ def random_network(config: T3Config, dtype: mx.Dtype, bits: int = 0, layers: int
 
 
 def voice(config: T3Config, seed: int = 0) -> VoicePrompt:
-    """A random one."""
+    """Return a random voice."""
     rng = np.random.RandomState(seed)
     speaker = rng.standard_normal(config.speaker).astype(np.float32) / 16
     return VoicePrompt(mx.array(speaker), mx.array(rng.randint(0, 6561, config.prompt_tokens).astype(np.int32)))
@@ -164,7 +156,7 @@ def measure(
     said: list[int],
     args: argparse.Namespace,
 ) -> dict[str, float | str]:
-    """One row of the table."""
+    """Measure one row of the table."""
     dtype = mx.float32 if option.whole else getattr(mx, args.dtype)
     network = random_network(config, dtype, option.bits)
     draft: Draft | None = None

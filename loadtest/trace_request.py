@@ -56,7 +56,8 @@ class Trace:
             if isinstance(argument, BaseModel) and _is_ours(type(argument)):
                 self.made.setdefault(type(argument))
             return
-        if code.co_name in ("__init__", "__new__") and code.co_varnames:
+        # A named tuple is made by a lambda, whose first argument is the class.
+        if code.co_varnames and (code.co_name == "__init__" or code.co_varnames[0] == "_cls"):
             self._note_instance(frame.f_locals.get(code.co_varnames[0]))
         if not self._owns(code) or code.co_name.startswith("<"):
             return

@@ -145,7 +145,7 @@ class SpeechService:
         with as_service_errors():
             if cloned is None:
                 synthesizer.check_voice(voice)
-            language = _language(options, lang, _own_language(voice, cloned, synthesizer), (model, synthesizer))
+            language = _language(options, lang, _own_language(voice, cloned, synthesizer), model, synthesizer)
             planner = await self._planner(language, synthesizer)
         conditioning = None
         if cloned is not None:
@@ -238,7 +238,7 @@ class SpeechService:
         return await self.g2p.run(lambda: get_phonemizer(language, name_emoji=named))
 
 
-def _language(options: SpeechOptions, lang: str | None, own: str, model: tuple[str, Synthesizer]) -> str:
+def _language(options: SpeechOptions, lang: str | None, own: str, model: str, synthesizer: Synthesizer) -> str:
     """Return the tag of the language to speak: `lang`, or the voice's `own` where no other is wanted.
 
     Raises UnsupportedLanguageError.
@@ -247,7 +247,7 @@ def _language(options: SpeechOptions, lang: str | None, own: str, model: tuple[s
         lang = own  # the voice's variety of it
     if options.any_language and lang:
         return normalize_language(lang)
-    return _spoken_language(lang or own, *model, "lang" if options.lang is not None else "translate_to")
+    return _spoken_language(lang or own, model, synthesizer, "lang" if options.lang is not None else "translate_to")
 
 
 def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:

@@ -11,9 +11,13 @@ import sys
 import types
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import MagicMock
 
 import torch
+
+if TYPE_CHECKING:
+    from chatterbox.models.t3.modules.t3_config import T3Config
 
 # Where `make parity` puts what must not be seen by the others (see the Makefile).
 APART = Path(sys.prefix) / "apart"
@@ -41,3 +45,17 @@ if "chatterbox" not in sys.modules:
         loaded = importlib.import_module(f"torchaudio.{part}")
         if "." not in part:
             setattr(torchaudio, part, loaded)
+
+
+def turbo_parameters() -> T3Config:
+    """Return T3's parameters as chatterbox/tts_turbo.py sets them."""
+    from chatterbox.models.t3.modules.t3_config import T3Config
+
+    parameters = T3Config(text_tokens_dict_size=50276)
+    parameters.llama_config_name = "GPT2_medium"
+    parameters.speech_tokens_dict_size = 6563
+    parameters.input_pos_emb = None
+    parameters.speech_cond_prompt_len = 375
+    parameters.use_perceiver_resampler = False
+    parameters.emotion_adv = False
+    return parameters

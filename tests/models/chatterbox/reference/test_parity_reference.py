@@ -103,7 +103,7 @@ def test_conditioning_of_another_rate(ours: ReferenceEncoder, reference: Conditi
 
 
 def test_a_pure_tone_s_speaker(ours: ReferenceEncoder, reference: Conditioner) -> None:
-    """The reference's float32 filterbanks are off between a tone's harmonics: they are logarithms of roundings there.
+    """The reference's float32 filterbanks are wrong between a tone's harmonics: their logarithms are of roundings.
 
     Its speaker vector is 2.3e-4 from what it computes in float64 throughout. Ours, whose filterbanks are of float64, is
     1.0e-6 from that, so that the two differ by more than VECTOR; from equal filterbanks they differ by 1.4e-6.

@@ -136,7 +136,7 @@ def test_carried_source_as_the_reference_does(reference: Any, ours: HiFT) -> Non
 
 @pytest.mark.parametrize("frames", [1, 30, 77])
 def test_padded_to_a_bucket(ours: HiFT, frames: int) -> None:
-    """Padding, as on a GPU, changes nothing but roundings (of pitch, so of phase: 1e-4 of a turn)."""
+    """Padding, as on a GPU, changes only roundings (of pitch, so of phase: 1e-4 of a turn)."""
     from tests.models.chatterbox.s3gen.reference_hift import inputs
 
     mel, phases, noise = inputs(frames, seed=frames)

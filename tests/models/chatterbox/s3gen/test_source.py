@@ -88,7 +88,7 @@ def test_noise_in_pieces_is_the_noise_at_once() -> None:
 
 
 def test_noise_is_normal_and_independent() -> None:
-    """Independent of its neighbors, of other streams and of other seeds: 48,000 numbers, bounds of five deviations."""
+    """A frame's noise is independent of neighbors, purposes and seeds: 48,000 numbers, bounds of five deviations."""
     x = np.array(frame_noise(7, Draw.MEL, 0, 600, 80))[0]
     assert abs(x.mean()) < 5 / x.size**0.5
     assert abs(x.std() - 1) < 5 / (2 * x.size) ** 0.5

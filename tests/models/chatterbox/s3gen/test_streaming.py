@@ -135,7 +135,7 @@ def test_chunks_come_when_their_tokens_are_known() -> None:
 
 @pytest.mark.parametrize("schedule", [SCHEDULE, (9, 30), ()])
 def test_every_shape_is_known_beforehand(schedule: tuple[int, ...]) -> None:
-    """Warm-up runs exactly the shapes that utterances of 1 to 90 tokens use."""
+    """The warmed shapes are those that sentences of 1 to 90 tokens use, no more and no less."""
     used = set()
 
     class Noting(Counting):
@@ -202,7 +202,7 @@ def vocoder() -> Vocoder:
 @pytest.mark.parametrize("count", [9, 16, 31, 102])
 @pytest.mark.parametrize("padded", [False, True])
 def test_streamed_is_near_the_whole(count: int, padded: bool) -> None:
-    """Equal mel frames: phase, noise and context are those of one utterance, also as a GPU pads it."""
+    """With equal mel frames, chunks have the phase, noise and context of the whole; also padded as on a GPU."""
     vocoder = Vocoder(naive.lowered(), padded=padded)
     flow = Frames(np.array(naive.mel(2 * count))[0])
     whole = together(chunks(plain(flow, vocoder), range(count), whole=True))
@@ -277,7 +277,7 @@ class Restless(Frames):
 
 
 def seams_of(spoken: list[AudioChunk]) -> list[int]:
-    """Return the frames where chunks meet, and where their crossfades end."""
+    """Return the seams of chunks, and the ends of their crossfades."""
     ends = np.cumsum([len(chunk.pcm) for chunk in spoken])[:-1]
     return [int(at) + more for at in ends for more in (0, FADE * SIZE)]
 
@@ -293,7 +293,7 @@ def test_no_click_at_the_seams(kind: type[Frames], vocoder: Vocoder) -> None:
 
 
 def test_held_frames_pass_from_one_version_to_the_next() -> None:
-    """The vocoder's input rises from the old solution to the new, as do the samples."""
+    """Their mel and their samples rise from the old solution to the new."""
     heard: list[np.ndarray] = []
 
     class Listening(Counting):

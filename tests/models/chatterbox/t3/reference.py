@@ -13,22 +13,11 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from chatterbox.models.t3.modules.cond_enc import T3Cond
-from chatterbox.models.t3.modules.t3_config import T3Config
 from chatterbox.models.t3.t3 import T3
 from safetensors.torch import save_file
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-
-def turbo_parameters() -> T3Config:
-    """As chatterbox/tts_turbo.py sets them."""
-    parameters = T3Config(text_tokens_dict_size=50276)
-    parameters.llama_config_name = "GPT2_medium"
-    parameters.speech_tokens_dict_size = 6563
-    parameters.input_pos_emb = None
-    parameters.speech_cond_prompt_len = 375
-    parameters.use_perceiver_resampler = False
-    parameters.emotion_adv = False
-    return parameters
+from tests.models.chatterbox.reference_packages import turbo_parameters
 
 
 class Reference:

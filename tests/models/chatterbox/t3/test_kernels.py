@@ -210,7 +210,7 @@ def test_which_networks_have_it_on_a_gpu(config: T3Config, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_GPT2])
 def test_weights_are_held_once(config: T3Config) -> None:
-    """A network in bfloat16 gives the kernel slices of its own products."""
+    """A network in bfloat16 has slices of the kernel's arrays as its products."""
     model = whole_bfloats.__wrapped__(config)
     model.apply(lambda array: array.astype(mx.bfloat16))
     tfmr = model.tfmr
