@@ -37,7 +37,7 @@ class Cursor:
 
     @property
     def run(self) -> int:
-        """Count the repetitions of the character at the cursor, at most LOOK_AHEAD."""
+        """Number of equal characters from the cursor on, at most LOOK_AHEAD."""
         window = self.window
         return len(window) - len(window.lstrip(window[0]))
 
