@@ -261,7 +261,7 @@ def test_types_that_are_named_exist():
     known = set(re.findall(r"^class (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE))
     pages = "".join(PAGES[f"docs/{page}.md"] for page in ("architecture", "contributing", "glossary"))
     named = set(re.findall(r"`([A-Z][a-z]+[A-Za-z]*)`", pages))
-    assert named - {name for pair in known for name in pair} == set()
+    assert named - {name for pair in known for name in pair} - {"None"} == set()
 
 
 def test_readme_is_short():
