@@ -153,10 +153,11 @@ def test_openai_s_client_waits_as_long_as_it_is_told(start_server: Any, tmp_path
     assert speak(running, ADA, input=" ".join([TWENTY] * 115)).status_code == 200
     with openai.OpenAI(base_url=running.url + "/v1", api_key=ADA, max_retries=0) as hasty:
         with pytest.raises(openai.RateLimitError) as caught:
-            hasty.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4)
+            for _ in range(20):  # a busy machine gives some of the allowance back before the first refusal
+                hasty.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4)
         assert caught.value.code == "rate_limit_exceeded"
         promised = int(caught.value.response.headers["retry-after-ms"]) / 1000
-        assert int(caught.value.response.headers["retry-after"]) >= promised
+        assert 0 < promised <= int(caught.value.response.headers["retry-after"])
     waits: list[float] = []
     with openai.OpenAI(base_url=running.url + "/v1", api_key=ADA, max_retries=1) as patient:
         computed = patient._calculate_retry_timeout
@@ -166,10 +167,13 @@ def test_openai_s_client_waits_as_long_as_it_is_told(start_server: Any, tmp_path
             return waits[-1]
 
         patient._calculate_retry_timeout = noting  # type: ignore[method-assign]
-        audio = patient.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4, response_format="wav")
-        assert audio.read()[:4] == b"RIFF"
+        for _ in range(20):
+            audio = patient.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4, response_format="wav")
+            assert audio.read()[:4] == b"RIFF"
+            if waits:
+                break
     assert len(waits) == 1
-    assert 0 < waits[0] <= promised
+    assert 0 < waits[0] <= 2  # what 80 characters take at forty a second
     assert waits[0] != round(waits[0])
 
 
