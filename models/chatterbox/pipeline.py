@@ -57,7 +57,7 @@ from models.timeline import Timeline
 logger = logging.getLogger(__name__)
 
 BUILT_IN = "default"  # the voice of conds.pt
-MAX_CHARACTERS = 300  # of one utterance: beyond some 350 the models begin to babble
+MAX_CHARACTERS = 300  # of one sentence: beyond some 350 the models begin to babble
 # New tokens of each chunk, the last number repeating. A first sentence begins with a small chunk, to be heard soon.
 FIRST_SCHEDULE, LATER_SCHEDULE = (10, 25, 50, 75), (25, 50, 75)
 # Turbo was trained to end in three tokens of silence.

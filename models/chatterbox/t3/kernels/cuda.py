@@ -63,7 +63,7 @@ class CudaStep:
     """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Make it only if `available`."""
 
     def __init__(self, network: T3, positions: int = 8192) -> None:
-        """For caches of at most `positions` rows, and no more than GPT-2's table has. The network has been lowered."""
+        """Prepare for caches of at most `positions` rows, and no more than GPT-2's table has, and a lowered network."""
         self.config = network.config
         self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
         self._bits, self._weights = network.bits, pack(network, positions)
@@ -76,7 +76,7 @@ class CudaStep:
     def available(network: T3) -> bool:
         """True if this step can replace `network.advance`: one in bfloat16, whose weights have 16 bits or 8.
 
-        MLX must launch directly (`models.backend` has it so): within a graph two utterances' steps might run side by
+        MLX must launch directly (`models.backend` has it so): within a graph two requests' steps might run side by
         side, each holding processors that the other waits for.
         """
         return (
