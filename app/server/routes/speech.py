@@ -180,7 +180,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     async def prepare(self) -> SpeechStream:
         """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises."""
-        speaker = await self.app.speech.prepare(
+        speech = await self.app.speech.prepare(
             SpeechOptions(
                 model=self._body.model,
                 voice=self._body.voice_name,
@@ -195,9 +195,9 @@ class SpeechResponse(StreamExchange[SpeechStream]):
             ),
             self.timeline,
         )
-        self._rate = choose_rate(self._format, speaker.synthesizer.sample_rate, self._body.sample_rate)
-        self._labels = replace(self._labels, model=speaker.model)
-        stream = SpeechStream(self.app.speech, speaker, self.timeline, self._labels)
+        self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
+        self._labels = replace(self._labels, model=speech.model)
+        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels)
         stream.feed(self._body.input)
         stream.finish()
         return stream

@@ -25,7 +25,7 @@ from models.timeline import Timeline
 
 # Largest share of a sentence's work between two places where it can be interrupted.
 PIECE = 0.2
-# Characters, seconds of audio and of work: README's table.
+# Characters, seconds of audio and of work: the table of docs/performance.md.
 MEASURED = ((12, 1.15, 0.139), (46, 3.17, 0.235), (99, 6.78, 0.460), (187, 11.15, 0.766))
 
 
