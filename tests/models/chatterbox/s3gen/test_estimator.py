@@ -28,7 +28,7 @@ def test_convolutions_hear_no_later_frame() -> None:
     x, shift = normal(0, 1, frames, 16), normal(1, 16)
     changed = mx.array(x)
     changed[:, 11] = 7.0
-    convolution = lambda a: own.down_conv([a], HERE)[0]  # noqa: E731
+    convolution = lambda a: own.down_conv.pieces([a], HERE)[0]  # noqa: E731
     resnet = lambda a: own.mid_blocks[0].resnet([a], shift, HERE)[0]  # noqa: E731
     for run, reach in ((convolution, 2), (resnet, 4)):
         heard = np.abs(np.array(run(changed) - run(x))).max(axis=(0, 2)) > 0
