@@ -9,6 +9,7 @@ FFmpeg's libraries through PyAV. Not safe for calls from two threads at once.
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -313,3 +314,19 @@ class _Compressed:
 
 def _clip(pcm: Float32) -> Float32:
     return np.clip(np.nan_to_num(pcm, nan=0.0), -1.0, 1.0)
+
+
+# Two seconds at 24 kHz: some tens of microseconds for encoders that only round.
+INLINE_SAMPLES = 48_000
+
+
+async def encode(encoder: Encoder, pcm: Float32 | None, *, last: bool = False) -> bytes:
+    """Return `pcm` encoded, and the end of the stream with `last` or without `pcm`."""
+
+    def work() -> bytes:
+        begun = b"" if pcm is None else encoder.encode(pcm)
+        return begun + encoder.finish() if last or pcm is None else begun
+
+    if encoder.quick and (pcm is None or pcm.size <= INLINE_SAMPLES):
+        return work()
+    return await asyncio.to_thread(work)

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.loading import require
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
+from app.engine.require import require
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.speech.options import SpeechOptions

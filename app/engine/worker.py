@@ -17,8 +17,7 @@ from collections import deque
 from typing import Any, TypeVar
 
 from app.engine.jobs import Job, Priority, Results, SpeechJob
-from app.engine.model_loader import Load, ModelLoader
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
 from app.engine.scheduler import Queues
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics

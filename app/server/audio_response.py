@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from starlette.types import Send
 
-from app.audio.encoders import INFO, Container, Encoder, Format, make_encoder
-from app.audio.executor import encode
+from app.audio.encoders import INFO, Container, Encoder, Format, encode, make_encoder
 from app.errors import ServiceError
 from app.server.error_responses import sse_error
 from app.speech.stream import SpeechStream, SpokenChunk

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.speech.service import SpeechService
 from app.translation.service import TranslationService

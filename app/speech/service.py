@@ -11,8 +11,8 @@ from app.audio.watermark import Watermark
 from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
-from app.engine.loading import Progress, require
-from app.engine.model_state import ModelState
+from app.engine.model_loader import ModelState
+from app.engine.require import Progress, require
 from app.engine.service_errors import as_service_errors
 from app.engine.worker import ModelWorker
 from app.speech.options import PreparedSpeech, SpeechOptions

@@ -10,8 +10,8 @@ from app import errors
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.loading import ModelLoads, Progress, require
-from app.engine.model_state import ModelState
+from app.engine.model_loader import ModelState
+from app.engine.require import ModelLoads, Progress, require
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError

@@ -26,7 +26,7 @@ from app.config import Settings
 from app.engine.admission import client
 from app.engine.catalog import Catalog
 from app.engine.jobs import CancelToken, ConditioningJob, Priority
-from app.engine.model_state import ModelStatus
+from app.engine.model_loader import ModelStatus
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text.errors import UnsupportedLanguageError

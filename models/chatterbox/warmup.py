@@ -13,7 +13,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import PROMPT_BUCKETS, Decoder
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.contract import Conditioning, Sampling
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 
 LONGEST_PROMPT = 250  # speech tokens of a recording: ten seconds
 LONGEST_TEXT = 320  # text tokens of a sentence

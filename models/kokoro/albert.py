@@ -12,7 +12,7 @@ from models.kokoro.config import AlbertConfig
 from models.layers.activation import gelu_tanh
 from models.layers.attention import SelfAttention
 from models.layers.linear import Linear
-from models.layers.mask import PaddingMask
+from models.layers.padding import PaddingMask
 
 
 class AlbertEmbeddings(nn.Module):

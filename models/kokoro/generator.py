@@ -23,8 +23,8 @@ from models.layers.adain import adain_cuda
 from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
 from models.layers.kernels import cuda
-from models.layers.mask import PaddingMask
 from models.layers.norm import Moments, affine_of, moments
+from models.layers.padding import PaddingMask
 from models.layers.snake import Part, SnakeConv, join, merge, split
 from models.layers.stft import Stft
 from models.layers.style import AdaIN, StyleBank

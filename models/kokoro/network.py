@@ -20,8 +20,8 @@ from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.mask import PaddingMask
 from models.layers.norm import layer_norm
+from models.layers.padding import PaddingMask
 from models.layers.style import AdaIN, StyleBank
 
 

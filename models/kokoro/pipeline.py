@@ -43,8 +43,8 @@ from models.kokoro.steps import (
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
-from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
+from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0

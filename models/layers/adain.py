@@ -10,8 +10,8 @@ from models.backend import mx
 from models.layers.activation import leaky_relu
 from models.layers.compiled import compiled_cache
 from models.layers.kernels import cuda
-from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, moments
+from models.layers.padding import PaddingMask
 
 SLOPE = 0.2  # of LeakyReLU
 

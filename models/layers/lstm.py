@@ -11,7 +11,7 @@ from mlx import nn
 from models.backend import mx
 from models.layers.compiled import compiled_cache
 from models.layers.kernels import cuda
-from models.layers.mask import PaddingMask
+from models.layers.padding import PaddingMask
 
 
 @compiled_cache

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from models.backend import mx, on_cpu
-from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
+from models.layers.padding import bucket
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import INT8_ARGMAX_ROWS, Head, Tree, argmax, best
 

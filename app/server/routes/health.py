@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import JSONResponse, Response
 
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.observability import metrics
 from app.server.schemas import Readiness
 from app.server.state import services

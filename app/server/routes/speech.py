@@ -18,7 +18,7 @@ from starlette.types import Send
 from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
     InvalidRequestError,

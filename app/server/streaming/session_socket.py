@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app import request_context
 from app.audio.encoders import Format, check_format, choose_rate, make_encoder
-from app.engine.model_state import ModelState
+from app.engine.model_loader import ModelState
 from app.errors import IdleTimeoutError, ServiceError
 from app.observability import metrics
 from app.server.error_responses import note_error

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.audio.encoders import Encoder
-from app.audio.executor import encode
+from app.audio.encoders import Encoder, encode
 from app.errors import ServiceError
 from app.observability import metrics
 from app.speech.stream import SpeechStream, SpokenChunk

@@ -10,7 +10,7 @@ from mlx import nn
 from models.backend import mx
 from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d
-from models.layers.mask import PaddingMask
+from models.layers.padding import PaddingMask
 
 REACH = 5  # frames on either side that change a frame's pitch: one a convolution
 

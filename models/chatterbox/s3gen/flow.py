@@ -24,9 +24,9 @@ from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, Chatterbox
 from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
-from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
 from models.layers.linear import Linear
+from models.layers.padding import bucket
 
 # Numbers of tokens, prompt and speech together, to which a GPU pads.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)

@@ -30,7 +30,7 @@ from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, 
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks

@@ -21,10 +21,9 @@ from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import FixedPointSource
 from models.layers.activation import leaky_relu, sine
-from models.layers.buckets import bucket
 from models.layers.compiled import compiled_cache, note_shape
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
-from models.layers.mask import PaddingMask
+from models.layers.padding import PaddingMask, bucket
 from models.layers.snake import Part, SnakeConv, Terms, join, merge, split
 from models.layers.stft import Stft
 

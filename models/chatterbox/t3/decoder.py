@@ -22,8 +22,8 @@ from models.chatterbox.t3.sampling import DRAW, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState
 from models.contract import Cancelled, InputTooLongError, IsCancelled
-from models.layers.buckets import bucket
 from models.layers.compiled import note_shape
+from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 PROMPT_BUCKETS = (64, 128, 192, 256, 384, 448, 512, 768, 1024, 2048, 4096)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob, TranslationJob
-from app.engine.model_state import ModelStatus
+from app.engine.model_loader import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import (
     ModelAbsentError,

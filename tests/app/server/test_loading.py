@@ -14,8 +14,8 @@ import pytest
 from websockets.sync.client import connect
 
 from app.engine.admission import Admission
-from app.engine.loading import ModelLoads
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
+from app.engine.require import ModelLoads
 from app.errors import DrainingError
 
 STEPS = 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.model_state import ModelStatus
+from app.engine.model_loader import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
 from app.observability import metrics

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from app.config import Settings
 from app.engine.jobs import CancelToken, ConditioningJob
-from app.engine.model_state import ModelStatus
+from app.engine.model_loader import ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import ConsentMissingError, ModelFailedError, UnavailableError, UnknownVoiceError, WrongModelKindError
 from app.voices import service as cloning

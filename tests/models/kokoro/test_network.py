@@ -13,8 +13,8 @@ from models.backend import mx
 from models.kokoro.network import Kokoro
 from models.kokoro.source import harmonics_reference
 from models.layers.adain import adain_leaky_reference
-from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, moments
+from models.layers.padding import PaddingMask
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 

@@ -19,7 +19,7 @@ from models.contract import (
     UnknownVoiceError,
 )
 from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, KokoroSynthesizer, round_durations
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
 

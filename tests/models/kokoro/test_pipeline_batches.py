@@ -13,8 +13,7 @@ from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, 
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow
-from models.layers.buckets import bucket
-from models.layers.mask import PaddingMask
+from models.layers.padding import PaddingMask, bucket
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens

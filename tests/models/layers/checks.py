@@ -14,8 +14,8 @@ from models.layers.activation import snake
 from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d
 from models.layers.lstm import BiLSTM
-from models.layers.mask import PaddingMask
 from models.layers.norm import affine_of, moments
+from models.layers.padding import PaddingMask
 from models.layers.stft import Stft
 from tests.golden import layer_cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from app import __version__
-from app.engine.model_state import ModelStatus
+from app.engine.model_loader import ModelStatus
 from app.server.state import Services
 from app.voices.aliases import describe
 from models.contract import Synthesizer, Translator

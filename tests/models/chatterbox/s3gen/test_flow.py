@@ -13,7 +13,7 @@ from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,

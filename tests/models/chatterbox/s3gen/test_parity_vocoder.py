@@ -108,7 +108,7 @@ def test_full_size(reference: Any, ours: HiFT, frames: int) -> None:
 
 
 def _everything() -> Any:
-    from models.layers.mask import PaddingMask
+    from models.layers.padding import PaddingMask
 
     return PaddingMask()
 

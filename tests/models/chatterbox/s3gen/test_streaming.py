@@ -16,7 +16,7 @@ from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
 from models.contract import AudioChunk, Cancelled
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 from tests.models.chatterbox.s3gen import flow_builder, naive
 

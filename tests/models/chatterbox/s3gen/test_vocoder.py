@@ -10,7 +10,7 @@ from models.chatterbox.s3gen import vocoder as module
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
 from models.layers import snake
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 from tests.models.chatterbox.s3gen import naive
 
 TOLERANCE = 2e-5  # of the samples' norm: float32 through sixty layers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.layers.buckets import bucket
+from models.layers.padding import bucket
 
 
 @pytest.mark.parametrize(

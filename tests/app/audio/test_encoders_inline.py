@@ -8,8 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from app.audio.encoders import FORMATS, make_encoder
-from app.audio.executor import INLINE_SAMPLES, encode
+from app.audio.encoders import FORMATS, INLINE_SAMPLES, encode, make_encoder
 
 
 class Thread:

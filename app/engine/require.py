@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import DrainingError, ModelAbsentError, WrongModelKindError
 from models.contract import ModelKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.model_state import ModelState, ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import ModelAbsentError, ModelFailedError, ModelLoadingError, WrongModelKindError
 from models.contract import WarmupStep
 from tests.app.standins import Parrot, Shout, Tone
