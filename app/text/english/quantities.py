@@ -22,8 +22,6 @@ _BOOK_NUMBER: Final = re.compile(
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
 _AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
-# The greater share first: "60-40".
-_SHARES: Final = re.compile(r"[5-9]\d-\d{1,2}")
 _HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
 

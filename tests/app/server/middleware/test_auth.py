@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-ADA = "ada-0123456789-0123456789"
-BOB = "bob-0123456789-0123456789"
-HASHED = "sha256:" + hashlib.sha256(BOB.encode()).hexdigest()
-FILE = f"""
-ada = "{ADA}"
-[bob]
-key = "{HASHED}"
-characters_per_minute = 60
-streams = 1
-"""
+from tests.app.server.middleware.keys import ADA, FILE, HASHED
 
 
 def bearer(key: str) -> dict[str, str]:

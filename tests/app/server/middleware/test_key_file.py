@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from pathlib import Path
@@ -14,17 +13,7 @@ from app.config import SettingsError
 from app.engine.admission import Client
 from app.server.middleware import key_file
 from app.server.middleware.key_file import KeyFile, Quotas, parse_keys
-
-ADA = "ada-0123456789-0123456789"
-BOB = "bob-0123456789-0123456789"
-HASHED = "sha256:" + hashlib.sha256(BOB.encode()).hexdigest()
-FILE = f"""
-ada = "{ADA}"
-[bob]
-key = "{HASHED}"
-characters_per_minute = 60
-streams = 1
-"""
+from tests.app.server.middleware.keys import ADA, BOB, FILE, HASHED
 
 
 def test_keys_may_be_plain_or_hashed_and_have_quotas_of_their_own() -> None:
