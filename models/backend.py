@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from models import native
-from models.native import preload_blas
+from models.native import process
+from models.native.process import preload_blas
 from models.private import FolderError
 
 __all__ = [
@@ -55,21 +55,21 @@ def cpu_count() -> int:
 
 
 try:
-    native.keep_kernels()
+    process.keep_kernels()
 except FolderError as error:
     if __name__ == "__main__":
         sys.exit(str(error))
     raise
 preload_blas()
-native.vectorize_jit()
-_pages_kept = native.tune_malloc()
+process.vectorize_jit()
+_pages_kept = process.tune_malloc()
 # On NVIDIA, MLX gathers launches into CUDA graphs that it rebuilds for every evaluation. For networks of many small
 # kernels, single launches were measured 1.5 to 2 times faster (H200: 11.0 instead of 17.4 ms for a short sentence).
 os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
 # Plans of eight frame buckets exceed the 128 that MLX keeps: the first call after a bucket change took 60 ms more.
 os.environ.setdefault("MLX_CUDA_CONV_CACHE_SIZE", "8192")
 # MLX takes minutes to compile its CUDA kernels, and keeps them in a temporary folder, which others may write.
-os.environ.setdefault("MLX_PTX_CACHE_DIR", str(native.cache_folder() / "ptx" / _mlx_version()))
+os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / _mlx_version()))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
 
@@ -82,8 +82,8 @@ def on_cpu() -> bool:
     return bool(mx.default_device() == mx.Device(mx.cpu))
 
 
-if native.blas_problem is not None and on_cpu():
-    logger.warning("OpenBLAS is not in use (%s): synthesis on this CPU is about 20 times slower", native.blas_problem)
+if process.blas_problem is not None and on_cpu():
+    logger.warning("OpenBLAS is not in use (%s): synthesis on this CPU is about 20 times slower", process.blas_problem)
 
 
 def device_name() -> str:
@@ -150,7 +150,7 @@ def give_back(*, rested: bool) -> None:
     """
     if _pages_kept:
         active = mx.get_active_memory() if on_cpu() else 0
-        native.trim(FREE_BYTES if rested else max(MANY_BYTES, active), active)
+        process.trim(FREE_BYTES if rested else max(MANY_BYTES, active), active)
 
 
 if __name__ == "__main__":

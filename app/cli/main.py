@@ -19,7 +19,7 @@ from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_lo
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
 from app.errors import InvalidRequestError, ServiceError
-from models.native import cache_folder
+from models.native.process import cache_folder
 from models.private import FolderError
 
 

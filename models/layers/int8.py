@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from models import native
+from models.native import process
 from models.backend import mx, on_cpu
 
 logger = logging.getLogger(__name__)
@@ -27,11 +27,11 @@ _Pointer = ctypes.c_void_p
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled routines, registered with the forwarding object; None where one is missing, or on a GPU."""
-    blas = native.preload_blas()
+    blas = process.preload_blas()
     if blas is None or not on_cpu():
         return None
     try:
-        found = native.compile_tuned("int8", __file__)
+        found = process.compile_tuned("int8", __file__)
     except OSError as error:
         logger.info("no native routine for weights of 8 bits: %s", error)
         return None

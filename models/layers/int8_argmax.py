@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from models import native
+from models.native import process
 from models.backend import cpu_count
 from models.layers.int8 import quantize_rows
 
@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int32]
 def library() -> ctypes.CDLL | None:
     """Return the compiled routine; None where it cannot be compiled."""
     try:
-        return native.compile_tuned("int8", __file__)
+        return process.compile_tuned("int8", __file__)
     except OSError as error:
         logger.info("no native routine for the CPU, translation is slower: %s", error)
         return None

@@ -48,7 +48,7 @@ class FaultyCatalog(Catalog):
 
 
 def give_back() -> float:
-    """Have glibc return what `models.native.tune_malloc` has it keep, which is no leak. Elsewhere nothing is kept."""
+    """Have glibc return what `models.process.tune_malloc` has it keep, which is no leak. Elsewhere nothing is kept."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return 0.0 if trim is None else float(trim(0))
 

@@ -143,13 +143,13 @@ def test_a_user_without_a_place_is_told_what_to_set(environment: dict[str, str],
 
 TWO_USERS = """
 import os, sys
-from models import native
+from models.native import process
 users = [int(user) for user in sys.argv[1:]]
 for user in users:
     if not os.fork():
         os.setgroups([]); os.setgid(user); os.setuid(user)
         os.environ["XDG_CACHE_HOME"] = f"{os.environ['SHARED']}/{user}"
-        native.keep_kernels()
+        process.keep_kernels()
         os._exit(0 if os.stat(os.environ["TMPDIR"]).st_uid == user else 3)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0, user
 """

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
-from models.native import _compiler_script, preload_blas, vectorize_jit
+from models.native.process import _compiler_script, preload_blas, vectorize_jit
 
 CPU_LINUX = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="concerns MLX's CPU back end on Linux"

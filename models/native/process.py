@@ -232,7 +232,7 @@ inside {
 _SCRIPT_HEAD = "#!/bin/sh\n# Nightingale's stand-in for g++."
 
 
-def _find_compiler() -> str | None:
+def find_compiler() -> str | None:
     """Return the first g++ of PATH that is not such a script, which a parent process may have put there."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which("g++", path=folder) if Path(folder).is_absolute() else None
@@ -285,7 +285,7 @@ def vectorize_jit() -> bool:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     try:
-        compiler = _find_compiler()
+        compiler = find_compiler()
         if compiler is None:
             return False
         folder = cache_folder() / "bin"

@@ -1,0 +1,29 @@
+// The table of kernels of one instruction set. This file is compiled once for each.
+#include "kernels.h"
+
+#include "convolution.h"
+#include "elementwise.h"
+#include "recurrent.h"
+
+namespace nightingale {
+
+#define NIGHTINGALE_JOIN(isa) kernels_##isa
+#define NIGHTINGALE_NAME(isa) NIGHTINGALE_JOIN(isa)
+#define NIGHTINGALE_QUOTE(isa) #isa
+#define NIGHTINGALE_STRING(isa) NIGHTINGALE_QUOTE(isa)
+
+extern const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA);
+const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
+    .name = NIGHTINGALE_STRING(NIGHTINGALE_ISA),
+    .tile = tile_of,
+    .packed_size = packed_size,
+    .pack = pack,
+    .conv = convolve,
+    .moments = find_moments,
+    .recurrence_units = kPair * kLanes,
+    .pack_recurrence = pack_recurrence,
+    .recur = recur,
+    .spectrum = spectrum,
+};
+
+}  // namespace nightingale

@@ -1,0 +1,61 @@
+// The kernels of one instruction set, and the choice among those that a build has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nightingale {
+
+enum class Activation : int { kNone = 0, kLeaky = 1, kSnake = 2 };
+
+// One convolution of stride 1 over rows [length, inputs], with what comes before and after it in the same pass:
+// y = residual + bias + conv(activation(x * scale + shift)). Rows outside [0, valid) count as zero.
+struct Conv {
+  const float* x;         // [length, inputs]
+  const float* scale;     // [inputs] or null
+  const float* shift;     // [inputs]; null with `scale`
+  const float* rate;      // [inputs]: alpha / pi; for Snake
+  const float* inverse;   // [inputs]: 1 / alpha; for Snake
+  const float* weights;   // packed by `pack`
+  const float* bias;      // [outputs] or null
+  const float* residual;  // [length', outputs] or null; may be y
+  float* y;               // [length', outputs], length' = length + left + right - (kernel - 1) * dilation
+  float* moments;         // null, or [tiles, 2, outputs]: mean and sum of squared deviations of each tile's rows
+  int tile;
+  int length, valid, out_valid, inputs, outputs, kernel, dilation, left, right;
+  float slope;
+  Activation activation;
+};
+
+// One direction of an LSTM over one sequence, gates in the order i, f, g, o.
+struct Recurrence {
+  const float* x;        // [length, 4 * hidden], rows x_stride apart: the projected inputs with all biases
+  const float* weights;  // packed by `pack_recurrence`
+  float* y;              // [length, hidden], rows y_stride apart
+  int length, valid, hidden, x_stride, y_stride;
+  bool backward;
+};
+
+struct Kernels {
+  const char* name;
+  // Output rows of one piece of work.
+  int (*tile)(int length, int channels);
+  // Floats of packed weights, and the packing of weights [outputs, kernel, inputs].
+  size_t (*packed_size)(int outputs, int kernel, int inputs);
+  void (*pack)(const float* weights, float* packed, int outputs, int kernel, int inputs);
+  // Output rows [first, last) of one convolution: one tile, which begins at a multiple of its size.
+  void (*conv)(const Conv& conv, int first, int last);
+  // Mean and sum of squared deviations [2, channels] of rows [first, last) of x [*, channels].
+  void (*moments)(const float* x, int channels, int first, int last, float* out);
+  int recurrence_units;  // hidden sizes are multiples of it
+  // The packing of recurrent weights [hidden, 4 * hidden], of the same size.
+  void (*pack_recurrence)(const float* weights, float* packed, int hidden);
+  void (*recur)(const Recurrence& recurrence);
+  // See elementwise.h.
+  void (*spectrum)(const float* x, int bins, int first, int last, float* y);
+};
+
+// The best kernels for this processor; `NIGHTINGALE_CPU` (avx512, avx2, baseline) bounds the choice.
+const Kernels& kernels();
+
+}  // namespace nightingale

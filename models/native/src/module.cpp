@@ -1,0 +1,485 @@
+// The Python module: each kernel as a primitive of MLX, evaluated in its lazy graph.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels.h"
+#include "mlx/allocator.h"
+#include "mlx/array.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
+#include "mlx/primitives.h"
+#include "mlx/utils.h"
+#include "mlx/version.h"
+#include "pool.h"
+
+namespace nb = nanobind;
+namespace mx = mlx::core;
+using namespace nightingale;
+
+namespace {
+
+using Arrays = std::vector<mx::array>;
+
+// A primitive of one output whose work is one task of its CPU stream.
+class Kernel : public mx::Primitive {
+ public:
+  using mx::Primitive::Primitive;
+
+  void eval_cpu(const Arrays& inputs, Arrays& outputs) override {
+    auto& y = outputs[0];
+    y.set_data(mx::allocator::malloc(y.nbytes()));
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    for (const auto& each : inputs) encoder.set_input_array(each);
+    encoder.set_output_array(y);
+    Arrays views;
+    for (const auto& each : inputs) views.push_back(mx::array::unsafe_weak_copy(each));
+    encoder.dispatch([self = task(), views = std::move(views), y = mx::array::unsafe_weak_copy(y)]() mutable { self(views, y); });
+  }
+
+  void eval_gpu(const Arrays&, Arrays&) override { throw std::runtime_error("the native kernels compute on the CPU"); }
+
+ protected:
+  // What is computed, as a value that outlives the primitive.
+  virtual std::function<void(const Arrays&, mx::array&)> task() const = 0;
+};
+
+int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
+
+// Run work(batch, first row, last row) for every tile of every row of a batch.
+void for_tiles(int batch, int rows, int tile, const std::function<void(int, int, int)>& work) {
+  const int tiles = tiles_of(rows, tile);
+  parallel(batch * tiles, [&](int k) {
+    const int first = k % tiles * tile;
+    work(k / tiles, first, std::min(rows, first + tile));
+  });
+}
+
+// Scale and shift of AdaIN [2, channels] from the moments of tiles [tiles, 2, channels] and gamma, beta [2 * channels].
+void affine_of(const float* moments, int rows, int tile, const float* affine, int channels, float* scale, float* shift) {
+  const int tiles = tiles_of(rows, tile);
+  for (int c = 0; c < channels; ++c) {
+    double mean = 0.0, deviation = 0.0, seen = 0.0;
+    for (int t = 0; t < tiles; ++t) {
+      const double n = std::min(tile, rows - t * tile);
+      const double d = moments[(2 * t) * channels + c] - mean, total = seen + n;
+      mean += d * (n / total);
+      deviation += moments[(2 * t + 1) * channels + c] + d * d * (seen * n / total);
+      seen = total;
+    }
+    const double gain = (1.0 + affine[c]) / std::sqrt(deviation / std::max(seen, 1.0) + 1e-5);
+    scale[c] = static_cast<float>(gain);
+    shift[c] = static_cast<float>(affine[channels + c] - mean * gain);
+  }
+}
+
+std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }
+
+const float* floats(const mx::array& a) { return a.data<float>(); }
+
+// Residual blocks of AdaIN, Snake and convolution: see `models.layers.snake`.
+struct BlockShape {
+  int kernel;
+  std::vector<int> dilations;
+  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin
+};
+
+class ResBlocks : public Kernel {
+ public:
+  ResBlocks(mx::Stream stream, std::vector<BlockShape> shapes, float slope)
+      : Kernel(stream), shapes_(std::move(shapes)), slope_(slope) {}
+
+  const char* name() const override { return "NightingaleResBlocks"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
+      const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
+      const int tile = kernels().tile(L, C), tiles = tiles_of(L, tile);
+      const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles) * 2 * C;
+      const float* x = floats(in[0]);
+      const float* styled = floats(in[1]);
+      const float* bias = floats(in[2]);
+      const int32_t* count = in[3].size() ? in[3].data<int32_t>() : nullptr;
+      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
+      const auto current = uninitialized(B * plane), inner = uninitialized(B * plane);
+      const auto start = uninitialized(B * moments_size), found = uninitialized(B * moments_size);
+      std::vector<float> scale(B * C), shift(B * C);
+      float* y = out.data<float>();
+      for_tiles(B, L, tile, [&](int b, int first, int last) {
+        kernels().moments(x + b * plane, C, first, std::min(last, valid(b)),
+                          start.get() + b * moments_size + first / tile * 2 * C);
+      });
+      for (size_t n = 0; n < shapes.size(); ++n) {
+        const auto& shape = shapes[n];
+        const int convolutions = static_cast<int>(shape.affines.size());
+        const float* rates = floats(in[4 + 2 * n]);
+        const mx::array& weights = in[5 + 2 * n];
+        const size_t packed = weights.size() / convolutions;
+        for (int k = 0; k < convolutions; ++k) {
+          const bool second = k % 2;
+          const float* from = second ? inner.get() : k ? current.get() : x;
+          const float* moments = k ? found.get() : start.get();
+          for (int b = 0; b < B; ++b)
+            affine_of(moments + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C,
+                      scale.data() + b * C, shift.data() + b * C);
+          const bool last_one = k + 1 == convolutions;
+          const int dilation = second ? 1 : shape.dilations[k / 2];
+          for_tiles(B, L, tile, [&](int b, int first, int last) {
+            Conv conv{};
+            conv.x = from + b * plane;
+            conv.scale = scale.data() + b * C;
+            conv.shift = shift.data() + b * C;
+            conv.rate = rates + static_cast<size_t>(2 * k) * C;
+            conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
+            conv.weights = floats(weights) + k * packed;
+            conv.residual = second ? (k == 1 ? x : current.get()) + b * plane : nullptr;
+            conv.y = (second ? current.get() : inner.get()) + b * plane;
+            conv.moments = last_one ? nullptr : found.get() + b * moments_size;
+            conv.tile = tile;
+            conv.length = L;
+            conv.valid = conv.out_valid = valid(b);
+            conv.inputs = conv.outputs = C;
+            conv.kernel = shape.kernel;
+            conv.dilation = dilation;
+            conv.left = conv.right = dilation * (shape.kernel - 1) / 2;
+            conv.activation = Activation::kSnake;
+            kernels().conv(conv, first, last);
+            if (!last_one) return;
+            const bool whole = n + 1 == shapes.size();
+            const float share = 1.0f / static_cast<float>(shapes.size());
+            for (int r = first; r < last; ++r) {
+              const float* row = current.get() + b * plane + static_cast<size_t>(r) * C;
+              float* sum = y + b * plane + static_cast<size_t>(r) * C;
+              const bool live = r < valid(b);
+              for (int c = 0; c < C; ++c) {
+                float v = row[c] + (n ? sum[c] : 0.0f);
+                if (whole) {
+                  v = v * share + bias[c];
+                  v = live ? std::max(v, v * slope) : 0.0f;
+                }
+                sum[c] = v;
+              }
+            }
+          });
+        }
+      }
+    };
+  }
+
+ private:
+  std::vector<BlockShape> shapes_;
+  float slope_;
+};
+
+// Convolution of rows; `left` and `right` rows of zeros count as input.
+class Convolution : public Kernel {
+ public:
+  Convolution(mx::Stream stream, Conv shape, bool bias, bool residual) : Kernel(stream), shape_(shape), bias_(bias), residual_(residual) {}
+
+  const char* name() const override { return "NightingaleConv1d"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [shape = shape_, bias = bias_, residual = residual_](const Arrays& in, mx::array& out) {
+      const int B = in[0].shape(0), rows = out.shape(1);
+      const size_t from = static_cast<size_t>(shape.length) * shape.inputs, to = static_cast<size_t>(rows) * shape.outputs;
+      Conv conv = shape;
+      conv.tile = kernels().tile(rows, shape.inputs);
+      for_tiles(B, rows, conv.tile, [&](int b, int first, int last) {
+        Conv mine = conv;
+        mine.x = floats(in[0]) + b * from;
+        mine.weights = floats(in[1]);
+        mine.bias = bias ? floats(in[2]) : nullptr;
+        mine.residual = residual ? floats(in[2 + bias]) + b * to : nullptr;
+        mine.y = out.data<float>() + b * to;
+        kernels().conv(mine, first, last);
+      });
+    };
+  }
+
+ private:
+  Conv shape_;
+  bool bias_, residual_;
+};
+
+// Residual block of AdaIN, LeakyReLU and convolutions of three taps: see `models.kokoro.network.AdainResBlock`.
+struct AdainShape {
+  int inputs, outputs, affine1, affine2;
+  bool upsample, shortcut;
+};
+
+class AdainBlock : public Kernel {
+ public:
+  AdainBlock(mx::Stream stream, AdainShape shape) : Kernel(stream), shape_(shape) {}
+
+  const char* name() const override { return "NightingaleAdainBlock"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [s = shape_](const Arrays& in, mx::array& out) {
+      // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
+      const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
+      const int rows = s.upsample ? 2 * L : L, before = kernels().tile(L, I), tile = kernels().tile(rows, std::max(I, O));
+      const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
+      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
+      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
+      const int factor = s.upsample ? 2 : 1;
+      const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, tile)) * 2 * O;
+      const auto found = uninitialized(B * found_size), inner_found = uninitialized(B * inner_size);
+      const auto inner = uninitialized(B * y_plane), shortcut = uninitialized(s.shortcut ? B * y_plane : 0);
+      const auto pooled = uninitialized(s.upsample ? B * u_plane : 0), wide = uninitialized(s.upsample ? B * u_plane : 0);
+      std::vector<float> scale(B * std::max(I, O)), shift(B * std::max(I, O));
+      const float *x = floats(in[0]), *styled = floats(in[1]);
+      float* y = out.data<float>();
+      for_tiles(B, L, before, [&](int b, int first, int last) {
+        kernels().moments(x + b * x_plane, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
+      });
+      for (int b = 0; b < B; ++b)
+        affine_of(found.get() + b * found_size, valid(b), before, styled + static_cast<size_t>(b) * S + s.affine1, I, &scale[b * I], &shift[b * I]);
+      if (s.upsample) {
+        const float *taps = floats(in[7]), *bias = floats(in[8]);
+        for_tiles(B, L, before, [&](int b, int first, int last) {
+          const float *gain = &scale[b * I], *offset = &shift[b * I];
+          const auto at = [&](int row, int c) {
+            if (row >= valid(b)) return 0.0f;
+            const float v = x[b * x_plane + static_cast<size_t>(row) * I + c] * gain[c] + offset[c];
+            return std::max(v, 0.2f * v);
+          };
+          for (int row = first; row < last; ++row) {
+            float *even = pooled.get() + b * u_plane + static_cast<size_t>(2 * row) * I, *odd = even + I;
+            for (int c = 0; c < I; ++c) {
+              const float here = at(row, c), next = at(row + 1, c);
+              even[c] = row < valid(b) ? here * taps[I + c] + bias[c] : 0.0f;
+              odd[c] = row < valid(b) ? here * taps[2 * I + c] + next * taps[c] + bias[c] : 0.0f;
+            }
+            float* twice = wide.get() + b * u_plane + static_cast<size_t>(2 * row) * I;
+            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice);
+            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice + I);
+          }
+        });
+      }
+      const auto base = [&](int b, int inputs) {
+        Conv conv{};
+        conv.tile = tile;
+        conv.length = rows;
+        conv.valid = conv.out_valid = factor * valid(b);
+        conv.inputs = inputs;
+        conv.outputs = O;
+        conv.kernel = 3;
+        conv.dilation = conv.left = conv.right = 1;
+        return conv;
+      };
+      for_tiles(B, rows, tile, [&](int b, int first, int last) {
+        Conv conv = base(b, I);
+        conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
+        if (!s.upsample) {
+          conv.scale = &scale[b * I];
+          conv.shift = &shift[b * I];
+          conv.activation = Activation::kLeaky;
+          conv.slope = 0.2f;
+        }
+        conv.weights = floats(in[3]);
+        conv.y = inner.get() + b * y_plane;
+        conv.moments = inner_found.get() + b * inner_size;
+        kernels().conv(conv, first, last);
+        if (!s.shortcut) return;
+        Conv one = base(b, I);
+        one.x = s.upsample ? wide.get() + b * u_plane : x + b * x_plane;
+        one.kernel = 1;
+        one.left = one.right = 0;
+        one.weights = floats(in[6]);
+        one.y = shortcut.get() + b * y_plane;
+        kernels().conv(one, first, last);
+      });
+      for (int b = 0; b < B; ++b)
+        affine_of(inner_found.get() + b * inner_size, factor * valid(b), tile, styled + static_cast<size_t>(b) * S + s.affine2, O, &scale[b * O], &shift[b * O]);
+      for_tiles(B, rows, tile, [&](int b, int first, int last) {
+        Conv conv = base(b, O);
+        conv.x = inner.get() + b * y_plane;
+        conv.scale = &scale[b * O];
+        conv.shift = &shift[b * O];
+        conv.activation = Activation::kLeaky;
+        conv.slope = 0.2f;
+        conv.weights = floats(in[4]);
+        conv.bias = floats(in[5]);
+        conv.residual = s.shortcut ? shortcut.get() + b * y_plane : s.upsample ? wide.get() + b * u_plane : x + b * x_plane;
+        conv.y = y + b * y_plane;
+        kernels().conv(conv, first, last);
+        float* row = conv.y + static_cast<size_t>(first) * O;
+        for (size_t n = 0; n < static_cast<size_t>(last - first) * O; ++n) row[n] *= 0.70710678f;
+      });
+    };
+  }
+
+ private:
+  AdainShape shape_;
+};
+
+// Both directions of an LSTM: see `models.layers.lstm`.
+class BiLstm : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  const char* name() const override { return "NightingaleBiLstm"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [](const Arrays& in, mx::array& out) {
+      const int B = in[0].shape(0), T = in[0].shape(1), H = in[0].shape(2) / 8;
+      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
+      parallel(2 * B, [&](int k) {
+        const int b = k / 2, side = k % 2;
+        const size_t row = static_cast<size_t>(b) * T;
+        kernels().recur({.x = floats(in[0]) + row * 8 * H + side * 4 * H,
+                         .weights = floats(in[1]) + static_cast<size_t>(side) * 4 * H * H,
+                         .y = out.data<float>() + row * 2 * H + side * H,
+                         .length = T,
+                         .valid = count ? std::min(T, std::max(0, count[b])) : T,
+                         .hidden = H,
+                         .x_stride = 8 * H,
+                         .y_stride = 2 * H,
+                         .backward = side == 1});
+      });
+    };
+  }
+};
+
+class Spectrum : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  const char* name() const override { return "NightingaleSpectrum"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [](const Arrays& in, mx::array& out) {
+      const int rows = in[0].shape(0) * in[0].shape(1), bins = in[0].shape(2) / 2;
+      for_tiles(1, rows, 256, [&](int, int first, int last) { kernels().spectrum(floats(in[0]), bins, first, last, out.data<float>()); });
+    };
+  }
+};
+
+mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
+
+mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::array& bias, const std::optional<mx::array>& count,
+                     const Arrays& blocks, const std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>& shapes,
+                     float slope) {
+  if (x.ndim() != 3 || styled.ndim() != 2 || blocks.size() != 2 * shapes.size()) throw std::invalid_argument("res_blocks: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  std::vector<BlockShape> made;
+  for (size_t n = 0; n < shapes.size(); ++n) {
+    const auto& [kernel, more] = shapes[n];
+    const auto& [dilations, affines] = more;
+    const size_t C = x.shape(2), convolutions = affines.size();
+    const size_t packed = kernels().packed_size(C, kernel, C) * convolutions;
+    if (convolutions != 2 * dilations.size() || blocks[2 * n].size() != 2 * convolutions * C || blocks[2 * n + 1].size() != packed)
+      throw std::invalid_argument("res_blocks: a block's arrays do not fit its shape");
+    for (int at : affines)
+      if (at < 0 || at + 2 * static_cast<int>(C) > styled.shape(1)) throw std::invalid_argument("res_blocks: style too short");
+    made.push_back({kernel, dilations, affines});
+  }
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), bias, count ? *count : mx::array({}, mx::int32)};
+  inputs.insert(inputs.end(), blocks.begin(), blocks.end());
+  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, std::move(made), slope), std::move(inputs));
+}
+
+mx::array conv1d(const mx::array& x, const mx::array& weights, const std::optional<mx::array>& bias,
+                 const std::optional<mx::array>& residual, int outputs, int kernel, int dilation, int left, int right) {
+  if (x.ndim() != 3 || weights.size() != kernels().packed_size(outputs, kernel, x.shape(2)))
+    throw std::invalid_argument("conv1d: the weights do not fit the input");
+  const int rows = x.shape(1) + left + right - (kernel - 1) * dilation;
+  if (rows < 1) throw std::invalid_argument("conv1d: the input is shorter than the kernel");
+  auto s = mx::default_stream(mx::Device::cpu);
+  Conv shape{};
+  shape.length = shape.valid = x.shape(1);
+  shape.out_valid = rows;
+  shape.inputs = x.shape(2);
+  shape.outputs = outputs;
+  shape.kernel = kernel;
+  shape.dilation = dilation;
+  shape.left = left;
+  shape.right = right;
+  Arrays inputs{contiguous(x, s), weights};
+  if (bias) inputs.push_back(contiguous(*bias, s));
+  if (residual) inputs.push_back(contiguous(*residual, s));
+  return mx::array({x.shape(0), rows, outputs}, mx::float32, std::make_shared<Convolution>(s, shape, bias.has_value(), residual.has_value()), std::move(inputs));
+}
+
+mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
+                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut) {
+  auto s = mx::default_stream(mx::Device::cpu);
+  if (x.ndim() != 3 || weights.size() != 6) throw std::invalid_argument("adain_block: shapes do not fit");
+  const AdainShape shape{x.shape(2), outputs, affines.at(0), affines.at(1), upsample, shortcut};
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), count ? *count : mx::array({}, mx::int32)};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, shape), std::move(inputs));
+}
+
+mx::array bilstm(const mx::array& xp, const mx::array& weights, const std::optional<mx::array>& count) {
+  const int H = xp.ndim() == 3 ? xp.shape(2) / 8 : 0;
+  if (!H || H % kernels().recurrence_units || weights.size() != 8 * static_cast<size_t>(H) * H)
+    throw std::invalid_argument("bilstm: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  return mx::array({xp.shape(0), xp.shape(1), 2 * H}, mx::float32, std::make_shared<BiLstm>(s),
+                   {contiguous(xp, s), weights, count ? *count : mx::array({}, mx::int32)});
+}
+
+mx::array spectrum(const mx::array& x) {
+  if (x.ndim() != 3 || x.shape(2) % 2) throw std::invalid_argument("spectrum: x is [B, T, 2 * bins]");
+  auto s = mx::default_stream(mx::Device::cpu);
+  return mx::array(x.shape(), mx::float32, std::make_shared<Spectrum>(s), {contiguous(x, s)});
+}
+
+// Recurrent weights [2, hidden, 4 * hidden] in the order that the kernels read, a flat array.
+mx::array pack_bilstm(const mx::array& weight) {
+  mx::array w = mx::contiguous(mx::astype(weight, mx::float32, mx::Device::cpu), false, mx::Device::cpu);
+  w.eval();
+  const int H = w.shape(1);
+  const size_t size = 4 * static_cast<size_t>(H) * H;
+  auto buffer = mx::allocator::malloc(2 * size * sizeof(float));
+  for (int side = 0; side < 2; ++side)
+    kernels().pack_recurrence(w.data<float>() + side * size, static_cast<float*>(buffer.buffer().raw_ptr()) + side * size, H);
+  return mx::array(std::move(buffer), {static_cast<int>(2 * size)}, mx::float32);
+}
+
+// Weights [outputs, kernel, inputs] in the order that the kernels read, a flat array.
+mx::array pack_conv(const mx::array& weight) {
+  mx::array w = mx::contiguous(mx::astype(weight, mx::float32, mx::Device::cpu), false, mx::Device::cpu);
+  w.eval();
+  const int O = w.shape(0), K = w.shape(1), I = w.shape(2);
+  const size_t size = kernels().packed_size(O, K, I);
+  auto buffer = mx::allocator::malloc(size * sizeof(float));
+  kernels().pack(w.data<float>(), static_cast<float*>(buffer.buffer().raw_ptr()), O, K, I);
+  return mx::array(std::move(buffer), {static_cast<int>(size)}, mx::float32);
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.def("instructions", [] { return std::string(kernels().name); });
+  m.def("threads", &pool_size);
+  m.def("resize_pool", &resize_pool);
+  m.def("pack_conv", &pack_conv);
+  m.def("conv1d", &conv1d, nb::arg("x"), nb::arg("weights"), nb::arg("bias").none(), nb::arg("residual").none(), nb::arg("outputs"),
+        nb::arg("kernel"), nb::arg("dilation"), nb::arg("left"), nb::arg("right"));
+  m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
+        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"));
+  m.def("bilstm", &bilstm, nb::arg("xp"), nb::arg("weights"), nb::arg("count").none());
+  m.def("pack_bilstm", &pack_bilstm);
+  m.def("recurrence_units", [] { return kernels().recurrence_units; });
+  m.def("spectrum", &spectrum);
+  m.def("res_blocks", &res_blocks, nb::arg("x"), nb::arg("styled"), nb::arg("bias"), nb::arg("count").none(),
+        nb::arg("blocks"), nb::arg("shapes"), nb::arg("slope"));
+}

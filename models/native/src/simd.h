@@ -1,0 +1,76 @@
+// Vectors of floats as wide as the instruction set that a file is compiled for, in GCC's and clang's vector types.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace nightingale {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+typedef float Vec __attribute__((vector_size(kLanes * 4)));
+typedef int32_t IntVec __attribute__((vector_size(kLanes * 4)));
+
+inline Vec load(const float* from) {
+  Vec value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline void store(float* to, Vec value) { std::memcpy(to, &value, sizeof value); }
+
+inline Vec splat(float value) { return value - Vec{}; }
+
+inline Vec select(IntVec where, Vec yes, Vec no) { return (Vec)((where & (IntVec)yes) | (~where & (IntVec)no)); }
+
+inline Vec max(Vec a, Vec b) { return select(a > b, a, b); }
+
+inline Vec min(Vec a, Vec b) { return select(a < b, a, b); }
+
+// The nearest whole number, for |x| < 2^22.
+inline Vec round(Vec x) {
+  const Vec shift = splat(12582912.0f);
+  return (x + shift) - shift;
+}
+
+// exp(x), relative error 2e-7 (Cephes' expf); 0 below -87, and clipped above 88.
+inline Vec exp(Vec x) {
+  x = min(max(x, splat(-87.3f)), splat(88.3f));
+  const Vec n = round(x * 1.44269504f);
+  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vec p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = (p * r * r + r) + 1.0f;
+  const IntVec power = (__builtin_convertvector(n, IntVec) + 127) << 23;
+  return p * (Vec)power;
+}
+
+inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exp(-x)); }
+
+inline Vec tanh(Vec x) { return 2.0f / (1.0f + exp(-2.0f * x)) - 1.0f; }
+
+// y + sin^2(pi * cycles) * inverse; `models.layers.activation.snake` gives the polynomial and its error.
+inline Vec snake(Vec y, Vec cycles, Vec inverse) {
+  const Vec m = cycles - round(cycles);
+  const Vec z = m * m;
+  Vec p = splat(10.57316894f);
+  p = p * z - 29.42110714f;
+  p = p * z + 42.64227604f;
+  p = p * z - 32.46503585f;
+  p = p * z + 9.86952175f;
+  return y + inverse * (z * p);
+}
+
+}  // namespace
+}  // namespace nightingale
