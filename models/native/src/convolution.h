@@ -35,14 +35,7 @@ int vectors_of(int outputs) { return (outputs + kLanes - 1) / kLanes; }
 int groups_of(int kernel) { return (kernel + kTaps - 1) / kTaps; }
 
 // Vectors in a block of outputs with `left` ones to go.
-int block_of(int left) { return left == 4 ? 2 : std::min(left, kMostVectors); }
-
-// A long tile computes fewer rows twice (those that its neighbors need, too); a short one stays in the second cache.
-int tile_of(int length, int channels) {
-  int tile = kTileUnit * (channels <= 64 ? 4 : channels <= 128 ? 2 : 1);
-  while (tile > kTileUnit && length < 8 * tile) tile /= 2;
-  return tile;
-}
+int block_of(int left) { return std::min(left, kMostVectors); }
 
 size_t packed_size(int outputs, int kernel, int inputs) {
   const size_t taps = kernel < kTaps ? kernel : kStreams * groups_of(kernel);
@@ -181,40 +174,61 @@ void transform_rows(int stream, const float* x, int C, float* to) {
 }
 
 // Four output rows of the six products m, which lie `step` floats apart: y[e] = those of output e, or null.
-void transform_back(const float* m, size_t step, const Conv& conv, float* const y[kOutputs],
+void transform_back(const float* m, size_t step, int outputs, const float* bias, float gain, float* const y[kOutputs],
                     const float* const residual[kOutputs]) {
-  for_vectors(conv.outputs, [&](auto at, auto put) {
+  for_vectors(outputs, [&](auto at, auto put) {
     const Vec m0 = at(m), m1 = at(m + step), m2 = at(m + 2 * step), m3 = at(m + 3 * step), m4 = at(m + 4 * step);
     const Vec s = m1 + m2, d = m1 - m2, s2 = m3 + m4, d2 = m3 - m4;
     Vec out[kOutputs] = {m0 + s + s2, d + 2.0f * d2, s + 4.0f * s2, d + 8.0f * d2 + at(m + 5 * step)};
     for (int e = 0; e < kOutputs; ++e) {
       if (!y[e]) continue;
-      if (conv.bias) out[e] += at(conv.bias);
+      if (bias) out[e] += at(bias);
       if (residual[e]) out[e] += at(residual[e]);
-      put(y[e], out[e]);
+      put(y[e], out[e] * gain);
     }
   });
 }
 
-void find_moments(const float* x, int channels, int first, int last, float* out) {
+void find_moments(const float* x, int stride, int channels, int first, int last, float* out) {
   const int rows = last - first;
-  float *mean = out, *deviation = out + channels;
+  float *mean = out, *deviation = out + stride;
   if (rows <= 0) {
-    std::fill(out, out + 2 * channels, 0.0f);
+    std::fill(mean, mean + channels, 0.0f);
+    std::fill(deviation, deviation + channels, 0.0f);
     return;
   }
-  const float* from = x + static_cast<size_t>(first) * channels;
+  const float* from = x + static_cast<size_t>(first) * stride;
   for_vectors(channels, [&](auto at, auto put) {
     Vec sum{}, squares{};
-    for (int r = 0; r < rows; ++r) sum += at(from + static_cast<size_t>(r) * channels);
+    for (int r = 0; r < rows; ++r) sum += at(from + static_cast<size_t>(r) * stride);
     sum = sum * (1.0f / static_cast<float>(rows));
     for (int r = 0; r < rows; ++r) {
-      const Vec d = at(from + static_cast<size_t>(r) * channels) - sum;
+      const Vec d = at(from + static_cast<size_t>(r) * stride) - sum;
       squares += d * d;
     }
     put(mean, sum);
     put(deviation, squares);
   });
+}
+
+// Bytes of scratch that the second cache holds beside the weights that stream through it.
+constexpr size_t kScratchBytes = 768 << 10;
+// Weights of more bytes are read from memory or the last cache: as few tiles as possible read them.
+constexpr size_t kManyWeights = 1 << 20;
+// Pieces of work that divide well among the threads.
+constexpr int kPieces = 12;
+
+Plan plan(int rows, int kernel, int dilation, int inputs, int outputs) {
+  const size_t weights = packed_size(outputs, kernel, inputs) * sizeof(float), deep = static_cast<size_t>(groups_of(kernel)) * inputs;
+  const size_t width = static_cast<size_t>(vectors_of(outputs)) * kLanes;
+  const auto bytes = [&](int tile) {
+    return sizeof(float) * ((tile + (kernel - 1) * dilation) * inputs + (tile / kOutputs) * (deep + kStreams * width));
+  };
+  int tile = 8 * kTileUnit;
+  while (tile > kTileUnit && (bytes(tile) > kScratchBytes || (weights <= kManyWeights && rows < kPieces * tile))) tile /= 2;
+  const int tiles = (rows + tile - 1) / tile, blocks = (vectors_of(outputs) + kMostVectors - 1) / kMostVectors;
+  const int parts = weights <= kManyWeights ? 1 : std::min(blocks, (kPieces + tiles - 1) / tiles);
+  return {tile, (blocks + parts - 1) / parts * kMostVectors * kLanes};
 }
 
 float* scratch(size_t floats) {
@@ -223,16 +237,21 @@ float* scratch(size_t floats) {
   return kept.data();
 }
 
+// Outputs of one piece of work, [first, last) of all: `first` begins a block.
+struct Range {
+  int first, last;
+};
+
 // Rows of one and two taps: the products as they stand.
-void convolve_direct(const Conv& conv, int first, int last) {
-  const int C = conv.inputs, total = vectors_of(conv.outputs), rows = last - first, K = conv.kernel;
+void convolve_direct(const Conv& conv, int first, int last, Range range) {
+  const int C = conv.inputs, outputs = range.last - range.first, total = vectors_of(outputs), rows = last - first, K = conv.kernel;
   const size_t width = static_cast<size_t>(total) * kLanes, deep = static_cast<size_t>(K) * C;
   float* in = scratch((rows + kMostRows) * (deep + width));
   float* sums = in + (rows + kMostRows) * deep;
   for (int r = 0; r < rows; ++r)
     for (int k = 0; k < K; ++k) gather_row(conv, first + r - conv.left + k * conv.dilation, in + r * deep + k * C);
   std::fill(in + rows * deep, in + (rows + kMostRows) * deep, 0.0f);
-  const float* w = conv.weights;
+  const float* w = conv.weights + range.first * deep;
   for (int block = 0; block < total;) {
     const int vectors = block_of(total - block);
     multiply_block(vectors, in, deep, w, static_cast<int>(deep), sums + block * kLanes, width, rows);
@@ -240,19 +259,19 @@ void convolve_direct(const Conv& conv, int first, int last) {
     block += vectors;
   }
   for (int r = 0; r < rows; ++r) {
-    const size_t at_row = static_cast<size_t>(first + r) * conv.outputs;
+    const size_t at_row = static_cast<size_t>(first + r) * conv.outputs + range.first;
     const float* sum = sums + r * width;
-    for_vectors(conv.outputs, [&](auto at, auto put) {
+    for_vectors(outputs, [&](auto at, auto put) {
       Vec v = at(sum);
-      if (conv.bias) v += at(conv.bias);
+      if (conv.bias) v += at(conv.bias + range.first);
       if (conv.residual) v += at(conv.residual + at_row);
-      put(conv.y + at_row, v);
+      put(conv.y + at_row, v * conv.gain);
     });
   }
 }
 
-void convolve_transformed(const Conv& conv, int first, int last) {
-  const int C = conv.inputs, O = conv.outputs, total = vectors_of(O), d = conv.dilation, groups = groups_of(conv.kernel);
+void convolve_transformed(const Conv& conv, int first, int last, Range range) {
+  const int C = conv.inputs, O = conv.outputs, total = vectors_of(range.last - range.first), d = conv.dilation, groups = groups_of(conv.kernel);
   const int quads = (last - first + kOutputs * d - 1) / (kOutputs * d);  // of each phase
   const int in_rows = kOutputs * quads + kTaps * groups - 1, m = d * quads;
   const size_t width = static_cast<size_t>(total) * kLanes, deep = static_cast<size_t>(groups) * C;
@@ -274,7 +293,7 @@ void convolve_transformed(const Conv& conv, int first, int last) {
     for (int block = 0; block < total;) {
       const int vectors = block_of(total - block);
       const size_t size = deep * vectors * kLanes;
-      multiply_block(vectors, products, deep, conv.weights + before + stream * size, static_cast<int>(deep),
+      multiply_block(vectors, products, deep, conv.weights + kStreams * deep * range.first + before + stream * size, static_cast<int>(deep),
                      sums + stream * plane + block * kLanes, width, m);
       before += kStreams * size;
       block += vectors;
@@ -286,22 +305,30 @@ void convolve_transformed(const Conv& conv, int first, int last) {
       const float* residual[kOutputs];
       for (int e = 0; e < kOutputs; ++e) {
         const int row = first + phase + (kOutputs * i + e) * d;
-        const size_t at_row = static_cast<size_t>(row) * O;
+        const size_t at_row = static_cast<size_t>(row) * O + range.first;
         y[e] = row < last ? conv.y + at_row : nullptr;
         residual[e] = conv.residual && row < last ? conv.residual + at_row : nullptr;
       }
-      transform_back(sums + (phase * quads + i) * width, plane, conv, y, residual);
+      transform_back(sums + (phase * quads + i) * width, plane, range.last - range.first, conv.bias ? conv.bias + range.first : nullptr, conv.gain, y, residual);
     }
   }
 }
 
-void convolve(const Conv& conv, int first, int last) {
-  if (conv.kernel < kTaps) convolve_direct(conv, first, last);
-  else convolve_transformed(conv, first, last);
-  const int live = std::max(first, std::min(last, conv.out_valid));
-  std::fill(conv.y + static_cast<size_t>(live) * conv.outputs, conv.y + static_cast<size_t>(last) * conv.outputs, 0.0f);
+void convolve(const Conv& conv, int piece) {
+  const int parts = (conv.outputs + conv.plan.width - 1) / conv.plan.width, tile = piece / parts, part = piece % parts;
+  const int first = tile * conv.plan.tile, last = std::min(conv.rows, first + conv.plan.tile);
+  const Range range{part * conv.plan.width, std::min(conv.outputs, (part + 1) * conv.plan.width)};
+  if (conv.kernel < kTaps) convolve_direct(conv, first, last, range);
+  else convolve_transformed(conv, first, last, range);
+  const int live = std::max(first, std::min(last, conv.out_valid)), outputs = range.last - range.first;
+  for (int row = live; row < last; ++row) std::fill_n(conv.y + static_cast<size_t>(row) * conv.outputs + range.first, outputs, 0.0f);
   if (conv.moments)
-    find_moments(conv.y, conv.outputs, first, live, conv.moments + static_cast<size_t>(first / conv.tile) * 2 * conv.outputs);
+    find_moments(conv.y + range.first, conv.outputs, outputs, first, live,
+                 conv.moments + static_cast<size_t>(tile) * 2 * conv.outputs + range.first);
+}
+
+int pieces(const Conv& conv) {
+  return ((conv.rows + conv.plan.tile - 1) / conv.plan.tile) * ((conv.outputs + conv.plan.width - 1) / conv.plan.width);
 }
 
 }  // namespace

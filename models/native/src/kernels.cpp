@@ -15,9 +15,10 @@ namespace nightingale {
 extern const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA);
 const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .name = NIGHTINGALE_STRING(NIGHTINGALE_ISA),
-    .tile = tile_of,
+    .plan = plan,
     .packed_size = packed_size,
     .pack = pack,
+    .pieces = pieces,
     .conv = convolve,
     .moments = find_moments,
     .recurrence_units = kPair * kLanes,

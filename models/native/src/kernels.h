@@ -8,8 +8,13 @@ namespace nightingale {
 
 enum class Activation : int { kNone = 0, kLeaky = 1, kSnake = 2 };
 
+// Division of a convolution into pieces: output rows and outputs of each.
+struct Plan {
+  int tile, width;
+};
+
 // One convolution of stride 1 over rows [length, inputs], with what comes before and after it in the same pass:
-// y = residual + bias + conv(activation(x * scale + shift)). Rows outside [0, valid) count as zero.
+// y = gain * (residual + bias + conv(activation(x * scale + shift))). Rows outside [0, valid) count as zero.
 struct Conv {
   const float* x;         // [length, inputs]
   const float* scale;     // [inputs] or null
@@ -18,12 +23,12 @@ struct Conv {
   const float* inverse;   // [inputs]: 1 / alpha; for Snake
   const float* weights;   // packed by `pack`
   const float* bias;      // [outputs] or null
-  const float* residual;  // [length', outputs] or null; may be y
-  float* y;               // [length', outputs], length' = length + left + right - (kernel - 1) * dilation
+  const float* residual;  // [rows, outputs] or null; may be y
+  float* y;               // [rows, outputs], rows = length + left + right - (kernel - 1) * dilation
   float* moments;         // null, or [tiles, 2, outputs]: mean and sum of squared deviations of each tile's rows
-  int tile;
-  int length, valid, out_valid, inputs, outputs, kernel, dilation, left, right;
-  float slope;
+  Plan plan;
+  int length, rows, valid, out_valid, inputs, outputs, kernel, dilation, left, right;
+  float slope, gain = 1.0f;
   Activation activation;
 };
 
@@ -38,15 +43,15 @@ struct Recurrence {
 
 struct Kernels {
   const char* name;
-  // Output rows of one piece of work.
-  int (*tile)(int length, int channels);
+  Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
   // Floats of packed weights, and the packing of weights [outputs, kernel, inputs].
   size_t (*packed_size)(int outputs, int kernel, int inputs);
   void (*pack)(const float* weights, float* packed, int outputs, int kernel, int inputs);
-  // Output rows [first, last) of one convolution: one tile, which begins at a multiple of its size.
-  void (*conv)(const Conv& conv, int first, int last);
-  // Mean and sum of squared deviations [2, channels] of rows [first, last) of x [*, channels].
-  void (*moments)(const float* x, int channels, int first, int last, float* out);
+  // The number of pieces of a convolution, and the work of one.
+  int (*pieces)(const Conv& conv);
+  void (*conv)(const Conv& conv, int piece);
+  // Mean and sum of squared deviations of rows [first, last) of x [*, stride]; the latter `stride` floats behind.
+  void (*moments)(const float* x, int stride, int channels, int first, int last, float* out);
   int recurrence_units;  // hidden sizes are multiples of it
   // The packing of recurrent weights [hidden, 4 * hidden], of the same size.
   void (*pack_recurrence)(const float* weights, float* packed, int hidden);

@@ -57,13 +57,19 @@ class Kernel : public mx::Primitive {
 
 int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
 
-// Run work(batch, first row, last row) for every tile of every row of a batch.
+// Run work(batch, first row, last row) for every tile of every sequence of a batch.
 void for_tiles(int batch, int rows, int tile, const std::function<void(int, int, int)>& work) {
   const int tiles = tiles_of(rows, tile);
   parallel(batch * tiles, [&](int k) {
     const int first = k % tiles * tile;
     work(k / tiles, first, std::min(rows, first + tile));
   });
+}
+
+// Convolve every sequence of a batch; conv_of(b) is the convolution of number b.
+void convolve(int batch, const std::function<Conv(int)>& conv_of) {
+  const int pieces = kernels().pieces(conv_of(0));
+  parallel(batch * pieces, [&](int k) { kernels().conv(conv_of(k / pieces), k % pieces); });
 }
 
 // Scale and shift of AdaIN [2, channels] from the moments of tiles [tiles, 2, channels] and gamma, beta [2 * channels].
@@ -88,6 +94,9 @@ std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<fl
 
 const float* floats(const mx::array& a) { return a.data<float>(); }
 
+// The shortest tile of any plan.
+constexpr int kLeastTile = 60;
+
 // Residual blocks of AdaIN, Snake and convolution: see `models.layers.snake`.
 struct BlockShape {
   int kernel;
@@ -106,8 +115,8 @@ class ResBlocks : public Kernel {
   std::function<void(const Arrays&, mx::array&)> task() const override {
     return [shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
       const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
-      const int tile = kernels().tile(L, C), tiles = tiles_of(L, tile);
-      const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles) * 2 * C;
+      const int before = 240;
+      const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
       const float* x = floats(in[0]);
       const float* styled = floats(in[1]);
       const float* bias = floats(in[2]);
@@ -117,9 +126,8 @@ class ResBlocks : public Kernel {
       const auto start = uninitialized(B * moments_size), found = uninitialized(B * moments_size);
       std::vector<float> scale(B * C), shift(B * C);
       float* y = out.data<float>();
-      for_tiles(B, L, tile, [&](int b, int first, int last) {
-        kernels().moments(x + b * plane, C, first, std::min(last, valid(b)),
-                          start.get() + b * moments_size + first / tile * 2 * C);
+      for_tiles(B, L, before, [&](int b, int first, int last) {
+        kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), start.get() + b * moments_size + first / before * 2 * C);
       });
       for (size_t n = 0; n < shapes.size(); ++n) {
         const auto& shape = shapes[n];
@@ -127,53 +135,50 @@ class ResBlocks : public Kernel {
         const float* rates = floats(in[4 + 2 * n]);
         const mx::array& weights = in[5 + 2 * n];
         const size_t packed = weights.size() / convolutions;
+        int tile = before;
         for (int k = 0; k < convolutions; ++k) {
-          const bool second = k % 2;
-          const float* from = second ? inner.get() : k ? current.get() : x;
-          const float* moments = k ? found.get() : start.get();
+          const bool second = k % 2, last_one = k + 1 == convolutions;
           for (int b = 0; b < B; ++b)
-            affine_of(moments + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C,
-                      scale.data() + b * C, shift.data() + b * C);
-          const bool last_one = k + 1 == convolutions;
-          const int dilation = second ? 1 : shape.dilations[k / 2];
-          for_tiles(B, L, tile, [&](int b, int first, int last) {
-            Conv conv{};
-            conv.x = from + b * plane;
-            conv.scale = scale.data() + b * C;
-            conv.shift = shift.data() + b * C;
-            conv.rate = rates + static_cast<size_t>(2 * k) * C;
-            conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
-            conv.weights = floats(weights) + k * packed;
-            conv.residual = second ? (k == 1 ? x : current.get()) + b * plane : nullptr;
-            conv.y = (second ? current.get() : inner.get()) + b * plane;
-            conv.moments = last_one ? nullptr : found.get() + b * moments_size;
-            conv.tile = tile;
-            conv.length = L;
-            conv.valid = conv.out_valid = valid(b);
-            conv.inputs = conv.outputs = C;
-            conv.kernel = shape.kernel;
-            conv.dilation = dilation;
-            conv.left = conv.right = dilation * (shape.kernel - 1) / 2;
-            conv.activation = Activation::kSnake;
-            kernels().conv(conv, first, last);
-            if (!last_one) return;
-            const bool whole = n + 1 == shapes.size();
-            const float share = 1.0f / static_cast<float>(shapes.size());
-            for (int r = first; r < last; ++r) {
-              const float* row = current.get() + b * plane + static_cast<size_t>(r) * C;
-              float* sum = y + b * plane + static_cast<size_t>(r) * C;
-              const bool live = r < valid(b);
-              for (int c = 0; c < C; ++c) {
-                float v = row[c] + (n ? sum[c] : 0.0f);
-                if (whole) {
-                  v = v * share + bias[c];
-                  v = live ? std::max(v, v * slope) : 0.0f;
-                }
-                sum[c] = v;
-              }
-            }
+            affine_of((k ? found : start).get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C,
+                      &scale[b * C], &shift[b * C]);
+          Conv conv{};
+          conv.kernel = shape.kernel;
+          conv.dilation = second ? 1 : shape.dilations[k / 2];
+          conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
+          conv.length = conv.rows = L;
+          conv.inputs = conv.outputs = C;
+          conv.plan = kernels().plan(L, conv.kernel, conv.dilation, C, C);
+          conv.activation = Activation::kSnake;
+          conv.rate = rates + static_cast<size_t>(2 * k) * C;
+          conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
+          conv.weights = floats(weights) + k * packed;
+          tile = conv.plan.tile;
+          convolve(B, [&](int b) {
+            Conv mine = conv;
+            mine.x = (second ? inner.get() : k ? current.get() : x) + b * plane;
+            mine.scale = &scale[b * C];
+            mine.shift = &shift[b * C];
+            mine.residual = second ? (k == 1 ? x : current.get()) + b * plane : nullptr;
+            mine.y = (second ? current : inner).get() + b * plane;
+            mine.moments = last_one ? nullptr : found.get() + b * moments_size;
+            mine.valid = mine.out_valid = valid(b);
+            return mine;
           });
         }
+        const bool whole = n + 1 == shapes.size();
+        const float share = 1.0f / static_cast<float>(shapes.size());
+        for_tiles(B, L, before, [&](int b, int first, int last) {
+          for (int r = first; r < last; ++r) {
+            const float* row = current.get() + b * plane + static_cast<size_t>(r) * C;
+            float* sum = y + b * plane + static_cast<size_t>(r) * C;
+            const float live = r < valid(b) ? 1.0f : 0.0f;
+            for (int c = 0; c < C; ++c) {
+              const float v = row[c] + (n ? sum[c] : 0.0f);
+              const float mean = v * share + bias[c];
+              sum[c] = whole ? live * std::max(mean, mean * slope) : v;
+            }
+          }
+        });
       }
     };
   }
@@ -193,18 +198,16 @@ class Convolution : public Kernel {
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
     return [shape = shape_, bias = bias_, residual = residual_](const Arrays& in, mx::array& out) {
-      const int B = in[0].shape(0), rows = out.shape(1);
-      const size_t from = static_cast<size_t>(shape.length) * shape.inputs, to = static_cast<size_t>(rows) * shape.outputs;
-      Conv conv = shape;
-      conv.tile = kernels().tile(rows, shape.inputs);
-      for_tiles(B, rows, conv.tile, [&](int b, int first, int last) {
-        Conv mine = conv;
-        mine.x = floats(in[0]) + b * from;
-        mine.weights = floats(in[1]);
-        mine.bias = bias ? floats(in[2]) : nullptr;
-        mine.residual = residual ? floats(in[2 + bias]) + b * to : nullptr;
-        mine.y = out.data<float>() + b * to;
-        kernels().conv(mine, first, last);
+      const int B = in[0].shape(0);
+      const size_t from = static_cast<size_t>(shape.length) * shape.inputs, to = static_cast<size_t>(shape.rows) * shape.outputs;
+      convolve(B, [&](int b) {
+        Conv conv = shape;
+        conv.x = floats(in[0]) + b * from;
+        conv.weights = floats(in[1]);
+        conv.bias = bias ? floats(in[2]) : nullptr;
+        conv.residual = residual ? floats(in[2 + bias]) + b * to : nullptr;
+        conv.y = out.data<float>() + b * to;
+        return conv;
       });
     };
   }
@@ -231,12 +234,13 @@ class AdainBlock : public Kernel {
     return [s = shape_](const Arrays& in, mx::array& out) {
       // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
       const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
-      const int rows = s.upsample ? 2 * L : L, before = kernels().tile(L, I), tile = kernels().tile(rows, std::max(I, O));
+      const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
+      const Plan first_plan = kernels().plan(rows, 3, 1, I, O), second_plan = kernels().plan(rows, 3, 1, O, O), one_plan = kernels().plan(rows, 1, 1, I, O);
       const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
       const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
       const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
       const int factor = s.upsample ? 2 : 1;
-      const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, tile)) * 2 * O;
+      const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, kLeastTile)) * 2 * O;
       const auto found = uninitialized(B * found_size), inner_found = uninitialized(B * inner_size);
       const auto inner = uninitialized(B * y_plane), shortcut = uninitialized(s.shortcut ? B * y_plane : 0);
       const auto pooled = uninitialized(s.upsample ? B * u_plane : 0), wide = uninitialized(s.upsample ? B * u_plane : 0);
@@ -244,7 +248,7 @@ class AdainBlock : public Kernel {
       const float *x = floats(in[0]), *styled = floats(in[1]);
       float* y = out.data<float>();
       for_tiles(B, L, before, [&](int b, int first, int last) {
-        kernels().moments(x + b * x_plane, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
+        kernels().moments(x + b * x_plane, I, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
       });
       for (int b = 0; b < B; ++b)
         affine_of(found.get() + b * found_size, valid(b), before, styled + static_cast<size_t>(b) * S + s.affine1, I, &scale[b * I], &shift[b * I]);
@@ -270,55 +274,59 @@ class AdainBlock : public Kernel {
           }
         });
       }
-      const auto base = [&](int b, int inputs) {
+      const auto base = [&](int b, int inputs, const Plan& plan) {
         Conv conv{};
-        conv.tile = tile;
-        conv.length = rows;
+        conv.plan = plan;
+        conv.length = conv.rows = rows;
         conv.valid = conv.out_valid = factor * valid(b);
         conv.inputs = inputs;
         conv.outputs = O;
         conv.kernel = 3;
         conv.dilation = conv.left = conv.right = 1;
+        conv.slope = 0.2f;
         return conv;
       };
-      for_tiles(B, rows, tile, [&](int b, int first, int last) {
-        Conv conv = base(b, I);
+      convolve(B, [&](int b) {
+        Conv conv = base(b, I, first_plan);
         conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
         if (!s.upsample) {
           conv.scale = &scale[b * I];
           conv.shift = &shift[b * I];
           conv.activation = Activation::kLeaky;
-          conv.slope = 0.2f;
         }
         conv.weights = floats(in[3]);
         conv.y = inner.get() + b * y_plane;
         conv.moments = inner_found.get() + b * inner_size;
-        kernels().conv(conv, first, last);
-        if (!s.shortcut) return;
-        Conv one = base(b, I);
-        one.x = s.upsample ? wide.get() + b * u_plane : x + b * x_plane;
-        one.kernel = 1;
-        one.left = one.right = 0;
-        one.weights = floats(in[6]);
-        one.y = shortcut.get() + b * y_plane;
-        kernels().conv(one, first, last);
+        return conv;
       });
+      const float* passed = s.upsample ? wide.get() : x;
+      if (s.shortcut) {
+        convolve(B, [&](int b) {
+          Conv conv = base(b, I, one_plan);
+          conv.x = passed + b * u_plane;
+          conv.kernel = 1;
+          conv.left = conv.right = 0;
+          conv.weights = floats(in[6]);
+          conv.y = shortcut.get() + b * y_plane;
+          return conv;
+        });
+        passed = shortcut.get();
+      }
       for (int b = 0; b < B; ++b)
-        affine_of(inner_found.get() + b * inner_size, factor * valid(b), tile, styled + static_cast<size_t>(b) * S + s.affine2, O, &scale[b * O], &shift[b * O]);
-      for_tiles(B, rows, tile, [&](int b, int first, int last) {
-        Conv conv = base(b, O);
+        affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
+                  &scale[b * O], &shift[b * O]);
+      convolve(B, [&](int b) {
+        Conv conv = base(b, O, second_plan);
         conv.x = inner.get() + b * y_plane;
         conv.scale = &scale[b * O];
         conv.shift = &shift[b * O];
         conv.activation = Activation::kLeaky;
-        conv.slope = 0.2f;
         conv.weights = floats(in[4]);
         conv.bias = floats(in[5]);
-        conv.residual = s.shortcut ? shortcut.get() + b * y_plane : s.upsample ? wide.get() + b * u_plane : x + b * x_plane;
+        conv.residual = passed + b * y_plane;
+        conv.gain = 0.70710678f;
         conv.y = y + b * y_plane;
-        kernels().conv(conv, first, last);
-        float* row = conv.y + static_cast<size_t>(first) * O;
-        for (size_t n = 0; n < static_cast<size_t>(last - first) * O; ++n) row[n] *= 0.70710678f;
+        return conv;
       });
     };
   }
@@ -404,13 +412,14 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   auto s = mx::default_stream(mx::Device::cpu);
   Conv shape{};
   shape.length = shape.valid = x.shape(1);
-  shape.out_valid = rows;
+  shape.out_valid = shape.rows = rows;
   shape.inputs = x.shape(2);
   shape.outputs = outputs;
   shape.kernel = kernel;
   shape.dilation = dilation;
   shape.left = left;
   shape.right = right;
+  shape.plan = kernels().plan(rows, kernel, dilation, shape.inputs, outputs);
   Arrays inputs{contiguous(x, s), weights};
   if (bias) inputs.push_back(contiguous(*bias, s));
   if (residual) inputs.push_back(contiguous(*residual, s));
