@@ -11,8 +11,8 @@ from models.backend import mx
 from models.kokoro.config import AlbertConfig
 from models.layers.activation import gelu_tanh
 from models.layers.attention import SelfAttention
+from models.layers.conv import PaddingMask
 from models.layers.linear import Linear
-from models.layers.padding import PaddingMask
 
 
 class AlbertEmbeddings(nn.Module):

@@ -3,7 +3,7 @@
 Kaneko et al. 2022 (arXiv:2203.02395) over HiFi-GAN's residual blocks with AdaIN and Snake, as StyleTTS 2
 (arXiv:2306.07691) uses it; reference: `kokoro/istftnet.py` of the `kokoro` package, whose parameter names are kept.
 
-The residual blocks are computed in parts of the time axis (`models.layers.snake`). Parts meet only in AdaIN's
+The residual blocks are computed in parts of the time axis (`models.layers.vocoder`). Parts meet only in AdaIN's
 statistics.
 """
 
@@ -15,19 +15,14 @@ from functools import partial
 
 from mlx import nn
 
-from models.backend import cpu_streams, mx
+from models.backend import compiled_cache, cpu_streams, mx
 from models.kokoro.config import IstftNetConfig
 from models.kokoro.source import InterpolatedSource
 from models.layers.activation import leaky_relu, sine
-from models.layers.adain import adain_cuda
-from models.layers.compiled import compiled_cache
-from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.kernels import cuda
-from models.layers.norm import Moments, affine_of, moments
-from models.layers.padding import PaddingMask
-from models.layers.snake import Part, SnakeConv, join, merge, split
-from models.layers.stft import Stft
-from models.layers.style import AdaIN, StyleBank
+from models.layers.norm import AdaIN, Moments, StyleBank, adain_cuda, affine_of, moments
+from models.layers.vocoder import Part, SnakeConv, Stft, join, merge, split
 
 
 class ResBlock(nn.Module):

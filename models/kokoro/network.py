@@ -15,14 +15,11 @@ from models.kokoro.albert import Albert
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
-from models.layers.adain import adain_leaky
 from models.layers.attention import SelfAttention
-from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import layer_norm
-from models.layers.padding import PaddingMask
-from models.layers.style import AdaIN, StyleBank
+from models.layers.norm import AdaIN, StyleBank, adain_leaky, layer_norm
 
 
 class TextEncoder(nn.Module):

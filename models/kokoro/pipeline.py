@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, note_shape, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -43,8 +43,6 @@ from models.kokoro.steps import (
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
-from models.layers.compiled import note_shape
-from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0

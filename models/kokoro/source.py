@@ -14,12 +14,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx, on_cpu
+from models.backend import compiled_cache, mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.compiled import compiled_cache
-from models.layers.harmonic_source import HarmonicSource, excitation
 from models.layers.kernels import cuda
+from models.layers.vocoder import HarmonicSource, excitation
 
 HARMONICS = 9
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from models.backend import cpu_streams, mx, on_cpu
 from models.contract import IsCancelled
 from models.kokoro.network import Kokoro
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
 from models.timeline import Stage, Timeline
 
 TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)

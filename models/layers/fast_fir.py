@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.backend import mx
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, mx
 from models.layers.conv import shift_sum
 
 LEAST_KERNEL, LEAST_CHANNELS = 7, 128

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from mlx import nn
 
-from models.backend import mx
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, mx
+from models.layers.conv import PaddingMask
 from models.layers.kernels import cuda
-from models.layers.padding import PaddingMask
 
 
 @compiled_cache

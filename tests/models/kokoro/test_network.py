@@ -12,9 +12,8 @@ import pytest
 from models.backend import mx
 from models.kokoro.network import Kokoro
 from models.kokoro.source import harmonics_reference
-from models.layers.adain import adain_leaky_reference
-from models.layers.norm import affine_of, moments
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
+from models.layers.norm import adain_leaky_reference, affine_of, moments
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 
@@ -125,7 +124,7 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
     stream = mx.default_stream(mx.default_device())
     found = []
     for parts in (1, 2, 5):
-        monkeypatch.setattr("models.layers.snake.cpu_streams", lambda count=parts: [stream] * count)
+        monkeypatch.setattr("models.layers.vocoder.cpu_streams", lambda count=parts: [stream] * count)
         found.append(decode(network, text, f0, energy, style, noise))
     assert distance(found[1], found[0]) < 1e-5
     assert distance(found[2], found[0]) < 1e-5
@@ -153,7 +152,7 @@ def test_the_path_by_cuda_kernels_is_the_plain_one(
     monkeypatch.setattr("models.kokoro.generator.cuda.available", lambda: True)
     monkeypatch.setattr("models.kokoro.source.harmonics_cuda", harmonics_reference)
     monkeypatch.setattr(
-        "models.layers.adain.adain_cuda",
+        "models.layers.norm.adain_cuda",
         lambda x, affine, _, count: adain_leaky_reference(x, affine, PaddingMask.of(count[:, None, None], x.shape[1])),
     )
     assert distance(decode(network, *given, bucket), plain) < 1e-4

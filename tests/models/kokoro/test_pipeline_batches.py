@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer
 from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow
-from models.layers.padding import PaddingMask, bucket
+from models.layers.conv import PaddingMask
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens

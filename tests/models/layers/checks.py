@@ -12,11 +12,10 @@ import numpy as np
 from models.backend import mx
 from models.layers.activation import snake
 from models.layers.attention import SelfAttention
-from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import BiLSTM
 from models.layers.norm import affine_of, moments
-from models.layers.padding import PaddingMask
-from models.layers.stft import Stft
+from models.layers.vocoder import Stft
 from tests.golden import layer_cases
 
 Arrays = Mapping[str, np.ndarray]
