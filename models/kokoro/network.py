@@ -11,11 +11,10 @@ from functools import partial
 from mlx import nn
 
 from models.backend import mx
-from models.kokoro.albert import Albert
+from models.kokoro.albert import Albert, AlbertAttention
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
-from models.layers.attention import SelfAttention
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
@@ -231,7 +230,7 @@ class Kokoro(nn.Module):
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, SelfAttention, BiLSTM, ResBlock)):
+            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, AlbertAttention, BiLSTM, ResBlock)):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()

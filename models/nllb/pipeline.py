@@ -26,7 +26,7 @@ from models.contract import (
     WeightsError,
 )
 from models.layers import int8
-from models.layers.projection import GROUP
+from models.layers.linear import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
