@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from models.backend import mx
+from models.kokoro.generator import harmonics_reference
 from models.kokoro.network import Kokoro
-from models.kokoro.source import harmonics_reference
 from models.layers.conv import PaddingMask
 from models.layers.norm import adain_leaky_reference, affine_of, moments
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
@@ -103,7 +103,7 @@ def test_the_path_by_cuda_kernels_is_the_plain_one(
 
     monkeypatch.setattr("models.kokoro.generator.adain_cuda", adain)
     monkeypatch.setattr("models.kokoro.generator.cuda.available", lambda: True)
-    monkeypatch.setattr("models.kokoro.source.harmonics_cuda", harmonics_reference)
+    monkeypatch.setattr("models.kokoro.generator.harmonics_cuda", harmonics_reference)
     monkeypatch.setattr(
         "models.layers.norm.adain_cuda",
         lambda x, affine, _, count: adain_leaky_reference(x, affine, PaddingMask.of(count[:, None, None], x.shape[1])),
