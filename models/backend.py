@@ -152,10 +152,10 @@ def limit_cache(limit_bytes: int | None) -> None:
 
 
 def give_back(*, rested: bool) -> None:
-    """Return freed pages to the system where they grew by much. For a thread with nothing to compute.
+    """Return freed pages to the system where they grew past a bound. For a thread with nothing to compute.
 
-    Much is FREE_BYTES once the thread has `rested`. Before, it is MANY_BYTES, or the size of the models' arrays if that
-    is more.
+    The bound is FREE_BYTES once the thread has `rested`. Before, it is MANY_BYTES, or the size of the models' arrays if
+    that is more.
     """
     if _pages_kept:
         active = mx.get_active_memory() if on_cpu() else 0

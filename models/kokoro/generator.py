@@ -56,11 +56,11 @@ def harmonics_reference(
     """Return the excitation [B, T * size].
 
     Args:
-        f0: In Hz, [B, T].
+        f0: F0 in Hz [B, T].
         noise: Merged noise [B, T * size].
         steps: Valid steps of padded rows [B, 1]; the interpolation holds the last one.
-        weight: Of the merge, [1, 9].
-        bias: Of the merge, [1].
+        weight: Weight of the merge [1, 9].
+        bias: Bias of the merge [1].
         size: Samples of a step.
     """
     batch, length = f0.shape
@@ -72,7 +72,7 @@ def harmonics_reference(
     if steps is not None:
         final = mx.arange(length)[None, :, None] == steps[:, :, None] - 1
         after = mx.where(final, phase, after)
-    later = mx.array(_weights(length, size))
+    later = mx.array(_later_weights(length, size))
     half = size // 2
     here, before, after = phase[:, :, None], before[:, :, None], after[:, :, None]
     angle = mx.concatenate(
@@ -119,7 +119,7 @@ _WAVE = r"""
 def harmonics_cuda(
     f0: mx.array, noise: mx.array, steps: mx.array | None, weight: mx.array, bias: mx.array, size: int
 ) -> mx.array:
-    """Compute the same in two kernels."""
+    """Compute `harmonics_reference` in two kernels."""
     batch, length = f0.shape
     valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
     phase = cuda.kernel("nightingale_phase", ("f0",), ("phase",), _PHASE)(
@@ -158,7 +158,7 @@ def rounded_cumsum(x: mx.array) -> mx.array:
 
 
 @lru_cache(maxsize=16)
-def _weights(length: int, size: int) -> npt.NDArray[np.float32]:
+def _later_weights(length: int, size: int) -> npt.NDArray[np.float32]:
     """Return weights [1, length, size, 1] of the later step, at positions rounded as torch rounds them."""
     at = ((np.arange(length * size) + 0.5) * np.float64(np.float32(1 / size)) - 0.5).astype(np.float32)
     return (at - np.floor(at)).reshape(1, length, size, 1)
@@ -218,7 +218,7 @@ class ResBlock(nn.Module):
         return parts
 
     def _cuda(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        """Compute the same with AdaIN and Snake in one CUDA kernel."""
+        """Compute `__call__` with AdaIN and Snake in one CUDA kernel."""
         count = valid.number(x)
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
             inner = adain_cuda(x, self.adain1[k](styled), self.alpha1[k], count)
@@ -296,10 +296,10 @@ class Generator(nn.Module):
 
         Args:
             x: Decoder features [B, T, C]; T counts half frames.
-            style: [B, S].
-            f0: In Hz, [B, T].
-            noise: The source's merged noise [B, T * samples_per_step].
-            steps: The valid T of each row [B, 1], or None where nothing is padded.
+            style: Style [B, S].
+            f0: F0 in Hz [B, T].
+            noise: Merged noise of the source [B, T * samples_per_step].
+            steps: Valid half frames of each row [B, 1], or None where nothing is padded.
         """
         *_, (samples,) = self.pieces(x, style, f0, noise, steps)
         return samples
@@ -307,7 +307,7 @@ class Generator(nn.Module):
     def pieces(
         self, x: mx.array, style: mx.array, f0: mx.array, noise: mx.array, steps: mx.array | None = None
     ) -> Iterator[list[mx.array]]:
-        """Compute the same in pieces of work: yield the arrays that end each. The last holds the samples alone.
+        """Compute `__call__` in pieces of work: yield the arrays that end each. The last holds the samples alone.
 
         A caller that evaluates each before it asks for the next can do other work in between.
         """

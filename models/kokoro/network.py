@@ -298,9 +298,9 @@ class CompiledNetwork:
 
         Args:
             text: Aligned text features [B, F, hidden].
-            f0: In Hz, [B, 2F].
-            energy: [B, 2F].
-            styles: [B, 2 * style_dim].
+            f0: F0 in Hz [B, 2F].
+            energy: Energy [B, 2F].
+            styles: Styles [B, 2 * style_dim].
             noise: Merged noise [B, F * 600].
             count: Valid frames of each row.
         """

@@ -186,12 +186,12 @@ class KokoroSynthesizer:
 
         Args:
             ids: Token ids [T].
-            style_row: [1, 2 * style_dim].
-            speed: 1.0 is the voice's own speed.
-            seed: Of the source's noise.
-            timeline: Receives the times of the stages.
-            cancelled: Asked between stages.
-            noise: As in `BatchRow`.
+            style_row: Style [1, 2 * style_dim].
+            speed: Ratio to the voice's own speed.
+            seed: Seed of the source's noise.
+            timeline: Record that receives the times of the stages.
+            cancelled: Function that is asked between stages.
+            noise: Noise [frames * 600] instead of the seeded one, as in `BatchRow`.
         """
         row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
         for _, chunk in self.synthesize_batch([row]):

@@ -38,7 +38,7 @@ def sinusoids(count: int, width: int, first: int = 0) -> npt.NDArray[np.float32]
 
 
 def sinusoids_at(positions: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float32]:
-    """Return the same at any positions [count], whole or not."""
+    """Return `sinusoids` of any positions [count], whole or not."""
     half = width // 2
     frequency = np.exp(np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(half - 1, 1)))
     phase = positions.astype(np.float32)[:, None] * frequency

@@ -127,7 +127,7 @@ def test_the_module_says_what_was_chosen() -> None:
     assert ("OpenBLAS" in device_name()) == (LINUX and on_cpu())
 
 
-def test_lanes_belong_to_their_thread() -> None:
+def test_streams_belong_to_their_thread() -> None:
     """One stream a core on a CPU, at most eight; a thread always gets its own ones, and the same again."""
     mine, seen = cpu_streams(), []
     assert len(mine) == (min(cpu_count(), 8) if on_cpu() else 1)
@@ -178,7 +178,7 @@ def test_processors_of_this_process() -> None:
 
 
 @pytest.mark.parametrize("reach", [1, 7])
-def test_lanes_compute_what_one_stream_does(reach: int) -> None:
+def test_streams_compute_what_one_does(reach: int) -> None:
     x = mx.random.normal((reach * 50, 16), key=mx.random.key(reach))
     parts = []
     for k, stream in enumerate(cpu_streams()):

@@ -13,7 +13,7 @@ from tests.models.layers.checks import TOLERANCE
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 5, 7)])
-def test_linear_spread_over_lanes(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+def test_linear_spread_over_streams(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     """Before and after lowering: x W^T + b."""
     monkeypatch.setattr(linear, "_LEAST_COLUMNS", 2)
     rng = np.random.RandomState(0)
@@ -38,7 +38,7 @@ def random_projection(inputs: int, outputs: int) -> Projection:
 @pytest.mark.parametrize("rows", [1, 2, 3, 40])
 @pytest.mark.parametrize("outputs", [1, 7, 200])
 def test_lowered_equals_plain(monkeypatch: pytest.MonkeyPatch, rows: int, outputs: int) -> None:
-    """Cut into a piece a lane, whether or not the outputs divide evenly."""
+    """Cut into a piece a stream, whether or not the outputs divide evenly."""
     monkeypatch.setattr(linear, "_LEAST_WEIGHTS", 1)
     layer = random_projection(64, outputs)
     x = mx.array(np.random.RandomState(1).standard_normal((2, rows, 64)).astype(np.float32))
