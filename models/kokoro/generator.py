@@ -23,7 +23,8 @@ from models.layers.activation import leaky_relu, sine
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.kernels import cuda
 from models.layers.norm import AdaIN, Moments, StyleBank, adain_cuda, affine_of, moments
-from models.layers.vocoder import HarmonicSource, Part, SnakeConv, Stft, excitation, join, merge, split
+from models.layers.vocoder import HarmonicSource, Part, SnakeConv, Stft, excitation, merge, split
+from models.native import kernels
 
 HARMONICS = 9
 
@@ -194,11 +195,38 @@ class ResBlock(nn.Module):
         self.alpha1, self.alpha2 = ([mx.ones((channels,)) for _ in dilations] for _ in range(2))
         self._units1: list[SnakeConv] = []
         self._units2: list[SnakeConv] = []
+        self._packed: tuple[kernels.PackedConv, ...] = ()
+        self._rates: mx.array | None = None
 
     def lower(self) -> None:
-        """Prepare the activations and fast convolutions, once, after loading."""
+        """Prepare the native kernel, or activations and fast convolutions, once, after loading."""
+        pairs = list(zip(self.convs1, self.convs2, self.alpha1, self.alpha2, strict=True))
+        for conv in (*self.convs1, *self.convs2):
+            conv.lower()
+        packed = tuple(
+            conv.packed for first, second, *_ in pairs for conv in (first, second) if conv.packed is not None
+        )
+        if len(packed) == 2 * len(pairs):
+            alphas = [alpha for *_, first, second in pairs for alpha in (first, second)]
+            self._rates = mx.concatenate([rate for alpha in alphas for rate in (alpha / math.pi, 1 / alpha)])
+            self._packed = packed
+            mx.eval(self._rates)
+            return
         self._units1 = [SnakeConv(conv, alpha) for conv, alpha in zip(self.convs1, self.alpha1, strict=True)]
         self._units2 = [SnakeConv(conv, alpha) for conv, alpha in zip(self.convs2, self.alpha2, strict=True)]
+
+    @property
+    def native(self) -> kernels.PackedBlock | None:
+        """Return the block as the native kernel takes it, or None where it is not in use."""
+        if self._rates is None:
+            return None
+        norms = [norm for pair in zip(self.adain1, self.adain2, strict=True) for norm in pair]
+        return kernels.PackedBlock(
+            self._packed,
+            self._rates,
+            tuple(conv.dilation for conv in self.convs1),
+            tuple(norm.fc.start for norm in norms),
+        )
 
     def bias(self) -> mx.array:
         """Return the sum of the biases left out, [C]."""
@@ -253,6 +281,23 @@ def _part_moments(parts: Sequence[Part], valid: PaddingMask) -> list[Moments]:
                 count = mx.sum(mask, axis=1, keepdims=True)
             found.append(moments(part.own(), mask, count))
     return found
+
+
+def mean_of_blocks(
+    blocks: Sequence[ResBlock], x: mx.array, styled: mx.array, valid: PaddingMask, slope: float = 1.0
+) -> Iterator[list[mx.array]]:
+    """Compute LeakyReLU of the mean of the blocks' results for x [B, L, C], in pieces of work; the last is the mean."""
+    bias = sum((block.bias() for block in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
+    packed = [block.native for block in blocks]
+    native = [block for block in packed if block is not None]
+    if len(native) == len(blocks):
+        yield [kernels.res_blocks(native, x, styled, bias, valid.counts, slope)]
+        return
+    results = []
+    for block in blocks:
+        results.append(block(x, styled, valid))
+        yield [part.rows for part in results[-1]]
+    yield [valid.zero(merge(results, bias, slope))]
 
 
 class Generator(nn.Module):
@@ -322,29 +367,21 @@ class Generator(nn.Module):
         x = PaddingMask.of(count, x.shape[1]).zero(leaky_relu(x, 0.1))
         yield [x, harmonics]
         valid = PaddingMask()
-        kernels = len(self.resblocks) // len(self.ups)
+        parallel = len(self.resblocks) // len(self.ups)
         for i, up in enumerate(self.ups):
-            last, blocks = i + 1 == len(self.ups), self.resblocks[i * kernels : (i + 1) * kernels]
+            last, blocks = i + 1 == len(self.ups), self.resblocks[i * parallel : (i + 1) * parallel]
             source = self.noise_convs[i](harmonics)
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
             valid = PaddingMask.of(count, source.shape[1])
-            excitation = join(self.noise_res[i](valid.zero(source), styled, valid))
-            yield [excitation]
+            for piece in mean_of_blocks([self.noise_res[i]], valid.zero(source), styled, valid):
+                yield piece
+            (excitation,) = piece
             x = up(x)
             if last:
                 x = reflect_left(x)
-            x = valid.zero(_add3()(x, excitation, self.noise_res[i].bias()))
-            results = []
-            for block in blocks:
-                results.append(block(x, styled, valid))
-                yield [part.rows for part in results[-1]]
-            bias = sum((block.bias() for block in blocks[1:]), blocks[0].bias()) * (1 / len(blocks))
-            x = valid.zero(merge(results, bias, 0.01 if last else 0.1))
+            for piece in mean_of_blocks(blocks, valid.zero(x + excitation), styled, valid, 0.01 if last else 0.1):
+                yield piece
+            (x,) = piece
         x = self.conv_post(x).astype(mx.float32)
         bins = x.shape[2] // 2
         yield [self._stft.synthesize(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
-
-
-@compiled_cache
-def _add3():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda a, b, c: a + b + c)

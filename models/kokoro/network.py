@@ -25,6 +25,7 @@ from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
 from models.layers.norm import AdaIN, StyleBank, adain_leaky, layer_norm
+from models.native import kernels
 
 
 class TextEncoder(nn.Module):
@@ -83,6 +84,7 @@ class AdainResBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, style_dim: int, *, upsample: bool = False) -> None:
         super().__init__()
+        self._arrays: tuple[mx.array, ...] = ()
         self.norm1 = AdaIN(style_dim, inputs)
         self.norm2 = AdaIN(style_dim, outputs)
         self.conv1 = Conv1d(inputs, outputs, 3, padding=1, spread=True)
@@ -94,7 +96,37 @@ class AdainResBlock(nn.Module):
                 inputs, inputs, 3, stride=2, padding=1, output_padding=1, groups=inputs, bias=True
             )
 
+    def lower(self) -> None:
+        """Bring the weights into the device's order, once, after loading; for the native kernel, into its own."""
+        for module in (self.conv1, self.conv2, self.get("conv1x1"), self.get("pool")):
+            if module is not None:
+                module.lower()
+        first, second = self.conv1.packed, self.conv2.packed
+        short = self.conv1x1.packed if "conv1x1" in self else None
+        if first is None or second is None or (short is None and "conv1x1" in self):
+            return
+        none = mx.zeros((1,))
+        shortcut = none if short is None else short.weights
+        taps, bias = none, none
+        if "pool" in self:
+            folded = self.pool.weight  # [2, 2, I]: taps 2 and 3 (of which there is none), then 0 and 1
+            taps, bias = mx.stack([folded[1, 0], folded[1, 1], folded[0, 0]]), self.pool.bias
+        self._arrays = (first.weights, second.weights, self.conv2.bias, shortcut, taps, bias)
+
+    def _native(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+        """Compute `__call__` in one native kernel."""
+        block = kernels.PackedAdainBlock(
+            arrays=self._arrays,
+            affines=(self.norm1.fc.start, self.norm2.fc.start),
+            outputs=self.conv2.bias.shape[0],
+            upsample="pool" in self,
+            shortcut="conv1x1" in self,
+        )
+        return kernels.adain_block(block, x, styled, valid.counts)
+
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+        if self._arrays:
+            return self._native(x, styled, valid)
         residual = adain_leaky(x, self.norm1(styled), valid)
         if "pool" in self:
             residual = self.pool(residual)
@@ -236,7 +268,7 @@ class Kokoro(nn.Module):
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, AlbertAttention, BiLSTM, ResBlock)):
+            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, AlbertAttention, BiLSTM, AdainResBlock, ResBlock)):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()

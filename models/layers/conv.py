@@ -14,6 +14,7 @@ from mlx import nn
 
 from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
+from models.native import kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class PaddingMask:
         if count is None:
             return PaddingMask()
         return PaddingMask((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
+
+    @property
+    def counts(self) -> mx.array | None:
+        """Return the number of valid rows, int32 [B], or None where nothing is padded."""
+        return None if self.count is None else self.count[:, 0, 0].astype(mx.int32)
 
     def number(self, x: mx.array) -> mx.array:
         """Return the number of valid rows of x [B, L, C], int32 [B]."""
@@ -116,6 +122,7 @@ class Conv1d(nn.Module):
         self.dilation, self.groups = dilation, groups
         self._spread = spread
         self._taps: mx.array | None = None
+        self.packed: kernels.PackedConv | None = None
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
@@ -129,6 +136,10 @@ class Conv1d(nn.Module):
             spread = mx.zeros((self._folds * self.stride, *taps.shape[1:]))
             spread[: self.reach + 1 : self.dilation] = taps
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
+        self.packed = kernels.pack_conv(taps)
+        if self.packed is not None:
+            self.weight = self._taps = mx.zeros((0,))
+            return
         self._taps = mx.contiguous(taps)
         if self._spread and self.stride == 1:
             self._columns = column_chunks(self._taps)
@@ -161,7 +172,11 @@ class Conv1d(nn.Module):
             return self._native(x, left, right, start)
         if self.stride > 1:
             x = self._fold(x, left, right)
+            if self.packed is not None:
+                return kernels.conv1d(x, self.packed, start=start)
             return shift_sum(x, self._taps, 1, start)
+        if self.packed is not None:
+            return kernels.conv1d(x, self.packed, dilation=self.dilation, left=left, right=right, start=start)
         x = _pad_rows(x, left, right)
         if len(self._columns) < 2:
             return shift_sum(x, self._taps, self.dilation, start)
@@ -224,6 +239,7 @@ class ConvTranspose1d(nn.Module):
         self.kernel, self.stride, self.padding, self.output_padding = kernel, stride, padding, output_padding
         self.depthwise = groups > 1
         self._taps: mx.array | None = None
+        self.packed: kernels.PackedConv | None = None
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
@@ -237,6 +253,10 @@ class ConvTranspose1d(nn.Module):
         else:
             inputs, _, outputs = w.shape
             taps = w.reshape(inputs, folds, self.stride * outputs).transpose(1, 0, 2)[::-1]
+            self.packed = kernels.pack_conv(taps) if on_cpu() else None
+            if self.packed is not None:
+                self.weight = self._taps = mx.zeros((0,))
+                return
             self._columns = column_chunks(taps)
         self._taps = mx.contiguous(taps)
         self.weight = self._taps
@@ -252,10 +272,15 @@ class ConvTranspose1d(nn.Module):
         taps = self._taps
         assert taps is not None  # noqa: S101
         batch, length, channels = x.shape
-        folds = taps.shape[0]
+        folds = -(-self.kernel // self.stride)
         size = (length - 1) * self.stride - 2 * self.padding + self.kernel + self.output_padding
         # One more row where output padding reaches past the last full phase.
         right = max(0, -(-(self.padding + size) // self.stride) - (length + folds - 1))
+        if self.packed is not None:
+            y = kernels.conv1d(x, self.packed, left=folds - 1, right=folds - 1 + right)
+            y = y.reshape(batch, -1, self.packed.outputs // self.stride)
+            y = y[:, self.padding : self.padding + size]
+            return y + self.bias if "bias" in self else y
         x = _pad_rows(x, folds - 1, folds - 1 + right)
         if self.depthwise:
             rows = x.shape[1] - folds + 1

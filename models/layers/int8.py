@@ -16,8 +16,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from models.native import process
 from models.backend import mx, on_cpu
+from models.native import process
 
 logger = logging.getLogger(__name__)
 

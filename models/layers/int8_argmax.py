@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from models.native import process
 from models.backend import cpu_count
 from models.layers.int8 import quantize_rows
+from models.native import process
 
 logger = logging.getLogger(__name__)
 

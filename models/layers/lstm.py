@@ -11,6 +11,7 @@ from mlx import nn
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
 from models.layers.kernels import cuda
+from models.native import kernels
 
 
 @compiled_cache
@@ -155,6 +156,7 @@ class BiLSTM(nn.Module):
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
         self.hidden = hidden
+        self._packed: mx.array | None = None
         shapes = {"weight_ih": (inputs,), "weight_hh": (hidden,), "bias_ih": (), "bias_hh": ()}
         for suffix in _DIRECTIONS:
             for name, columns in shapes.items():
@@ -168,10 +170,13 @@ class BiLSTM(nn.Module):
         self.wx = mx.concatenate([cell[0].T for cell in cells], axis=1)
         self.wh = mx.stack([cell[1].T for cell in cells])
         self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
+        self._packed = kernels.pack_bilstm(self.wh)
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         """Return the states of both directions, zero on padded rows."""
         xp = mx.addmm(self.bias, x, self.wx)
         if cuda.available() and self.hidden % UNITS == 0:
             return bilstm_cuda(xp, self.wh, valid.number(x))
+        if self._packed is not None:
+            return kernels.bilstm(xp, self._packed, valid.counts)
         return bilstm_reference(xp, self.wh, valid.mask)

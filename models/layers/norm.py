@@ -120,11 +120,11 @@ class StyleAffine(nn.Module):
         super().__init__()
         self.weight = mx.zeros((2 * channels, style_dim))
         self.bias = mx.zeros((2 * channels,))
-        self._start = 0
+        self.start = 0
 
     def __call__(self, styled: mx.array) -> mx.array:
         """Return this layer's slice [B, 2C] (gamma, then beta) of a bank's result."""
-        return styled[:, self._start : self._start + self.bias.shape[0]]
+        return styled[:, self.start : self.start + self.bias.shape[0]]
 
 
 class AdaIN(nn.Module):
@@ -146,7 +146,7 @@ class StyleBank:
         self._layers = layers
         start = 0
         for layer in layers:
-            layer._start = start
+            layer.start = start
             start += layer.bias.shape[0]
         self._weight = mx.concatenate([layer.weight for layer in layers]).T
         self._bias = mx.concatenate([layer.bias for layer in layers])

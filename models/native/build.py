@@ -27,7 +27,15 @@ from models.native.process import cache_folder, find_compiler
 SOURCES = Path(__file__).with_name("src")
 SECONDS = 300.0  # that one file may take to compile
 # Sums keep their order. Whole products and sums may be fused.
-_FLAGS = ("-std=c++20", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-ffp-contract=fast")
+_FLAGS = (
+    "-std=c++20",
+    "-O3",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+    "-ffp-contract=fast",
+)
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512")
 _INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -47,7 +55,7 @@ class _Unit:
 
 
 def library() -> Path:
-    """Return the built module; build it first where it is missing. Raises OSError with the reason where it cannot be."""
+    """Return the built module; build it where it is missing. Raises OSError with the reason where it cannot be."""
     compiler = find_compiler() or shutil.which("clang++")
     if compiler is None:
         raise OSError("no C++ compiler (g++ or clang++) on PATH")
@@ -81,7 +89,14 @@ def _identity(compiler: str) -> tuple[str, ...]:
     """Return what the module's binary interface depends on."""
     status = Path(compiler).resolve().stat()
     versions = [importlib.metadata.version(name) for name in ("mlx", "nanobind")]
-    return (compiler, str(status.st_size), str(status.st_mtime_ns), *versions, sysconfig.get_config_var("EXT_SUFFIX"), platform.machine())
+    return (
+        compiler,
+        str(status.st_size),
+        str(status.st_mtime_ns),
+        *versions,
+        sysconfig.get_config_var("EXT_SUFFIX"),
+        platform.machine(),
+    )
 
 
 def _units() -> list[_Unit]:
@@ -100,7 +115,10 @@ def _units() -> list[_Unit]:
     return [
         _Unit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
         _Unit(SOURCES / "module.cpp", "module", bound),
-        *(_Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}")) for name, flags in instructions.items()),
+        *(
+            _Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
+            for name, flags in instructions.items()
+        ),
         *(_Unit(SOURCES / f"{name}.cpp", name, ()) for name in ("dispatch", "pool")),
     ]
 

@@ -12,7 +12,7 @@ extern const Kernels kernels_baseline;
 
 const Kernels& kernels() {
   static const Kernels& chosen = []() -> const Kernels& {
-    const char* bound = std::getenv("NIGHTINGALE_CPU");
+    const char* bound = std::getenv("NATIVE_KERNELS");
     const std::string most = bound ? bound : "";
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -60,7 +60,7 @@ struct Kernels {
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };
 
-// The best kernels for this processor; `NIGHTINGALE_CPU` (avx512, avx2, baseline) bounds the choice.
+// The best kernels for this processor; `NATIVE_KERNELS` (avx512, avx2, baseline) bounds the choice.
 const Kernels& kernels();
 
 }  // namespace nightingale

@@ -129,12 +129,13 @@ class ResBlocks : public Kernel {
       for_tiles(B, L, before, [&](int b, int first, int last) {
         kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), start.get() + b * moments_size + first / before * 2 * C);
       });
+      int at = 4;  // the next block's arrays
       for (size_t n = 0; n < shapes.size(); ++n) {
         const auto& shape = shapes[n];
         const int convolutions = static_cast<int>(shape.affines.size());
-        const float* rates = floats(in[4 + 2 * n]);
-        const mx::array& weights = in[5 + 2 * n];
-        const size_t packed = weights.size() / convolutions;
+        const float* rates = floats(in[at]);
+        const int weights = at + 1;
+        at += 1 + convolutions;
         int tile = before;
         for (int k = 0; k < convolutions; ++k) {
           const bool second = k % 2, last_one = k + 1 == convolutions;
@@ -151,7 +152,7 @@ class ResBlocks : public Kernel {
           conv.activation = Activation::kSnake;
           conv.rate = rates + static_cast<size_t>(2 * k) * C;
           conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
-          conv.weights = floats(weights) + k * packed;
+          conv.weights = floats(in[weights + k]);
           tile = conv.plan.tile;
           convolve(B, [&](int b) {
             Conv mine = conv;
@@ -381,25 +382,36 @@ class Spectrum : public Kernel {
 
 mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
 
+// The valid rows of each sequence, int32 [B]; empty without.
+mx::array counts(const std::optional<mx::array>& count, int batch, mx::Stream s) {
+  if (!count) return mx::zeros({0}, mx::int32, s);
+  if (count->size() != static_cast<size_t>(batch)) throw std::invalid_argument("count needs one number for each sequence");
+  return mx::contiguous(mx::astype(*count, mx::int32, s), false, s);
+}
+
+using Shapes = std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>;
+
 mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::array& bias, const std::optional<mx::array>& count,
-                     const Arrays& blocks, const std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>& shapes,
-                     float slope) {
-  if (x.ndim() != 3 || styled.ndim() != 2 || blocks.size() != 2 * shapes.size()) throw std::invalid_argument("res_blocks: shapes do not fit");
+                     const std::vector<Arrays>& blocks, const Shapes& shapes, float slope) {
+  if (x.ndim() != 3 || styled.ndim() != 2 || blocks.empty() || blocks.size() != shapes.size() || bias.size() != static_cast<size_t>(x.shape(2)))
+    throw std::invalid_argument("res_blocks: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), contiguous(bias, s), counts(count, x.shape(0), s)};
   std::vector<BlockShape> made;
   for (size_t n = 0; n < shapes.size(); ++n) {
     const auto& [kernel, more] = shapes[n];
     const auto& [dilations, affines] = more;
     const size_t C = x.shape(2), convolutions = affines.size();
-    const size_t packed = kernels().packed_size(C, kernel, C) * convolutions;
-    if (convolutions != 2 * dilations.size() || blocks[2 * n].size() != 2 * convolutions * C || blocks[2 * n + 1].size() != packed)
+    if (kernel < 3 || kernel % 2 == 0 || convolutions != 2 * dilations.size() || blocks[n].size() != 1 + convolutions ||
+        blocks[n][0].size() != 2 * convolutions * C)
       throw std::invalid_argument("res_blocks: a block's arrays do not fit its shape");
-    for (int at : affines)
-      if (at < 0 || at + 2 * static_cast<int>(C) > styled.shape(1)) throw std::invalid_argument("res_blocks: style too short");
+    for (size_t k = 0; k < convolutions; ++k)
+      if (blocks[n][1 + k].size() != kernels().packed_size(C, kernel, C) || affines[k] < 0 ||
+          affines[k] + 2 * static_cast<int>(C) > styled.shape(1))
+        throw std::invalid_argument("res_blocks: a convolution's weights or style do not fit");
     made.push_back({kernel, dilations, affines});
+    inputs.insert(inputs.end(), blocks[n].begin(), blocks[n].end());
   }
-  Arrays inputs{contiguous(x, s), contiguous(styled, s), bias, count ? *count : mx::array({}, mx::int32)};
-  inputs.insert(inputs.end(), blocks.begin(), blocks.end());
   return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, std::move(made), slope), std::move(inputs));
 }
 
@@ -422,6 +434,8 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   shape.plan = kernels().plan(rows, kernel, dilation, shape.inputs, outputs);
   Arrays inputs{contiguous(x, s), weights};
   if (bias) inputs.push_back(contiguous(*bias, s));
+  if (residual && residual->shape() != mx::Shape{x.shape(0), rows, outputs})
+    throw std::invalid_argument("conv1d: start has not the result's shape");
   if (residual) inputs.push_back(contiguous(*residual, s));
   return mx::array({x.shape(0), rows, outputs}, mx::float32, std::make_shared<Convolution>(s, shape, bias.has_value(), residual.has_value()), std::move(inputs));
 }
@@ -429,9 +443,16 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
 mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
                       const std::vector<int>& affines, int outputs, bool upsample, bool shortcut) {
   auto s = mx::default_stream(mx::Device::cpu);
-  if (x.ndim() != 3 || weights.size() != 6) throw std::invalid_argument("adain_block: shapes do not fit");
-  const AdainShape shape{x.shape(2), outputs, affines.at(0), affines.at(1), upsample, shortcut};
-  Arrays inputs{contiguous(x, s), contiguous(styled, s), count ? *count : mx::array({}, mx::int32)};
+  if (x.ndim() != 3 || styled.ndim() != 2 || weights.size() != 6 || affines.size() != 2) throw std::invalid_argument("adain_block: shapes do not fit");
+  const int I = x.shape(2), S = styled.shape(1);
+  const auto size = [&](int k) { return weights[k].size(); };
+  const bool fits = size(0) == kernels().packed_size(outputs, 3, I) && size(1) == kernels().packed_size(outputs, 3, outputs) &&
+                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == kernels().packed_size(outputs, 1, I)) &&
+                    (shortcut || I == outputs) && (!upsample || (size(4) == 3 * static_cast<size_t>(I) && size(5) == static_cast<size_t>(I))) &&
+                    affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
+  if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
+  const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
   return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, shape), std::move(inputs));
 }
@@ -442,7 +463,7 @@ mx::array bilstm(const mx::array& xp, const mx::array& weights, const std::optio
     throw std::invalid_argument("bilstm: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   return mx::array({xp.shape(0), xp.shape(1), 2 * H}, mx::float32, std::make_shared<BiLstm>(s),
-                   {contiguous(xp, s), weights, count ? *count : mx::array({}, mx::int32)});
+                   {contiguous(xp, s), weights, counts(count, xp.shape(0), s)});
 }
 
 mx::array spectrum(const mx::array& x) {

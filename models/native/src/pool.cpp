@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMostThreads = 8;
 // A thread that waits for work looks this many times before it sleeps: some 20 microseconds.
-constexpr int kSpins = 2000;
+constexpr int kSpins = 300;
 
 inline void relax() {
 #if defined(__x86_64__)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.native import process
 from models.layers import int8_argmax
 from models.layers.int8_argmax import MOST_INPUTS, Int8Argmax
 

@@ -1,0 +1,274 @@
+"""Native kernels against their plain definitions, for every set of instructions that this processor has."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlx import nn
+from mlx.utils import tree_map
+
+from models.backend import mx, on_cpu
+from models.kokoro import generator, network
+from models.kokoro.generator import ResBlock
+from models.kokoro.network import AdainResBlock
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
+from models.layers.lstm import bilstm_reference
+from models.layers.norm import StyleBank
+from models.native import kernels
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
+
+# Products of a transform lose up to two bits more than plain sums of float32.
+CLOSE = 1e-5
+
+
+def apart(found: mx.array, expected: mx.array) -> float:
+    """Largest difference, relative to the largest number expected."""
+    assert found.shape == expected.shape
+    assert bool(mx.all(mx.isfinite(found)))
+    return float(mx.max(mx.abs(found - expected)) / mx.maximum(mx.max(mx.abs(expected)), 1e-6))
+
+
+def counted(counts: Sequence[int] | None) -> mx.array | None:
+    return None if counts is None else mx.array(counts, dtype=mx.int32)
+
+
+def masked(counts: Sequence[int] | None, rows: int) -> PaddingMask:
+    return PaddingMask() if counts is None else PaddingMask.of(mx.array(counts)[:, None, None], rows)
+
+
+def conv_reference(x: mx.array, taps: mx.array, dilation: int, left: int, right: int) -> mx.array:
+    """Sum over the taps of one product each, in double precision."""
+    padded = np.pad(np.array(x, dtype=np.float64), [(0, 0), (left, right), (0, 0)])
+    kernel = np.array(taps, dtype=np.float64)
+    rows = padded.shape[1] - (len(kernel) - 1) * dilation
+    y = sum(padded[:, k * dilation : k * dilation + rows] @ kernel[k] for k in range(len(kernel)))
+    return mx.array(np.asarray(y, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows", "inputs", "outputs", "kernel", "dilation", "left", "right"),
+    [
+        (1, 1, 16, 1, 1, 1, 0, 0),
+        (1, 1, 16, 17, 3, 1, 1, 1),
+        (2, 7, 19, 33, 2, 1, 1, 0),
+        (1, 59, 48, 48, 3, 1, 1, 1),
+        (1, 60, 48, 48, 3, 1, 1, 1),
+        (1, 61, 48, 48, 3, 5, 5, 5),
+        (3, 137, 24, 22, 7, 1, 3, 3),
+        (1, 700, 48, 48, 11, 5, 25, 25),
+        (1, 241, 64, 80, 5, 3, 0, 0),
+        (1, 90, 274, 208, 3, 1, 1, 1),  # weights of more than a megabyte: divided by outputs, too
+        (2, 33, 600, 514, 3, 1, 2, 0),
+        (1, 500, 16, 16, 4, 2, 6, 1),
+        (1, 45, 64, 200, 12, 7, 77, 0),
+    ],
+)
+def test_convolution(
+    batch: int, rows: int, inputs: int, outputs: int, kernel: int, dilation: int, left: int, right: int
+) -> None:
+    x, taps = mx.random.normal((batch, rows, inputs)), mx.random.normal((kernel, inputs, outputs))
+    packed = kernels.pack_conv(taps)
+    assert packed is not None
+    expected = conv_reference(x, taps, dilation, left, right)
+    found = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right)
+    assert apart(found, expected) < CLOSE
+    start = mx.random.normal(expected.shape)
+    added = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right, start=start)
+    assert apart(added, expected + start) < CLOSE
+
+
+def test_convolution_of_a_view_reads_the_view() -> None:
+    x, taps = mx.random.normal((2, 40, 64)), mx.random.normal((3, 32, 20))
+    packed = kernels.pack_conv(taps)
+    assert packed is not None
+    view = x[:, ::2, 16:48]
+    assert apart(kernels.conv1d(view, packed), conv_reference(view, taps, 1, 0, 0)) < CLOSE
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    packed = kernels.pack_conv(mx.zeros((3, 16, 16)))
+    assert packed is not None
+    with pytest.raises(ValueError, match="do not fit"):
+        kernels.conv1d(mx.zeros((1, 9, 17)), packed)
+    with pytest.raises(ValueError, match="shorter than the kernel"):
+        kernels.conv1d(mx.zeros((1, 2, 16)), packed)
+    with pytest.raises(ValueError, match="do not fit"):
+        kernels.conv1d(mx.zeros((9, 16)), packed)
+    with pytest.raises(ValueError, match="start"):
+        kernels.conv1d(mx.zeros((1, 9, 16)), packed, start=mx.zeros((1, 6, 16)))
+    with pytest.raises(ValueError, match="do not fit"):
+        kernels.bilstm(mx.zeros((1, 4, 8 * 64)), mx.zeros((5,)), None)
+
+
+def test_narrow_convolutions_stay_with_mlx() -> None:
+    assert kernels.pack_conv(mx.zeros((3, kernels.LEAST_INPUTS - 1, 64))) is None
+    assert kernels.pack_conv(mx.zeros((3, 64, 64), dtype=mx.bfloat16)) is None
+
+
+def random_layer(layer: nn.Module) -> nn.Module:
+    layer.update(tree_map(lambda p: 0.2 * mx.random.normal(p.shape), layer.parameters()))
+    mx.eval(layer.parameters())
+    return layer
+
+
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn the native kernels off for what is lowered from now on."""
+    monkeypatch.setattr(kernels, "module", lambda: None)
+
+
+@pytest.mark.parametrize(("stride", "kernel", "padding"), [(1, 5, 2), (6, 12, 3), (2, 3, 1)])
+def test_layer_of_convolution(monkeypatch: pytest.MonkeyPatch, stride: int, kernel: int, padding: int) -> None:
+    native, x = random_layer(Conv1d(24, 40, kernel, stride=stride, padding=padding)), mx.random.normal((2, 99, 24))
+    other = Conv1d(24, 40, kernel, stride=stride, padding=padding)
+    other.update(native.parameters())
+    native.lower()
+    assert native.packed is not None
+    plain(monkeypatch)
+    other.lower()
+    expected = other(x)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(native(x), expected) < CLOSE
+
+
+@pytest.mark.parametrize(("stride", "kernel", "padding"), [(10, 20, 5), (6, 12, 3), (5, 20, 10)])
+def test_layer_of_transposed_convolution(
+    monkeypatch: pytest.MonkeyPatch, stride: int, kernel: int, padding: int
+) -> None:
+    def layer() -> ConvTranspose1d:
+        return ConvTranspose1d(32, 16, kernel, stride=stride, padding=padding)
+
+    native, other, x = random_layer(layer()), layer(), mx.random.normal((2, 41, 32))
+    other.update(native.parameters())
+    native.lower()
+    assert native.packed is not None
+    plain(monkeypatch)
+    expected = other(x)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(native(x), expected) < CLOSE
+
+
+@pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 300, None), (3, 70, (70, 41, 1)), (1, 1, None)])
+@pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
+def test_residual_blocks(
+    monkeypatch: pytest.MonkeyPatch, batch: int, rows: int, counts: Sequence[int] | None, kernels_of: Sequence[int]
+) -> None:
+    def made() -> nn.Module:
+        holder = nn.Module()
+        holder.blocks = [ResBlock(32, kernel, (1, 3, 5), 8) for kernel in kernels_of]
+        return holder
+
+    native, other = made(), made()
+    random_layer(native)
+    for block in native.blocks:
+        for alphas in (block.alpha1, block.alpha2):
+            alphas[:] = [mx.abs(alpha) + 0.5 for alpha in alphas]
+    other.update(native.parameters())
+    valid = masked(counts, rows)
+    bank = StyleBank.of(native)
+    StyleBank.of(other)
+    styled, x = bank(mx.random.normal((batch, 8))), valid.zero(mx.random.normal((batch, rows, 32)))
+    for block in native.blocks:
+        block.lower()
+        assert block.native is not None
+    *_, (found,) = generator.mean_of_blocks(native.blocks, x, styled, valid, 0.1)
+    plain(monkeypatch)
+    for block in other.blocks:
+        block.lower()
+        assert block.native is None
+    *_, (expected,) = generator.mean_of_blocks(other.blocks, x, styled, valid, 0.1)
+    mx.eval(expected)
+    monkeypatch.undo()
+    # One row has no deviation: AdaIN divides by the root of 1e-5, which multiplies the rounding of its mean.
+    assert apart(found, expected) < (CLOSE if rows > 1 and (counts is None or min(counts) > 1) else 1e-3)
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "upsample"), [(40, 40, False), (66, 32, False), (40, 24, True)])
+@pytest.mark.parametrize(("batch", "counts"), [(1, None), (2, (83, 40))])
+def test_adain_block(
+    monkeypatch: pytest.MonkeyPatch, inputs: int, outputs: int, upsample: bool, batch: int, counts: Sequence[int] | None
+) -> None:
+    native, other = (AdainResBlock(inputs, outputs, 8, upsample=upsample) for _ in range(2))
+    random_layer(native)
+    other.update(native.parameters())
+    bank, valid = StyleBank.of(native), masked(counts, 83)
+    StyleBank.of(other)
+    styled, x = bank(mx.random.normal((batch, 8))), valid.zero(mx.random.normal((batch, 83, inputs)))
+    native.lower()
+    found = native(x, styled, valid)
+    plain(monkeypatch)
+    other.lower()
+    expected = other(x, styled, valid)
+    after = valid.doubled(2 * 83) if upsample else valid
+    expected = after.zero(expected)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(after.zero(found), expected) < CLOSE
+
+
+@pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 1, None), (1, 60, None), (3, 40, (40, 13, 1))])
+@pytest.mark.parametrize("hidden", [32, 64, 256])
+def test_lstm(batch: int, rows: int, counts: Sequence[int] | None, hidden: int) -> None:
+    xp, wh = mx.random.normal((batch, rows, 8 * hidden)), 0.1 * mx.random.normal((2, hidden, 4 * hidden))
+    packed = kernels.pack_bilstm(wh)
+    assert packed is not None
+    expected = bilstm_reference(xp, wh, masked(counts, rows).mask)
+    assert apart(kernels.bilstm(xp, packed, counted(counts)), expected) < CLOSE
+
+
+def test_spectrum() -> None:
+    x = 3 * mx.random.normal((2, 301, 22))
+    magnitude, angle = np.exp(np.array(x[..., :11])), np.sin(np.array(x[..., 11:]))
+    expected = np.concatenate([magnitude * np.cos(angle), magnitude * np.sin(angle)], axis=-1)
+    assert apart(kernels.spectrum(x), mx.array(expected)) < CLOSE
+
+
+def test_equal_bits_on_any_number_of_threads() -> None:
+    """Callers on two threads at once: one has the pool, the other works alone."""
+    x, taps = mx.random.normal((1, 3000, 48)), mx.random.normal((7, 48, 48))
+    packed = kernels.pack_conv(taps)
+    assert packed is not None
+    mx.eval(x)
+    expected = np.array(kernels.conv1d(x, packed))
+    wrong: list[int] = []
+
+    def compute() -> None:
+        with mx.stream(mx.new_stream(mx.cpu)):
+            for k in range(30):
+                if not np.array_equal(np.array(kernels.conv1d(x, packed)), expected):
+                    wrong.append(k)
+        mx.clear_streams()
+
+    threads = [threading.Thread(target=compute) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instructions", ["baseline", "avx2", "off"])
+def test_older_processors(instructions: str) -> None:
+    """The same tests with fewer instructions, in a process of their own; `off` skips them all."""
+    environment = os.environ | {"NATIVE_KERNELS": instructions}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(Path(__file__))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode in (0, 5), done.stdout
+    assert ("skipped" in done.stdout) == (instructions == "off"), done.stdout
+
+
+def test_description_names_what_is_in_use() -> None:
+    assert on_cpu()
+    assert kernels.description().startswith("native kernels (") and "threads)" in kernels.description()
+    assert math.isfinite(network.AdainResBlock(4, 4, 4).conv1.weight.size)
