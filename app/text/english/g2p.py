@@ -10,13 +10,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from app.text.english import senses
 from app.text.english.inflection import add_s
-from app.text.english.lexicon import NOTHING_FOLLOWS, Following, get_lexicon
+from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, VOWELS, Following, get_lexicon, restress
 from app.text.english.normalize import normalize
 from app.text.english.other_scripts import runs
-from app.text.english.stress import CONSONANTS, VOWELS, restress
-from app.text.english.tagger import Tagger
+from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
 from app.text.pieces import Piece, PieceKind, Source
 from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
@@ -75,8 +73,8 @@ class EnglishG2P:
             spelled = self._lexicon.spell(text)
             return (spelled, "letters") if spelled else self._unlisted(text)
         if text.isascii():
-            if senses.is_listed(text.lower()):
-                said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
+            if has_sense(text.lower()):
+                said = sound_by_sense(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
                     ending = text.lower().endswith("'s")
                     return (add_s(said, british=self._british) or said if ending else said), "lexicon"
