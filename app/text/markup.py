@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.errors import MarkupError
-from app.text.symbols import KOKORO_SYMBOLS
+from app.text.pieces import KOKORO_SYMBOLS
 
 MAX_PAUSE: Final = 10.0
 """Longest pause in seconds."""

@@ -10,14 +10,12 @@ from typing import Final
 from app.text import markup
 from app.text.errors import NothingToSpeakError
 from app.text.languages import find_language, normalize_language
-from app.text.pieces import Piece, PieceKind, append_mark
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances
 from app.text.planner import NOTHING, arrange, regions
 from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import paragraphs, sentences
-from app.text.symbols import KOKORO_SYMBOLS
 from app.text.tokens import make_tokens
 from app.text.types import SpeechSegment, Token, Utterance
-from app.text.utterances import make_utterances
 from app.text.visible_text import has_emoji, visible_text
 
 

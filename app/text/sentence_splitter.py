@@ -13,7 +13,7 @@ from typing import Final
 import sentencex  # type: ignore[import-untyped]
 
 from app.text.english.tables import BIBLE_BOOKS
-from app.text.unicode import canonical
+from app.text.pieces import canonical
 from app.text.word_sets import word_set
 
 Span = tuple[int, int]

@@ -17,8 +17,7 @@ from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
 from app.text.english.other_scripts import runs
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
-from app.text.pieces import Piece, PieceKind, Source
-from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
+from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, Piece, PieceKind, Source, restrict
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)
@@ -172,7 +171,7 @@ _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
 def _for_tagging(piece: Piece) -> str:
-    return "" if piece.kind is PieceKind.PUNCTUATION else piece.text
+    return "" if piece.is_mark else piece.text
 
 
 def _is_shouted_name(text: str, unlisted: bool) -> bool:

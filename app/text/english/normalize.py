@@ -14,8 +14,7 @@ from typing import Final
 
 from app.text.english import numbers, tables
 from app.text.english.patterns import FINDER, SIGN
-from app.text.pieces import Piece, append_mark, word
-from app.text.unicode import canonical
+from app.text.pieces import Piece, append_mark, canonical, word
 
 _NEARBY: Final = 40
 """Characters on either side of a token that may decide its reading."""

@@ -13,7 +13,7 @@ from app.text import markup
 from app.text.errors import TextError
 from app.text.html_tags import ENTITY, TAG
 from app.text.phonemizer import get_phonemizer
-from app.text.symbols import KOKORO_SYMBOLS
+from app.text.pieces import KOKORO_SYMBOLS
 from app.text.types import Pause, Utterance
 
 ALNUM_RUN = re.compile(r"[^\W_]+")

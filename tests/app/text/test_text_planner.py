@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.text import markup
 from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.phonemizer import get_phonemizer
+from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import PARAGRAPH_PAUSE
-from app.text.symbols import KOKORO_SYMBOLS
 from app.text.text_planner import TextPlanner
 from app.text.types import Pause, SpeechSegment, Utterance
 
