@@ -16,7 +16,6 @@ from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import paragraphs, sentences
 from app.text.tokens import make_tokens
 from app.text.types import SpeechSegment, Token, Utterance
-from app.text.visible_text import has_emoji, visible_text
 
 
 class _Request:
@@ -73,7 +72,7 @@ class Phonemizer:
         marks = markup.parse(text, english=self._english)
         plain = markup.hide(text, marks)
         speaks = any(character.isalnum() for character in plain) or _SYMBOLS.intersection(plain)
-        if not speaks and not (self._name_emoji and has_emoji(plain)):
+        if not speaks and not (self._name_emoji and markup.has_emoji(plain)):
             raise NothingToSpeakError(NOTHING)
         known = KOKORO_SYMBOLS if symbols is None else symbols
         return _Request(text, plain, marks, symbols=known, max_phonemes=max_phonemes), marks
@@ -132,7 +131,7 @@ class Phonemizer:
         if start >= end:
             return []
         part = text[start:end]
-        visible = visible_text(part, language=self.language.tag, name_emoji=self._name_emoji)
+        visible = markup.visible_text(part, language=self.language.tag, name_emoji=self._name_emoji)
         if visible is None:
             return self._pronouncer.normalize(part, start)
         pieces = self._pronouncer.normalize(visible.text, 0)

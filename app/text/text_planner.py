@@ -9,7 +9,6 @@ from app.text.errors import NothingToSpeakError
 from app.text.planner import NOTHING, arrange
 from app.text.sentence_splitter import sentences, shorten
 from app.text.types import SpeechSegment, Utterance
-from app.text.visible_text import visible_text
 
 
 class TextPlanner:
@@ -52,7 +51,7 @@ class TextPlanner:
 
     def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
         """Yield the utterances of `read`, which is [start, end) of `text` without pronunciations."""
-        visible = visible_text(read, language=self._language, name_emoji=self._name_emoji)
+        visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
         read = " ".join((read if visible is None else visible.text).split())
         # Longer than the limit only if a cut fell into a pronunciation, whose word is read whole.
         for cut in shorten(read, 0, len(read), limit):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.text import markup
 from app.text.errors import TextError
-from app.text.html_tags import ENTITY, TAG
+from app.text.markup import ENTITY, TAG
 from app.text.phonemizer import get_phonemizer
 from app.text.pieces import KOKORO_SYMBOLS
 from app.text.types import Pause, Utterance
