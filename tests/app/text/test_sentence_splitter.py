@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
 from app.text.sentence_splitter import sentences
 from app.text.types import Utterance
