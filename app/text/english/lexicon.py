@@ -165,10 +165,11 @@ class Lexicon:
         """
         if stress is None and word != word.lower():
             stress = _SHOUTED if word == word.upper() else _CAPITALIZED
-        special = self._function_word(_Use(word, tag, stress, following))
-        if special is not None:
-            return special
         lower = word.lower()
+        if (rule := _FUNCTION_WORDS.get(lower)) is not None:
+            special = rule(self, _Use(word, tag, stress, following))
+            if special is not None:
+                return special
         if self._reads_as_lower_case(word, lower, tag, stress, following):
             word = lower
         if self.is_known(word):
@@ -193,11 +194,6 @@ class Lexicon:
         if self.gold(lower) is not None or self.silver(lower) is not None:
             return True
         return self._inflected(lower, tag, stress, following) is not None
-
-    def _function_word(self, use: _Use) -> str | None:
-        """Return the phonemes of a word whose sound depends on its neighbors, or None for another word."""
-        rule = _FUNCTION_WORDS.get(use.word.lower())
-        return rule(self, use) if rule is not None else None
 
     def _a(self, use: _Use) -> str | None:
         return "ɐ" if use.tag == "DT" else "ˈA"
@@ -272,6 +268,7 @@ _FUNCTION_WORDS: Final[dict[str, Callable[[Lexicon, _Use], str | None]]] = {
     "the": Lexicon._the,
     "used": Lexicon._used,
 }
+"""Rules of words whose sound depends on their neighbors. A rule returns phonemes, or None if the lexicon decides."""
 
 
 def _find(entries: dict[str, Entry], word: str) -> Entry | None:
