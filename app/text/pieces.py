@@ -93,9 +93,15 @@ _CONJUNCTIONS: Final = word_set("and but or because which who when while if so a
 def make_utterances(
     text: str, start: int, end: int, pieces: Sequence[Piece], *, symbols: frozenset[str], max_phonemes: int
 ) -> Iterator[Utterance]:
-    """Yield the utterances of one sentence, which lies at [start, end) of `text`. Changes its `pieces`.
+    """Yield the utterances of one sentence; none if it has no sound.
 
-    `symbols` are the phoneme characters of the model. `max_phonemes` bounds `Utterance.phonemes`.
+    Args:
+        text: The whole text of the request.
+        start: First character of the sentence in `text`.
+        end: Character after the sentence.
+        pieces: Pieces of the sentence with their phonemes. They are changed.
+        symbols: Phoneme characters of the model.
+        max_phonemes: Bound of `Utterance.phonemes` in characters, at least 1. Longer words are divided.
     """
     words = [part for word in _join_words(pieces, symbols) for part in _divide(word, max_phonemes)]
     if all(word.is_mark for word in words):

@@ -134,9 +134,13 @@ Reader = Callable[[NormalizerContext, str, int, int], None]
 
 
 def normalize(text: str, offset: int, readers: Mapping[str, Reader], *, british: bool) -> list[Piece]:
-    """Return the words and marks that speak `text`, which begins at character `offset` of the whole request.
+    """Return the words and marks that speak `text`.
 
-    `readers` has the reader of each kind of token, by the name of its group in `patterns.FINDER`.
+    Args:
+        text: Part of the text of a request.
+        offset: Character of the request at which `text` begins.
+        readers: Reader of each kind of token, by the name of its group in `patterns.FINDER`.
+        british: Whether to read in British English instead of American.
     """
     context = NormalizerContext(canonical(text), offset, british)
     while (match := FINDER.search(context.text, context.end)) is not None:
