@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, Literal, Protocol
 
 from app.text.types import Utterance, WordSpan
@@ -26,6 +27,9 @@ class PieceKind(Enum):
     WORD = "word"
     PUNCTUATION = "punctuation"  # a mark, which is its own phoneme
     PHONEMES = "phonemes"  # a word whose pronunciation is given by markup
+
+
+_MARK: Final = PieceKind.PUNCTUATION  # looking up a member of an enumeration takes longer
 
 
 @dataclass(slots=True)
@@ -50,7 +54,7 @@ class Piece:
     @property
     def is_mark(self) -> bool:
         """Return whether this is a punctuation mark."""
-        return self.kind is PieceKind.PUNCTUATION
+        return self.kind is _MARK
 
 
 def word(text: str, start: int, end: int, *, tag: str | None = None, glued: bool = False) -> Piece:
@@ -134,11 +138,10 @@ def _join_words(pieces: Sequence[Piece], symbols: frozenset[str]) -> list[Piece]
     return joined
 
 
-def _divide(word: Piece, limit: int) -> Iterator[Piece]:
+def _divide(word: Piece, limit: int) -> list[Piece]:
     """Cut a word that is longer than `limit`. Each part gets its share of the characters."""
     if len(word.phonemes) <= limit:
-        yield word
-        return
+        return [word]
     parts: list[str] = []
     for spoken in word.phonemes.split(" "):
         if parts and len(parts[-1]) + 1 + len(spoken) <= limit:
@@ -146,9 +149,11 @@ def _divide(word: Piece, limit: int) -> Iterator[Piece]:
         else:
             parts += [spoken[i : i + limit] for i in range(0, len(spoken), limit)]
     length, count = word.end - word.start, len(parts)
-    for i, part in enumerate(parts):
-        first, last = word.start + length * i // count, word.start + length * (i + 1) // count
-        yield Piece(PieceKind.WORD, word.text, first, last, phonemes=part)
+    bounds = [word.start + length * i // count for i in range(count + 1)]
+    return [
+        Piece(PieceKind.WORD, word.text, start, end, phonemes=part)
+        for part, (start, end) in zip(parts, pairwise(bounds), strict=True)
+    ]
 
 
 def _groups(words: list[Piece], limit: int) -> Iterator[list[Piece]]:
