@@ -26,8 +26,7 @@ import numpy.typing as npt
 from loadtest import fake_kokoro
 from models.backend import device_name, limit_cache
 from models.contract import ModelSpec
-from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.kokoro.steps import BatchRow
+from models.kokoro.pipeline import BatchRow, KokoroSynthesizer, load
 from models.kokoro.text import tokenize
 from models.timeline import Timeline
 
@@ -77,9 +76,9 @@ def measure(model: KokoroSynthesizer, rows: Sequence[BatchRow], runs: int) -> di
     batch: dict[int, npt.NDArray[np.float32]] = {}
     for _ in range(runs + 1):
         start = time.perf_counter()
-        single = [pcm for row in rows for _, pcm, _ in model.synthesize_batch([row])]
+        single = [chunk.pcm for row in rows for _, chunk in model.synthesize_batch([row])]
         middle = time.perf_counter()
-        batch = {at: pcm for at, pcm, _ in model.synthesize_batch(rows)}
+        batch = {at: chunk.pcm for at, chunk in model.synthesize_batch(rows)}
         alone.append((middle - start) * 1e3)
         together.append((time.perf_counter() - middle) * 1e3)
     apart = [

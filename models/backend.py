@@ -1,4 +1,4 @@
-"""Device choice, CPU streams and memory: everything that differs between the machines MLX runs on.
+"""Device choice, CPU streams, memory and shapes: everything that differs between the machines MLX runs on.
 
 Import MLX through this module (`from models.backend import mx`): `models.native` prepares the process before MLX is
 loaded. `python -m models.backend` compiles what is needed and prints the choice.
@@ -11,9 +11,11 @@ import os
 import platform
 import sys
 import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ParamSpec, TypeVar, cast
 
 from models import native
 from models.native import preload_blas
@@ -21,6 +23,8 @@ from models.private import FolderError
 
 __all__ = [
     "MemoryUse",
+    "bucket",
+    "compiled_cache",
     "cpu_count",
     "cpu_streams",
     "device_name",
@@ -28,6 +32,7 @@ __all__ = [
     "limit_cache",
     "memory",
     "mx",
+    "note_shape",
     "on_cpu",
     "preload_blas",
     "release_thread",
@@ -40,6 +45,10 @@ _CACHE_BYTES = 1 << 30
 # A sentence of a few seconds needs less, and keeps its pages for the next one.
 FREE_BYTES = 64 << 20
 MANY_BYTES = 128 << 20
+MOST_SHAPES = 64
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def _mlx_version() -> str:
@@ -143,14 +152,48 @@ def limit_cache(limit_bytes: int | None) -> None:
 
 
 def give_back(*, rested: bool) -> None:
-    """Return freed pages to the system where they grew by much. For a thread with nothing to compute.
+    """Return freed pages to the system where they grew past a bound. For a thread with nothing to compute.
 
-    Much is FREE_BYTES once the thread has `rested`. Before, it is MANY_BYTES, or the size of the models' arrays if that
-    is more.
+    The bound is FREE_BYTES once the thread has `rested`. Before, it is MANY_BYTES, or the size of the models' arrays if
+    that is more.
     """
     if _pages_kept:
         active = mx.get_active_memory() if on_cpu() else 0
         native.trim(FREE_BYTES if rested else max(MANY_BYTES, active), active)
+
+
+# MLX keeps a compiled function's trace for every shape of its arguments, as long as the function lives. A GPU has few
+# shapes: lengths are padded to buckets there, as each new shape costs kernels or plans. On the CPU every length of a
+# sentence is a shape of its own, and its traces take about a megabyte: an hour of different sentences would hold
+# gigabytes. So the functions are dropped after many lengths. The next call makes them again, at some 10 ms a length.
+_factories: list[Any] = []
+_seen: set[Hashable] = set()
+
+
+def compiled_cache(factory: Callable[P, T]) -> Callable[P, T]:
+    """Cache the result of a function that compiles. Callers must call it each time, and keep no result."""
+    made: Any = cache(factory)
+    _factories.append(made)
+    return cast("Callable[P, T]", made)
+
+
+def note_shape(*shape: Hashable) -> None:
+    """Register a shape before it is computed, on the computing thread; drop all traces after too many shapes."""
+    if shape in _seen:
+        return
+    if len(_seen) >= MOST_SHAPES:
+        _seen.clear()
+        for made in _factories:
+            made.cache_clear()
+    _seen.add(shape)
+
+
+def bucket(size: int, buckets: Sequence[int]) -> int:
+    """Return the smallest of `buckets`, ascending, that holds `size`; beyond the last, it doubles."""
+    last = buckets[-1]
+    while last < size:
+        last *= 2
+    return next((candidate for candidate in buckets if candidate >= size), last)
 
 
 if __name__ == "__main__":

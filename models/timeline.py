@@ -1,4 +1,4 @@
-"""Timeline: one record of the time of a request, stage by stage.
+"""Timeline: one record of the time of a request, stage by stage. `StageTimer` writes those of a batch.
 
 The same record feeds the Prometheus histograms, the `Server-Timing` header and the WebSocket `done` event, so the
 three agree by construction. Times are seconds of `time.perf_counter`.
@@ -7,7 +7,7 @@ three agree by construction. Times are seconds of `time.perf_counter`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -141,3 +141,35 @@ class Timeline:
         parts = [f"{stage};dur={self.stages[stage] * 1e3:.2f}" for stage in Stage if stage in self.stages]
         parts.append(f"total;dur={self.total_seconds * 1e3:.2f}")
         return ", ".join(parts)
+
+
+class StageTimer:
+    """Clock of the stages of work that is done for several requests at once.
+
+    Every request is charged the whole stage, for which it waited. Time between two stages counts for the second: a
+    fifth of a millisecond a sentence on a CPU whose caches the network has filled.
+    """
+
+    def __init__(self, timelines: Iterable[Timeline]) -> None:
+        self._timelines = list(dict.fromkeys(timelines))
+        self._ended: float | None = None
+
+    @contextmanager
+    def measure(self, stage: Stage) -> Iterator[None]:
+        """Time the body as `stage`; it must end in an evaluation."""
+        start = time.perf_counter() if self._ended is None else self._ended
+        try:
+            yield
+        finally:
+            self._ended = time.perf_counter()
+            for timeline in self._timelines:
+                timeline.add(stage, self._ended - start)
+
+    def left(self) -> float:
+        """Return the time at which this batch pauses for other work."""
+        return time.perf_counter()
+
+    def resumed(self, left: float) -> None:
+        """Continue after a pause since `left`, which counts for no stage."""
+        if self._ended is not None:
+            self._ended += time.perf_counter() - left

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow
 from models.chatterbox.s3gen.streaming import SCHEDULE, WINDOW, SpeechStreamer
@@ -13,7 +13,6 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import PROMPT_BUCKETS, Decoder
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.contract import Conditioning, Sampling
-from models.layers.padding import bucket
 
 LONGEST_PROMPT = 250  # speech tokens of a recording: ten seconds
 LONGEST_TEXT = 320  # text tokens of a sentence

@@ -10,9 +10,8 @@ from mlx import nn
 from models.backend import mx
 from models.kokoro.config import AlbertConfig
 from models.layers.activation import gelu_tanh
-from models.layers.attention import SelfAttention
+from models.layers.conv import PaddingMask
 from models.layers.linear import Linear
-from models.layers.padding import PaddingMask
 
 
 class AlbertEmbeddings(nn.Module):
@@ -32,16 +31,43 @@ class AlbertEmbeddings(nn.Module):
         return result
 
 
-class AlbertAttention(SelfAttention):
-    """Self-attention, added to its input, and LayerNorm."""
+class AlbertAttention(nn.Module):
+    """Softmax attention with `heads` heads over x [B, T, C], added to x, and LayerNorm.
+
+    `lower()`, once after loading, joins queries, keys and values into one product.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
-        super().__init__(width, heads)
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = (Linear(width, width) for _ in range(3))
+        self.dense = Linear(width, width)
         self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
 
+    def lower(self) -> None:
+        """Replace `query`, `key` and `value` by one layer `qkv`, and lower it and `dense` for the device."""
+        if "qkv" not in self:
+            parts = [self.pop(name) for name in ("query", "key", "value")]
+            self.qkv = Linear(parts[0].weight.shape[1], 3 * parts[0].weight.shape[0])
+            self.qkv.weight = mx.concatenate([part.weight for part in parts])
+            self.qkv.bias = mx.concatenate([part.bias for part in parts])
+        self.qkv.lower()
+        self.dense.lower()
+
     def __call__(self, x: mx.array, bias: mx.array | None = None) -> mx.array:
-        result: mx.array = self.LayerNorm(x + super().__call__(x, bias))
+        result: mx.array = self.LayerNorm(x + self.attend(x, bias))
         return result
+
+    def attend(self, x: mx.array, bias: mx.array | None = None) -> mx.array:
+        """Return the attention of x alone, [B, T, C].
+
+        `bias`, added to the logits, is [B, 1, 1, T] or None: minus infinity on padded keys.
+        """
+        batch, length, width = x.shape
+        size = width // self.heads
+        q, k, v = self.qkv(x).reshape(batch, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
+        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=size**-0.5, mask=bias)
+        return self.dense(y.transpose(0, 2, 1, 3).reshape(batch, length, width))
 
 
 class AlbertLayer(nn.Module):

@@ -1,28 +1,30 @@
 """Kokoro's network: text encoder, prosody predictor and decoder, beside PL-BERT (`albert`) and the `generator`.
 
+`CompiledNetwork` holds its parts as functions of arrays alone, which a GPU compiles once per bucket.
+
 Li et al. 2023 (StyleTTS 2, arXiv:2306.07691); reference: `kokoro/modules.py` and `kokoro/istftnet.py` of the `kokoro`
 package. Attributes have the names of the reference's parameters. All arrays are channels-last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from mlx import nn
 
-from models.backend import mx
-from models.kokoro.albert import Albert
+from models.backend import cpu_streams, mx, on_cpu
+from models.kokoro.albert import Albert, AlbertAttention
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
-from models.layers.adain import adain_leaky
-from models.layers.attention import SelfAttention
-from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import layer_norm
-from models.layers.padding import PaddingMask
-from models.layers.style import AdaIN, StyleBank
+from models.layers.norm import AdaIN, StyleBank, adain_leaky, layer_norm
 
 
 class TextEncoder(nn.Module):
@@ -148,13 +150,13 @@ class ProsodyPredictor(nn.Module):
         ]
 
     def durations(self, x: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """x [B, T, hidden] -> encoding [B, T, hidden + style] and expected frames per token [B, T], unrounded."""
+        """Map x [B, T, hidden] to encoding [B, T, hidden + style] and frames per token [B, T], not rounded."""
         encoded = self.text_encoder(x, style, valid)
         logits = self.duration_proj(self.lstm(encoded, valid))
         return encoded, mx.sum(mx.sigmoid(logits), axis=-1)
 
     def curves(self, aligned: mx.array, style: mx.array, valid: PaddingMask) -> tuple[mx.array, mx.array]:
-        """Aligned encoding [B, F, hidden + style] -> F0 in Hz and energy, each [B, 2F]."""
+        """Map the aligned encoding [B, F, hidden + style] to F0 in Hz and energy, each [B, 2F]."""
         shared, styled = self.shared(aligned, valid), self._bank(style)
         results = []
         for blocks, projection in ((self.F0, self.F0_proj), (self.N, self.N_proj)):
@@ -220,7 +222,7 @@ class Decoder(nn.Module):
 
 
 class Kokoro(nn.Module):
-    """Whole network. `pipeline` runs its parts in order, with one host synchronization for the durations."""
+    """Whole network. `CompiledNetwork` gives its parts, which `pipeline` runs in order."""
 
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
@@ -234,7 +236,99 @@ class Kokoro(nn.Module):
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, SelfAttention, BiLSTM, ResBlock)):
+            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, AlbertAttention, BiLSTM, ResBlock)):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()
+
+
+class CompiledNetwork:
+    """Parts of `network`, compiled on a GPU.
+
+    A batch has one row per utterance, each of its own length. `count` is int32 [B], the valid tokens or frames of each
+    row, or None where nothing is padded. Padding is masked out: a row's result is that of the utterance alone, within
+    rounding.
+    """
+
+    def __init__(self, network: Kokoro) -> None:
+        self.network = network
+        wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
+        self.bert, self.durations = wrap(self._bert), wrap(self._durations)
+        self.text, self.curves, self._whole = wrap(self._text), wrap(self._curves), wrap(self._audio)
+
+    def _bert(self, ids: mx.array, count: mx.array | None) -> mx.array:
+        """Map ids [B, T] to [B, T, hidden]."""
+        hidden: mx.array = self.network.bert_encoder(self.network.bert(ids, _valid(count, ids)))
+        return hidden
+
+    def _durations(self, hidden: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
+        """Map hidden [B, T, hidden] to encoding [B, T, hidden + style] and expected frames [B, T]."""
+        return self.network.predictor.durations(hidden, _halves(styles)[1], _valid(count, hidden))
+
+    def _text(self, ids: mx.array, count: mx.array | None) -> mx.array:
+        """Map ids [B, T] to [B, T, hidden]."""
+        with mx.stream(cpu_streams()[-1]):  # in parallel with PL-BERT, unless profiling waits for each
+            return self.network.text_encoder(ids, _valid(count, ids))
+
+    def _curves(self, aligned: mx.array, styles: mx.array, count: mx.array | None) -> tuple[mx.array, mx.array]:
+        """Map the aligned encoding [B, F, hidden + style] to F0 and energy [B, 2F]."""
+        return self.network.predictor.curves(aligned, _halves(styles)[1], _valid(count, aligned))
+
+    def pieces(self, *given: Any) -> Iterator[list[mx.array]]:
+        """Run decoder and generator (`_pieces`) in pieces of work. Each ends in arrays to evaluate, the last: samples.
+
+        A GPU takes some milliseconds for all of it, and is faster with one compiled function: there it is one piece.
+        """
+        return self._pieces(*given) if on_cpu() else iter([[self._whole(*given)]])
+
+    def _audio(self, *given: Any) -> mx.array:
+        *_, (samples,) = self._pieces(*given)
+        return samples
+
+    def _pieces(
+        self,
+        text: mx.array,
+        f0: mx.array,
+        energy: mx.array,
+        styles: mx.array,
+        noise: mx.array,
+        count: mx.array | None,
+    ) -> Iterator[list[mx.array]]:
+        """Compute samples [B, F * 600].
+
+        Args:
+            text: Aligned text features [B, F, hidden].
+            f0: F0 in Hz [B, 2F].
+            energy: Energy [B, 2F].
+            styles: Styles [B, 2 * style_dim].
+            noise: Merged noise [B, F * 600].
+            count: Valid frames of each row.
+        """
+        decoder = self.network.decoder
+        styled = _halves(styles)[0].astype(decoder.dtype)
+        x = decoder.features(text, f0, energy, styled, _valid(count, text))
+        yield from decoder.generator.pieces(x, styled, f0, noise, None if count is None else 2 * count[:, None])
+
+
+def _halves(styles: mx.array) -> tuple[mx.array, mx.array]:
+    first, second = mx.split(styles, 2, axis=-1)
+    return first, second
+
+
+def _valid(count: mx.array | None, x: mx.array) -> PaddingMask:
+    return PaddingMask() if count is None else PaddingMask.of(count[:, None, None], x.shape[1])
+
+
+def counted(lengths: Sequence[int], size: int, *, padded: bool) -> mx.array | None:
+    """Return `count` for rows of these lengths in arrays of `size`; None where all are full and nothing is `padded`."""
+    return mx.array(list(lengths)) if padded or any(length != size for length in lengths) else None
+
+
+def align(x: mx.array, frames: Sequence[npt.NDArray[np.int64]], length: int) -> mx.array:
+    """Repeat each token of x [B, T, C] for its frames: [B, length, C]; the last token fills a row up."""
+    batch, tokens, width = x.shape
+    index = np.zeros((batch, length), dtype=np.int64)
+    for row, of_token in enumerate(frames):
+        at = np.repeat(np.arange(len(of_token)), of_token)
+        index[row] = row * tokens + np.pad(at, (0, length - len(at)), mode="edge")
+    return mx.take(x.reshape(batch * tokens, width), mx.array(index), axis=0)

@@ -1,15 +1,19 @@
-"""Phonemes to audio: the parts of Kokoro in order, shape buckets, and warm-up."""
+"""Phonemes to audio: the parts of Kokoro in order, shape buckets, and warm-up.
+
+Several utterances can be one batch. Copies of the first row pad a batch to its bucket.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, note_shape, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -27,25 +31,19 @@ from models.contract import (
     WarmupStep,
 )
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
-from models.kokoro.network import Kokoro
-from models.kokoro.steps import (
-    BATCH_BUCKETS,
-    BATCH_FRAMES,
-    FRAME_BUCKETS,
-    JOINED_TOKENS,
-    TOKEN_BUCKETS,
-    BatchRow,
-    CompiledNetwork,
-    StageTimer,
-    align,
-    counted,
-)
+from models.kokoro.network import CompiledNetwork, Kokoro, align, counted
 from models.kokoro.text import tokenize
 from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
 from models.kokoro.weights import load_weights
-from models.layers.compiled import note_shape
-from models.layers.padding import bucket
-from models.timeline import Stage, Timeline
+from models.timeline import Stage, StageTimer, Timeline
+
+TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
+FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
+BATCH_BUCKETS = (1, 2, 4, 8)
+# A longer utterance fills the device alone: it joins no batch.
+JOINED_TOKENS = 128
+# Frames of all rows of a batch: those of the longest bucket, so that a batch needs no more memory than it does.
+BATCH_FRAMES = FRAME_BUCKETS[-1]
 
 MIN_SPEED, MAX_SPEED = 0.25, 4.0
 
@@ -64,12 +62,30 @@ def load(spec: ModelSpec) -> KokoroSynthesizer:
     return KokoroSynthesizer(config, network, packs, profile=spec.profile, batch=spec.batch)
 
 
-class SynthesizedRow(NamedTuple):
-    """Samples of the row number `row` of a batch, and its frames per token [T]."""
+@dataclass(slots=True, eq=False)
+class BatchRow:
+    """One utterance of a batch, with its request's timeline.
 
-    row: int
-    pcm: Pcm
-    frames: Frames
+    `ids` are token ids [T], `style` is [1, 2 * style_dim]. `noise` [frames * 600] replaces the source's seeded noise,
+    for comparison with the reference. `places` holds the token of each character of the request's phonemes. `frames`
+    are the frames per token [T], which the predictor sets.
+    """
+
+    ids: list[int]
+    style: npt.NDArray[np.float32]
+    speed: float
+    seed: int
+    timeline: Timeline
+    cancelled: IsCancelled
+    noise: npt.NDArray[np.float32] | None = None
+    places: Sequence[int] = ()
+    frames: Frames = field(init=False)
+
+    def chunk(self, samples: Pcm) -> AudioChunk:
+        """Return the utterance's only chunk, from samples that may be padded."""
+        ends = np.cumsum(self.frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
+        pcm = samples[: int(self.frames.sum()) * SAMPLES_PER_FRAME]
+        return AudioChunk(pcm, tuple(float(ends[place]) for place in self.places))
 
 
 class KokoroSynthesizer:
@@ -119,11 +135,9 @@ class KokoroSynthesizer:
         Before it, None comes after every piece of the work, so that other requests can run. The first utterance of a
         stream gives no such turns: where two streams wait for their first sound, turns would delay one and help none.
         """
-        row, places = self._row(request, timeline, cancelled)
-        for done in self._steps([row]):
+        for done in self._steps([self._row(request, timeline, cancelled)]):
             if done is not None:
-                _, pcm, frames = done
-                yield _chunk(pcm, frames, places)
+                yield done[1]
                 return
             if not request.first:
                 yield None
@@ -136,31 +150,27 @@ class KokoroSynthesizer:
 
     def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
         """Yield the number of each item of `batch` with its chunk or error, as soon as it is there."""
-        rows, places, numbers = [], [], []
+        rows = {}
         for number, item in enumerate(batch):
             try:
-                row, place = self._row(item.request, item.timeline, item.cancelled)
+                rows[number] = self._row(item.request, item.timeline, item.cancelled)
             except ModelRequestError as error:
                 yield number, error
-            else:
-                rows.append(row)
-                places.append(place)
-                numbers.append(number)
-        left = dict(enumerate(numbers))
+        left = dict(enumerate(rows))
         if rows:
-            for at, pcm, frames in self.synthesize_batch(rows):
-                yield left.pop(at), _chunk(pcm, frames, places[at])
+            for at, chunk in self.synthesize_batch(list(rows.values())):
+                yield left.pop(at), chunk
         for number in left.values():
             yield number, Cancelled("cancelled between stages")
 
-    def _row(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> tuple[BatchRow, list[int]]:
-        """Check a request; return its row and the token of each phoneme. Raises ModelRequestError."""
+    def _row(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> BatchRow:
+        """Check a request; return its row. Raises ModelRequestError."""
         if not MIN_SPEED <= request.speed <= MAX_SPEED:
             raise ModelRequestError(f"speed must be between {MIN_SPEED} and {MAX_SPEED}, not {request.speed}")
         with timeline.measure(Stage.VOICE):
             ids, places = tokenize(request.phonemes, self.config.vocab, self.max_phonemes)
             row = style(request.voice, self._packs, len(ids) - 2)
-        return BatchRow(ids, row, request.speed, request.seed, timeline, cancelled), places
+        return BatchRow(ids, row, request.speed, request.seed, timeline, cancelled, places=places)
 
     def synthesize(
         self,
@@ -176,29 +186,29 @@ class KokoroSynthesizer:
 
         Args:
             ids: Token ids [T].
-            style_row: [1, 2 * style_dim].
-            speed: 1.0 is the voice's own speed.
-            seed: Of the source's noise.
-            timeline: Receives the times of the stages.
-            cancelled: Asked between stages.
-            noise: As in `BatchRow`.
+            style_row: Style [1, 2 * style_dim].
+            speed: Ratio to the voice's own speed.
+            seed: Seed of the source's noise.
+            timeline: Record that receives the times of the stages.
+            cancelled: Function that is asked between stages.
+            noise: Noise [frames * 600] instead of the seeded one, as in `BatchRow`.
         """
         row = BatchRow(ids, style_row, speed, seed, timeline, cancelled, noise)
-        for _, pcm, frames in self.synthesize_batch([row]):
-            return pcm, frames
+        for _, chunk in self.synthesize_batch([row]):
+            return chunk.pcm, row.frames
         raise Cancelled("cancelled between stages")
 
-    def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow]:
-        """Compute `rows` as one batch; yield each as soon as it is there.
+    def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[tuple[int, AudioChunk]]:
+        """Compute `rows` as one batch; yield the number of each row with its chunk, as soon as it is there.
 
         The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
         out. On the CPU, and for products on a GPU, a row's last bits depend on the other rows of the batch.
         """
         return (done for done in self._steps(rows) if done is not None)
 
-    def _steps(self, rows: Sequence[BatchRow]) -> Iterator[SynthesizedRow | None]:
+    def _steps(self, rows: Sequence[BatchRow]) -> Iterator[tuple[int, AudioChunk] | None]:
         """Do the work of `synthesize_batch`; yield None after every piece of it, when no computation is running."""
-        compiled, timer = self._compiled, StageTimer(rows, profile=self._profile)
+        compiled, timer = self._compiled, StageTimer(row.timeline for row in rows)
         with timer.measure(Stage.VOICE):
             filled = self._filled(rows)
             lengths = [len(row.ids) for row in filled]
@@ -207,44 +217,54 @@ class KokoroSynthesizer:
                 size = min(bucket(size, TOKEN_BUCKETS), self.max_phonemes + 2)
             ids = mx.array([row.ids + [0] * (size - len(row.ids)) for row in filled])
             count, styles = counted(lengths, size, padded=self._padded), _styles(filled)
-        hidden = timer.profiled(Stage.BERT, lambda: compiled.bert(ids, count))
-        text = timer.profiled(Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
+        hidden = self._profiled(timer, Stage.BERT, lambda: compiled.bert(ids, count))
+        text = self._profiled(timer, Stage.TEXT_ENCODER, lambda: compiled.text(ids, count))
         with timer.measure(Stage.PREDICTOR):
             encoded, expected = compiled.durations(hidden, styles, count)
             mx.async_eval(expected, text)
             # The only host synchronization: the number of frames decides every later shape.
             found = np.array(expected)
-            frames = [round_durations(found[at, : len(row.ids)], row.speed) for at, row in enumerate(rows)]
+            for row, expected_frames in zip(rows, found, strict=False):
+                row.frames = round_durations(expected_frames[: len(row.ids)], row.speed)
             remaining = [at for at, row in enumerate(rows) if not row.cancelled()]
-            groups = self._groups(remaining, [int(each.sum()) for each in frames])
+            groups = self._groups(remaining, [int(row.frames.sum()) for row in rows])
         for group in groups:
             yield None
-            yield from self._sound(group, rows, frames, encoded, text)
+            yield from self._sound(group, rows, encoded, text)
+
+    def _profiled(self, timer: StageTimer, stage: Stage, compute: Callable[[], Any]) -> Any:
+        """Return `compute()`; with profiling, evaluate and time it. Without, this does not wait."""
+        if not self._profile:
+            return compute()
+        with timer.measure(stage):
+            result = compute()
+            mx.eval(result)
+        return result
 
     def _sound(
-        self, group: list[int], rows: Sequence[BatchRow], frames: Sequence[Frames], encoded: mx.array, text: mx.array
-    ) -> Iterator[SynthesizedRow | None]:
+        self, group: list[int], rows: Sequence[BatchRow], encoded: mx.array, text: mx.array
+    ) -> Iterator[tuple[int, AudioChunk] | None]:
         """Compute the rows of one group, from their alignment to samples."""
-        compiled, timer = self._compiled, StageTimer([rows[at] for at in group], profile=self._profile)
+        compiled, timer = self._compiled, StageTimer(rows[at].timeline for at in group)
         with timer.measure(Stage.PREDICTOR):
             numbers = self._filled(group)
             if len(numbers) != encoded.shape[0] or group != list(range(len(group))):
                 index = mx.array(numbers)
                 encoded, text = mx.take(encoded, index, axis=0), mx.take(text, index, axis=0)
-            chosen, spoken = [rows[at] for at in numbers], [frames[at] for at in numbers]
-            totals = [int(each.sum()) for each in spoken]
+            chosen, frames = [rows[at] for at in numbers], [rows[at].frames for at in numbers]
+            totals = [int(each.sum()) for each in frames]
             length = bucket(max(totals), FRAME_BUCKETS) if self._padded else max(totals)
             count, styles = counted(totals, length, padded=self._padded), _styles(chosen)
             if not self._padded:
                 note_shape("kokoro", encoded.shape, length)
-            f0, energy = compiled.curves(align(encoded, spoken, length), styles, count)
+            f0, energy = compiled.curves(align(encoded, frames, length), styles, count)
             if self._profile:
                 mx.eval(f0, energy)
         if all(rows[at].cancelled() for at in group):
             return
         with timer.measure(Stage.DECODER):
             noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
-            pieces = compiled.pieces(align(text, spoken, length), f0, energy, styles, noise, count)
+            pieces = compiled.pieces(align(text, frames, length), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:
             with timer.measure(Stage.DECODER):
@@ -260,8 +280,8 @@ class KokoroSynthesizer:
                     return
         with timer.measure(Stage.DECODER):
             audio = np.array(piece[0])
-        for at, pcm in zip(group, audio, strict=False):
-            yield SynthesizedRow(at, pcm[: int(frames[at].sum()) * SAMPLES_PER_FRAME], frames[at])
+        for at, samples in zip(group, audio, strict=False):
+            yield at, rows[at].chunk(samples)
 
     def _filled(self, rows: Sequence[T]) -> list[T]:
         """Repeat the first row until the batch fills its bucket (GPU)."""
@@ -298,32 +318,25 @@ class KokoroSynthesizer:
         The first sentence beyond the last frame bucket (40 s) compiles its own shape. To run twice that bucket here
         would double the peak of memory to 9.6 GB.
         """
+        run = {"tokens": self._warm_tokens, "frames": self._warm_frames, "utterance": self._warm_utterance}
+        row, steps = style(self.default_voice, self._packs, 1), self._warm_steps()
+        for done, (kind, size, batch) in enumerate(steps, 1):
+            start = time.perf_counter()
+            run[kind](size, batch, row)
+            name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
+            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+
+    def _warm_steps(self) -> list[tuple[str, int, int]]:
+        """Return the kind, size and number of rows of each step of `warm`."""
         longest = self.max_phonemes + 2
         tokens = (*(n for n in TOKEN_BUCKETS if n < longest), longest) if self._padded else (min(32, longest), longest)
         frames = FRAME_BUCKETS if self._padded else (5, 40, 400)
         steps = [("tokens", n, 1) for n in tokens] + [("frames", n, 1) for n in frames]
-        if self._padded:
-            for batch in BATCH_BUCKETS[1:]:
-                if batch < 2 * self.max_batch:
-                    steps += [("tokens", n, batch) for n in tokens if n <= JOINED_TOKENS]
-                    steps += [("frames", n, batch) for n in frames if batch * n <= BATCH_FRAMES]
-        steps += [("utterance", 1, batch) for batch in ((1, 2) if self.max_batch > 1 else (1,))]
-        row = style(self.default_voice, self._packs, 1)
-        for done, (kind, size, batch) in enumerate(steps, 1):
-            start = time.perf_counter()
-            if kind == "tokens":
-                self._warm_tokens(size, batch, row)
-            elif kind == "frames":
-                self._warm_frames(size, batch, row)
-            else:  # operations between the compiled parts
-                token = next(iter(self.config.vocab.values()))
-                spoken = [[0, *[token] * (n + 1), 0] for n in range(batch)]
-                for _ in self.synthesize_batch(
-                    [BatchRow(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]
-                ):
-                    pass
-            name = f"{kind}={size}" if batch == 1 else f"{kind}={size}x{batch}"
-            progress(WarmupStep(name, done, len(steps), time.perf_counter() - start))
+        for batch in BATCH_BUCKETS[1:] if self._padded else ():
+            if batch < 2 * self.max_batch:
+                steps += [("tokens", n, batch) for n in tokens if n <= JOINED_TOKENS]
+                steps += [("frames", n, batch) for n in frames if batch * n <= BATCH_FRAMES]
+        return steps + [("utterance", 1, batch) for batch in ((1, 2) if self.max_batch > 1 else (1,))]
 
     def _warm_tokens(self, size: int, batch: int, row: Pack) -> None:
         count = counted([size] * batch, size, padded=self._padded)
@@ -340,18 +353,20 @@ class KokoroSynthesizer:
         for piece in self._compiled.pieces(mx.zeros((batch, size, width)), f0, energy, styles, noise, count):
             mx.eval(piece)
 
+    def _warm_utterance(self, size: int, batch: int, row: Pack) -> None:
+        """Run the operations between the compiled parts, on utterances of `size` phonemes and more."""
+        token = next(iter(self.config.vocab.values()))
+        spoken = [[0, *[token] * (size + n), 0] for n in range(batch)]
+        rows = [BatchRow(ids, row, 1.0, 0, Timeline(), lambda: False) for ids in spoken]
+        for _ in self.synthesize_batch(rows):
+            pass
+
 
 def round_durations(expected: npt.NDArray[np.float32], speed: float) -> Frames:
     """Return the frames per token [T], at least 1. Speed scales the phonemes, not the boundary tokens' silence."""
     scaled = expected.astype(np.float32)
     scaled[1:-1] = scaled[1:-1] / np.float32(speed)
     return np.maximum(np.rint(scaled), 1).astype(np.int64)
-
-
-def _chunk(pcm: Pcm, frames: Frames, places: Sequence[int]) -> AudioChunk:
-    """Return an utterance's only chunk; `places` are the tokens of its phonemes."""
-    ends = np.cumsum(frames) * (SAMPLES_PER_FRAME / SAMPLE_RATE)
-    return AudioChunk(pcm, tuple(float(ends[place]) for place in places))
 
 
 def _styles(rows: Sequence[BatchRow]) -> mx.array:

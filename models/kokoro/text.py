@@ -1,4 +1,4 @@
-"""Phoneme characters to token ids."""
+"""Convert phoneme characters to token ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a checkpoint's arrays to the network, strictly.
+"""Put the arrays of a checkpoint into the network, and refuse any that do not fit.
 
 The network has the reference's parameter names. Three layouts are read: the official `.pth` (weight norm not folded,
 five state dicts, `module.` prefixes), the MLX community's safetensors (LSTMs as Wx / Wh, some convolutions channels
@@ -75,7 +75,7 @@ def sanitize(arrays: Mapping[str, mx.array], source: str) -> dict[str, mx.array]
 
 
 def _require_default_affine(array: mx.array, kind: str, name: str, source: str) -> None:
-    """The official file leaves InstanceNorm's affine out (1 and 0); the network has no place for another."""
+    """Raise WeightsError unless InstanceNorm's affine is 1 and 0, as in the official file: the network has no other."""
     if not bool(mx.all(array == (1 if kind == "weight" else 0))):
         raise WeightsError(f"{source}: {name} is not {'1' if kind == 'weight' else '0'} everywhere")
 

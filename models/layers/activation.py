@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from models.backend import mx, on_cpu
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, mx, on_cpu
 
 # sin^2(pi m) as a polynomial in m^2 on [0, 1/2], least squares at 400 Chebyshev nodes, largest error 4.6e-7.
 # MLX's CPU sine is a scalar call per element; this vectorizes, in a chain short enough for one fused kernel.

@@ -1,4 +1,4 @@
-"""Convolutions along time.
+"""Convolutions along time, and the mask of the rows that padding adds.
 
 MLX's CPU convolution takes a slow path for any dilation, stride of the input, or groups. On the CPU a convolution is
 therefore the sum over its taps of one matrix product each, on shifted rows of the input: the rows are views, and
@@ -8,11 +8,44 @@ convolutions are split into their phases, each an ordinary convolution, on every
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingMask:
+    """`mask` [B, L, 1] is 1 on valid rows, the first ones, and 0 after; `count` [B, 1, 1] is their number.
+
+    Both are None where nothing is padded.
+    """
+
+    mask: mx.array | None = None
+    count: mx.array | None = None
+
+    @staticmethod
+    def of(count: mx.array | None, rows: int) -> PaddingMask:
+        """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
+        if count is None:
+            return PaddingMask()
+        return PaddingMask((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
+
+    def number(self, x: mx.array) -> mx.array:
+        """Return the number of valid rows of x [B, L, C], int32 [B]."""
+        if self.count is None:
+            return mx.full((x.shape[0],), x.shape[1], dtype=mx.int32)
+        return self.count[:, 0, 0].astype(mx.int32)
+
+    def zero(self, x: mx.array) -> mx.array:
+        """Return x [B, L, C] with its padding set to zero."""
+        return x if self.mask is None else x * self.mask.astype(x.dtype)
+
+    def doubled(self, rows: int) -> PaddingMask:
+        """Return the mask after the length has doubled to `rows`."""
+        return self if self.count is None else PaddingMask.of(self.count * 2, rows)
 
 
 def shift_sum(x: mx.array, taps: mx.array, dilation: int, start: mx.array | None = None) -> mx.array:

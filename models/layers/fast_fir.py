@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.backend import mx
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, mx
 from models.layers.conv import shift_sum
 
 LEAST_KERNEL, LEAST_CHANNELS = 7, 128
@@ -69,11 +68,11 @@ def fast_fir(
         even: Even rows of x, [B, ., I].
         odd: Odd rows of x.
         before: Rows of zero before each of the two; zeros follow them.
-        taps: [K, I, O].
-        summed: `summed_taps` of them.
-        dilation: Odd.
-        rows: Of the result.
-        start: [B, rows, O] to add.
+        taps: Weights [K, I, O].
+        summed: `summed_taps` of `taps`.
+        dilation: Odd number of rows.
+        rows: Number of rows of the result.
+        start: Array [B, rows, O] to add.
     """
     half, h = -(-rows // 2), (dilation - 1) // 2
     reach, reach_odd = (taps.shape[0] - 1) // 2 * dilation, (taps.shape[0] - 3) // 2 * dilation

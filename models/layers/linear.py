@@ -1,14 +1,27 @@
-"""Dense layer whose columns the CPU streams compute in parallel."""
+"""Dense layers: `Linear` for many rows of input, `Projection` for few, both shared out among the CPU streams.
+
+The cost of a product of few rows is that of reading the weights. A `Projection` keeps them in the checkpoint's order
+[O, I]: each output is then one run of memory. The CPU streams share the outputs, as one core cannot use all of the
+memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for each group along I. On the CPU `int8` reads
+those of 8 bits, where it can be compiled.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
+from models.layers import int8
+from models.layers.int8 import Int8Weights
 
-_LEAST_COLUMNS = 128  # narrower products finish before a second stream would have started
+_LEAST_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
+_LEAST_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
+GROUP = 64  # inputs that share a scale
+
+Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
 
 def column_chunks(weight: mx.array) -> list[mx.array]:
@@ -19,7 +32,7 @@ def column_chunks(weight: mx.array) -> list[mx.array]:
 
 
 class Linear(nn.Module):
-    """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -41,3 +54,80 @@ class Linear(nn.Module):
             with mx.stream(stream):
                 parts.append(x @ chunk)
         return (parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)) + self.bias
+
+
+def row_parts(weight: mx.array, bits: int = 0) -> list[Part]:
+    """Cut weight [O, I] along O into one piece a CPU stream (views, no copies), quantized to `bits` unless 0."""
+    count = len(cpu_streams()) if on_cpu() and weight.size >= _LEAST_WEIGHTS else 1
+    edges = [weight.shape[0] * k // count for k in range(count + 1)]
+    pieces = [weight[a:b] for a, b in pairwise(edges)]
+    return [tuple(mx.quantize(w, group_size=GROUP, bits=bits)) if bits else (w,) for w in pieces]
+
+
+def multiply(x: mx.array, part: Part, bits: int = 0) -> mx.array:
+    """Return x [..., I] times one piece's transpose: [..., rows of the piece]."""
+    if bits:
+        weight, scales, offsets = part
+        return mx.quantized_matmul(x, weight, scales, offsets, transpose=True, group_size=GROUP, bits=bits)
+    return x @ part[0].T
+
+
+def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
+    """Return a piece's weight, scales and offsets, as kernels take them; unless quantized, three times the weight."""
+    weight, scales, offsets = part if len(part) == 3 else (part[0], part[0], part[0])
+    return weight, scales, offsets
+
+
+class Projection(nn.Module):
+    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = mx.zeros((outputs, inputs))
+        self.bias = mx.zeros((outputs,))
+        self._parts: list[Part] = []
+        self._bits = 0
+        self._int8_weights: list[Int8Weights] = []
+
+    @staticmethod
+    def join(parts: Sequence[Projection]) -> Projection:
+        """Return the projection of one input to the outputs of all `parts`, none of them lowered."""
+        joined = Projection(parts[0].weight.shape[1], 0)
+        joined.weight = mx.concatenate([part.weight for part in parts])
+        joined.bias = mx.concatenate([part.bias for part in parts])
+        mx.eval(joined.parameters())
+        return joined
+
+    def lower(self, bits: int = 0) -> None:
+        """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
+        native = bits == 8 and int8.library() is not None
+        self._bits = 0 if native else bits
+        self._parts = row_parts(self.weight, self._bits)
+        mx.eval(self._parts)
+        if native:
+            self._int8_weights = [Int8Weights(weight) for (weight,) in self._parts]
+        self.weight = self._parts[0][0]
+
+    @property
+    def bits(self) -> int:
+        """Return the bits of the weights that the device reads, 0 where they are not quantized."""
+        return self._bits
+
+    @property
+    def whole(self) -> tuple[mx.array, mx.array, mx.array]:
+        """Return weight, scales and offsets in one piece (see `triple`), as on a GPU."""
+        (part,) = self._parts
+        return triple(part)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if not self._parts:
+            return mx.addmm(self.bias, x, self.weight.T)
+        if len(self._parts) == 1:
+            if self._bits:
+                return multiply(x, self._parts[0], self._bits) + self.bias
+            return mx.addmm(self.bias, x, self._parts[0][0].T)
+        outputs = []
+        for part, stream in zip(self._parts, cpu_streams(), strict=False):
+            with mx.stream(stream):
+                outputs.append(multiply(x, part, self._bits))
+        return mx.concatenate(outputs, axis=-1) + self.bias

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from mlx import nn
 
-from models.backend import mx
-from models.layers.compiled import compiled_cache
+from models.backend import compiled_cache, mx
+from models.layers.conv import PaddingMask
 from models.layers.kernels import cuda
-from models.layers.padding import PaddingMask
 
 
 @compiled_cache
@@ -128,7 +127,7 @@ _SOURCE = r"""
 
 
 def bilstm_cuda(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
-    """Compute the same in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
+    """Compute `bilstm_reference` in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
     batch, length, width = xp.shape
     hidden = width // 8
     kernel = cuda.kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE)
@@ -171,7 +170,7 @@ class BiLSTM(nn.Module):
         self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
-        """Return zero on padded rows."""
+        """Return the states of both directions, zero on padded rows."""
         xp = mx.addmm(self.bias, x, self.wx)
         if cuda.available() and self.hidden % UNITS == 0:
             return bilstm_cuda(xp, self.wh, valid.number(x))

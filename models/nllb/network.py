@@ -13,9 +13,9 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers import int8
+from models.layers.attention import sinusoids
 from models.layers.kernels.cuda import available
-from models.layers.position import sinusoids
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 from models.nllb.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
     Hypothesis,
@@ -26,8 +26,7 @@ from models.contract import (
     WeightsError,
 )
 from models.layers import int8
-from models.layers.padding import bucket
-from models.layers.projection import GROUP
+from models.layers.linear import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
-from models.layers.padding import bucket
 from models.nllb.steps import END, PAD, PROMPT_BUCKETS, CompiledNetwork, Group
 
 _STEPS_A_TURN = 4  # after so many steps the thread may do other work

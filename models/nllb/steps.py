@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from models.backend import mx, on_cpu
-from models.layers.compiled import note_shape
-from models.layers.padding import bucket
+from models.backend import bucket, mx, note_shape, on_cpu
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import INT8_ARGMAX_ROWS, Head, Tree, argmax, best
 

@@ -13,7 +13,7 @@ from mlx import nn
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers import int8_argmax
 from models.layers.int8_argmax import Int8Argmax
-from models.layers.projection import GROUP, Part, multiply, row_parts, triple
+from models.layers.linear import GROUP, Part, multiply, row_parts, triple
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 

@@ -32,8 +32,8 @@ TEXT = (
     "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm. "
     "The office closes at six."
 )
-# What may be kept of the faults, in bytes, 64 MiB of it compiled functions (`models.layers.compiled`). MLX's arrays and
-# its cache, bounded by `mlx_cache_bytes`, are not counted, nor what the allocator can give back.
+# What may be kept of the faults, in bytes, 64 MiB of it compiled functions (`models.backend`). MLX's arrays and its
+# cache, bounded by `mlx_cache_bytes`, are not counted, nor what the allocator can give back.
 MEMORY = 96 << 20
 # Arrays in use, once the last step of who has gone is through, are the weights and little of the last request.
 ARRAYS = 2 << 20

@@ -1,8 +1,8 @@
 """Mel spectrograms for the three networks that hear a recording, in numpy: a few milliseconds on any machine.
 
-The transforms are FFTs of whole frames. layers/stft computes short transforms with a hop of a quarter as products,
-which for 1920 points are a thousand times the work. Sums are in double precision, so that only the reference's rounding
-makes a difference.
+The transforms are FFTs of whole frames. `layers.vocoder.Stft` computes short transforms with a hop of a quarter as
+products, which for 1920 points are a thousand times the work. Sums are in double precision, so that only the
+reference's rounding makes a difference.
 
 Sources: chatterbox 0.1.7 models/s3gen/utils/mel.py, models/s3tokenizer/s3tokenizer.py, models/voice_encoder/melspec.py;
 Slaney, "Auditory Toolbox", Interval Research 1998-010 (the mel scale and its filters of equal area, as librosa's).

@@ -12,11 +12,10 @@ from typing import Any
 
 from mlx import nn
 
-from models.backend import mx
+from models.backend import compiled_cache, mx
 from models.chatterbox.config import FlowConfig
 from models.layers.activation import gelu, mish
 from models.layers.attention import attend
-from models.layers.compiled import compiled_cache
 from models.layers.conv import Conv1d
 from models.layers.norm import layer_norm
 

@@ -21,10 +21,9 @@ from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import EncoderConfig
 from models.layers.activation import leaky_relu, silu
 from models.layers.attention import attend
-from models.layers.conv import Conv1d
+from models.layers.conv import Conv1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.norm import layer_norm
-from models.layers.padding import PaddingMask
 
 FIRST_REACH = 256  # tokens for which positions are prepared at least
 _LAYER_EPS = 1e-12  # of the layers' norms; the others have 1e-5

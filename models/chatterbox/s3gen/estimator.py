@@ -34,9 +34,9 @@ from models.chatterbox.s3gen.blocks import (
 )
 from models.chatterbox.s3gen.kernels import cuda as kernels
 from models.layers.activation import mish, silu
+from models.layers.attention import sinusoids_at
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
-from models.layers.position import sinusoids_at
 
 TIME_SCALE = 1000.0  # times in [0, 1] become positions
 LEAST_PIECE = 32  # rows worth a stream of their own

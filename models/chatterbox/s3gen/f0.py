@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from mlx import nn
 
-from models.backend import mx
-from models.layers.compiled import compiled_cache
-from models.layers.conv import Conv1d
-from models.layers.padding import PaddingMask
+from models.backend import compiled_cache, mx
+from models.layers.conv import Conv1d, PaddingMask
 
 REACH = 5  # frames on either side that change a frame's pitch: one a convolution
 

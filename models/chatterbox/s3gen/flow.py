@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
+from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN, SPEECH_TOKENS, ChatterboxConfig
 from models.chatterbox.s3gen.encoder import Encoder
 from models.chatterbox.s3gen.estimator import Estimator
 from models.contract import ModelRequestError
-from models.layers.compiled import note_shape
 from models.layers.linear import Linear
-from models.layers.padding import bucket
 
 # Numbers of tokens, prompt and speech together, to which a GPU pads.
 TOKEN_BUCKETS = (64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 
-from models.backend import mx
+from models.backend import compiled_cache, mx
 from models.chatterbox.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.compiled import compiled_cache
-from models.layers.harmonic_source import HarmonicSource, excitation
+from models.layers.vocoder import HarmonicSource, excitation
 
 _TURN = 2.0**32
 

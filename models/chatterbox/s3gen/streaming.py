@@ -23,14 +23,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, on_cpu
 from models.chatterbox.config import FRAMES_PER_TOKEN
 from models.chatterbox.s3gen import f0
 from models.chatterbox.s3gen.level import cut_end, fade_in, loudest, mel_level, steady_gain
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, MOST_AMPLITUDE, Carried, Vocoder
 from models.contract import AudioChunk, Cancelled, IsCancelled, Pcm
-from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 LOOKAHEAD = 3  # tokens that the encoder hears beyond those it speaks

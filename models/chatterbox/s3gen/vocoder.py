@@ -5,7 +5,7 @@ network of Snake blocks, whose output is the magnitude and phase of a short inve
 chatterbox 0.1.7, models/s3gen/hifigan.py.
 
 The blocks' convolutions add no bias of their own: the next activation adds it, or the merge of the blocks. On the CPU
-a block is computed in parts of the time axis, side by side on the cores (`layers.snake`).
+a block is computed in parts of the time axis, side by side on the cores (`models.layers.vocoder`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,13 @@ from functools import partial
 
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
+from models.backend import bucket, compiled_cache, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import FixedPointSource
 from models.layers.activation import leaky_relu, sine
-from models.layers.compiled import compiled_cache, note_shape
-from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
-from models.layers.padding import PaddingMask, bucket
-from models.layers.snake import Part, SnakeConv, Terms, join, merge, split
-from models.layers.stft import Stft
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
+from models.layers.vocoder import Part, SnakeConv, Stft, Terms, join, merge, split
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
 SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) before the last convolution

@@ -16,7 +16,7 @@ from models.backend import cpu_streams, mx, on_cpu
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
 from models.layers.activation import gelu_tanh, silu
-from models.layers.projection import Projection, multiply
+from models.layers.linear import Projection, multiply
 
 
 class Table(nn.Module):

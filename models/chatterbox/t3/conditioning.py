@@ -11,7 +11,7 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.backbone import Table
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 
 
 class PerceiverAttention(nn.Module):

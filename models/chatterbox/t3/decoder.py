@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from models.backend import mx, on_cpu
+from models.backend import bucket, mx, note_shape, on_cpu
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.cache import Cache
@@ -22,8 +22,6 @@ from models.chatterbox.t3.sampling import DRAW, SamplingMode
 from models.chatterbox.t3.speculation import accept
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, DecodeState, SamplerState
 from models.contract import Cancelled, InputTooLongError, IsCancelled
-from models.layers.compiled import note_shape
-from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 
 PROMPT_BUCKETS = (64, 128, 192, 256, 384, 448, 512, 768, 1024, 2048, 4096)

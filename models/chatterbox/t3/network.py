@@ -17,7 +17,7 @@ from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.backbone import Gpt2, Llama, Matrix, Table
 from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.conditioning import Conditioning
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 
 _MARGIN = 2  # rows that the position tables have beyond max_text; for speech there are two more
 

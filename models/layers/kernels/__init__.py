@@ -1,1 +1,1 @@
-"""Kernels that several model families share."""
+"""Code that the kernels of several layers and families share."""

@@ -1,4 +1,4 @@
-"""CUDA kernels: whether they run here, whether they agree with plain operations, and how one is made.
+"""Construction of CUDA kernels, and their comparison with plain operations.
 
 A kernel `..._cuda` lies beside its plain definition `..._reference`. Other devices run that one, and the tests compare
 with it.
@@ -15,7 +15,7 @@ from models.backend import mx, on_cpu
 
 logger = logging.getLogger(__name__)
 
-MOST_APART = 0.1  # relative, of bfloat16: its own error is 0.02 at most, a mistake's about 1
+MOST_APART = 0.1  # relative; the error of bfloat16 is 0.02 at most, that of a mistake about 1
 
 
 @cache
@@ -34,7 +34,7 @@ def agree(name: str, differences: Callable[[], Sequence[float]]) -> bool:
     except RuntimeError as error:
         logger.warning("%s cannot be built here, plain operations are used: %s", name, error)
         return False
-    if all(each <= MOST_APART for each in apart):  # not of a NaN
+    if all(each <= MOST_APART for each in apart):  # false for a NaN
         return True
     logger.warning("%s differ from plain operations by %s here, these are used", name, apart)
     return False

@@ -18,7 +18,7 @@ from typing import Any
 from mlx import nn
 
 from models.backend import mx
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 from models.nllb.kernels import source as cuda
 
 FEW = 4  # rows of input to which one warp an output is faster than a matrix product

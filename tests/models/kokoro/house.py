@@ -11,7 +11,7 @@ from models.backend import mx
 from models.contract import ModelSpec
 from models.kokoro.network import Kokoro
 from models.kokoro.pipeline import KokoroSynthesizer, load
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
 
 HOUSE = Path(__file__).parents[3] / "models/house"
 VOICES = ("rms", "slt")

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.backend import mx
+from models.kokoro.generator import harmonics_reference
 from models.kokoro.network import Kokoro
-from models.kokoro.source import harmonics_reference
-from models.layers.adain import adain_leaky_reference
-from models.layers.norm import affine_of, moments
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
+from models.layers.norm import adain_leaky_reference, affine_of, moments
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
-
-ALBERT = "bert.encoder.albert_layer_groups.0.albert_layers.0"
-IDS = [0, 3, 9, 1, 20, 7, 7, 2, 0]
 
 
 @pytest.fixture(scope="module")
@@ -30,49 +25,6 @@ def arrays() -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, np.ndarray]) -> Kokoro:
     return build(tiny_config(tmp_path_factory.mktemp("config")), to_mx(arrays))
-
-
-def gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def gelu_exact(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-
-
-def albert(arrays: dict[str, np.ndarray], gelu: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """ALBERT (arXiv:1909.11942) in float64: one layer, applied twice, LayerNorm at 1e-12."""
-    a = {name.removeprefix(f"{ALBERT}."): array.astype(np.float64) for name, array in arrays.items()}
-
-    def linear(x: np.ndarray, name: str) -> np.ndarray:
-        return x @ a[f"{name}.weight"].T + a[f"{name}.bias"]
-
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
-        x = x - x.mean(-1, keepdims=True)
-        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12) * a[f"{name}.weight"] + a[f"{name}.bias"]
-
-    e = "bert.embeddings"
-    x = a[f"{e}.word_embeddings.weight"][IDS] + a[f"{e}.position_embeddings.weight"][: len(IDS)]
-    x = norm(x + a[f"{e}.token_type_embeddings.weight"][0], f"{e}.LayerNorm")
-    x = linear(x, "bert.encoder.embedding_hidden_mapping_in")
-    heads = TINY["plbert"]["num_attention_heads"]
-    for _ in range(TINY["plbert"]["num_hidden_layers"]):
-        q, k, v = (
-            linear(x, f"attention.{name}").reshape(len(IDS), heads, -1).swapaxes(0, 1)
-            for name in ("query", "key", "value")
-        )
-        weights = np.exp(q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1]))
-        mixed = (weights / weights.sum(-1, keepdims=True)) @ v
-        x = norm(x + linear(mixed.swapaxes(0, 1).reshape(len(IDS), -1), "attention.dense"), "attention.LayerNorm")
-        x = norm(x + linear(gelu(linear(x, "ffn")), "ffn_output"), "full_layer_layer_norm")
-    return x
-
-
-def test_albert_uses_the_tanh_gelu(network: Kokoro, arrays: dict[str, np.ndarray]) -> None:
-    """Trap: the exact GELU moves durations. Both are computed here; the network is on the tanh form."""
-    found = np.array(network.bert(mx.array([IDS]), PaddingMask()), dtype=np.float64)[0]
-    assert distance(found, albert(arrays, gelu_tanh)) < 2e-6
-    assert distance(found, albert(arrays, gelu_exact)) > 2e-5
 
 
 def test_the_residual_block_divides_by_the_root_of_two(network: Kokoro) -> None:
@@ -125,7 +77,7 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
     stream = mx.default_stream(mx.default_device())
     found = []
     for parts in (1, 2, 5):
-        monkeypatch.setattr("models.layers.snake.cpu_streams", lambda count=parts: [stream] * count)
+        monkeypatch.setattr("models.layers.vocoder.cpu_streams", lambda count=parts: [stream] * count)
         found.append(decode(network, text, f0, energy, style, noise))
     assert distance(found[1], found[0]) < 1e-5
     assert distance(found[2], found[0]) < 1e-5
@@ -151,9 +103,9 @@ def test_the_path_by_cuda_kernels_is_the_plain_one(
 
     monkeypatch.setattr("models.kokoro.generator.adain_cuda", adain)
     monkeypatch.setattr("models.kokoro.generator.cuda.available", lambda: True)
-    monkeypatch.setattr("models.kokoro.source.harmonics_cuda", harmonics_reference)
+    monkeypatch.setattr("models.kokoro.generator.harmonics_cuda", harmonics_reference)
     monkeypatch.setattr(
-        "models.layers.adain.adain_cuda",
+        "models.layers.norm.adain_cuda",
         lambda x, affine, _, count: adain_leaky_reference(x, affine, PaddingMask.of(count[:, None, None], x.shape[1])),
     )
     assert distance(decode(network, *given, bucket), plain) < 1e-4

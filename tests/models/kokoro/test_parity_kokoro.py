@@ -31,7 +31,7 @@ from models.backend import mx
 from models.contract import ModelSpec
 from models.kokoro.pipeline import KokoroSynthesizer, load
 from models.kokoro.voices import style
-from models.layers.stft import Stft
+from models.layers.vocoder import Stft
 from models.timeline import Timeline
 from tests.models.kokoro.house import HOUSE, UTTERANCES, VOICES, decode, distance, house, prosody, style_row, tokens
 

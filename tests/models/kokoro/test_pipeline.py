@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.contract import (
     AudioChunk,
     Cancelled,
@@ -19,7 +19,6 @@ from models.contract import (
     UnknownVoiceError,
 )
 from models.kokoro.pipeline import FRAME_BUCKETS, TOKEN_BUCKETS, KokoroSynthesizer, round_durations
-from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.house import UTTERANCES, distance, house, padded_house, style_row, tokens
 

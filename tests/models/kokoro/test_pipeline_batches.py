@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
-from models.kokoro.pipeline import KokoroSynthesizer
-from models.kokoro.steps import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow
-from models.layers.padding import PaddingMask, bucket
+from models.kokoro.pipeline import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow, KokoroSynthesizer
+from models.layers.conv import PaddingMask
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import UTTERANCES, decode, distance, house, style_row, tokens
@@ -73,14 +72,14 @@ def test_each_is_what_it_is_alone(monkeypatch: pytest.MonkeyPatch, name: str, pa
     """Durations equal; F0 and energy within 1e-4; samples within what rounding of F0 makes of their phase."""
     model, rows = singer(padded=padded), rows_of(BATCHES[name])
     curves = Curves(monkeypatch)
-    alone = [next(iter(model.synthesize_batch([row]))) for row in rows]
+    alone = [(*next(iter(model.synthesize_batch([row]))), row.frames) for row in rows]
     single, curves.seen = curves.seen, []
-    together = {at: (pcm, frames) for at, pcm, frames in model.synthesize_batch(rows)}
+    together = {at: (chunk.pcm, rows[at].frames) for at, chunk in model.synthesize_batch(rows)}
     assert sorted(together) == list(range(len(rows)))
-    for at, (_, pcm, frames) in enumerate(alone):
+    for at, (_, chunk, frames) in enumerate(alone):
         assert together[at][1].tolist() == frames.tolist()
         assert together[at][0].dtype == np.float32
-        assert distance(together[at][0], pcm) < 2e-2
+        assert distance(together[at][0], chunk.pcm) < 2e-2
         wanted = single[at]
         same = [found for found in curves.seen if found[0].shape == wanted[0].shape]
         assert min(max(distance(a, b) for a, b in zip(found, wanted, strict=True)) for found in same) < 1e-4

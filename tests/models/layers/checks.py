@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from models.backend import mx
+from models.kokoro.albert import AlbertAttention
 from models.layers.activation import snake
-from models.layers.attention import SelfAttention
-from models.layers.conv import Conv1d, ConvTranspose1d
+from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import BiLSTM
 from models.layers.norm import affine_of, moments
-from models.layers.padding import PaddingMask
-from models.layers.stft import Stft
+from models.layers.vocoder import Stft
 from tests.golden import layer_cases
 
 Arrays = Mapping[str, np.ndarray]
@@ -130,7 +129,7 @@ def adain_layer(case: layer_cases.Adain, values: Arrays, extra: int = 0) -> floa
 
 def attention(case: layer_cases.Attention, values: Arrays, extra: int = 0) -> float:
     """Against torch.nn.MultiheadAttention with a key padding mask."""
-    layer, longest = SelfAttention(case.width, case.heads), max(case.lengths)
+    layer, longest = AlbertAttention(case.width, case.heads), max(case.lengths)
     joined = zip(np.split(values["qkv"], 3), np.split(values["qkv_bias"], 3), strict=True)
     for part, (weight, bias) in zip((layer.query, layer.key, layer.value), joined, strict=True):
         part.weight, part.bias = mx.array(weight), mx.array(bias)
@@ -139,7 +138,7 @@ def attention(case: layer_cases.Attention, values: Arrays, extra: int = 0) -> fl
     x = mx.pad(mx.array(values["x"]), ((0, 0), (0, extra), (0, 0)), constant_values=7.0)
     mask = valid_rows(case.lengths, longest + extra)
     bias = mx.where(mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
-    return distance((layer(x, bias) * mask)[:, :longest], values["y"])
+    return distance((layer.attend(x, bias) * mask)[:, :longest], values["y"])
 
 
 def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[float, float, float]:

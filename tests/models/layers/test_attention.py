@@ -1,4 +1,4 @@
-"""Attention against PyTorch's values (tests/golden/make_layers.py)."""
+"""Attention and sinusoidal positions against their formulas in double precision."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers.attention import attend
-from tests.golden.layer_cases import ATTENTION
-from tests.models.layers import checks
-from tests.models.layers.checks import TOLERANCE, golden
-
-
-@pytest.mark.parametrize("extra", [0, 6])
-@pytest.mark.parametrize("name", ATTENTION)
-def test_attention_equals_torch(name: str, extra: int) -> None:
-    """Padded keys count for nothing, however many."""
-    assert checks.attention(ATTENTION[name], golden("attention", name), extra) < TOLERANCE
+from models.layers.attention import attend, sinusoids
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 12.0])
@@ -30,3 +20,18 @@ def test_attend_equals_softmax_in_double_precision(spread: float) -> None:
     wanted = weights @ v / weights.sum(-1, keepdims=True)
     found = attend(*(mx.array(a.astype(np.float32)) for a in (q, k, v)), spread, mx.array(bias.astype(np.float32)))
     assert np.abs(np.array(found) - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize(("width", "first"), [(8, 0), (8, 2), (64, 2), (7, 0), (2, 1)])
+def test_sinusoids_equal_the_formula(width: int, first: int) -> None:
+    found = sinusoids(20, width, first)
+    half = width // 2
+    frequency = 10_000.0 ** (-np.arange(half) / max(half - 1, 1))
+    phase = (first + np.arange(20.0))[:, None] * frequency
+    expected = np.concatenate([np.sin(phase), np.cos(phase), np.zeros((20, width % 2))], axis=1)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_sinusoids_do_not_depend_on_how_many() -> None:
+    assert np.array_equal(sinusoids(50, 16)[7:], sinusoids(43, 16, 7))

@@ -8,7 +8,6 @@ import pytest
 
 from models.backend import on_cpu
 from models.layers.conv import Conv1d, ConvTranspose1d, reflect_left
-from models.layers.linear import Linear
 from tests.golden.layer_cases import CONV, TRANSPOSED, Conv
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden
@@ -90,7 +89,7 @@ def test_reflection_is_not_zero_padding() -> None:
 
 
 @pytest.mark.parametrize("name", ["dilation3", "dilation5", "pointwise"])
-def test_output_channels_spread_over_lanes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_output_channels_spread_over_streams(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Wide layers are cut by output channel, a cut a core: the same result, also onto a residual."""
     monkeypatch.setattr("models.layers.linear._LEAST_COLUMNS", 2)
     case, values = CONV[name], golden("conv", name)
@@ -100,18 +99,3 @@ def test_output_channels_spread_over_lanes(monkeypatch: pytest.MonkeyPatch, name
     x = mx.array(values["x"])
     assert checks.distance(layer(x), values["y"]) < TOLERANCE
     assert checks.distance(layer(x, mx.full(values["y"].shape, 2.0)), values["y"] + 2) < TOLERANCE
-
-
-@pytest.mark.parametrize("shape", [(7,), (2, 5, 7)])
-def test_linear_spread_over_lanes(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
-    """Before and after lowering: x W^T + b."""
-    monkeypatch.setattr("models.layers.linear._LEAST_COLUMNS", 2)
-    rng = np.random.RandomState(0)
-    layer, weight, bias, x = Linear(7, 9), rng.randn(9, 7), rng.randn(9), rng.randn(*shape)
-    layer.weight, layer.bias = mx.array(weight.astype(np.float32)), mx.array(bias.astype(np.float32))
-    before = np.array(layer(mx.array(x.astype(np.float32))))
-    layer.lower()
-    layer.lower()
-    after = np.array(layer(mx.array(x.astype(np.float32))))
-    for found in (before, after):
-        assert checks.distance(found, x @ weight.T + bias) < TOLERANCE

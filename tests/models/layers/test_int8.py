@@ -11,7 +11,7 @@ import pytest
 from models.backend import mx, on_cpu
 from models.layers import int8
 from models.layers.int8 import Int8Weights, product_reference
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 
 pytestmark = pytest.mark.skipif(
     not (sys.platform == "linux" and on_cpu()), reason="stands before the BLAS of MLX's CPU back end on Linux"

@@ -7,7 +7,7 @@ import pytest
 
 from models.backend import mx
 from models.layers import lstm
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
 from tests.golden.layer_cases import LSTM
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden

@@ -7,7 +7,7 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.s3gen import f0
-from models.layers.padding import PaddingMask
+from models.layers.conv import PaddingMask
 from tests.models.chatterbox.s3gen import naive
 
 

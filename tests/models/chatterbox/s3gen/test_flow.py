@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
-from models.layers.padding import bucket
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,

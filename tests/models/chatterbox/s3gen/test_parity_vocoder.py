@@ -108,7 +108,7 @@ def test_full_size(reference: Any, ours: HiFT, frames: int) -> None:
 
 
 def _everything() -> Any:
-    from models.layers.padding import PaddingMask
+    from models.layers.conv import PaddingMask
 
     return PaddingMask()
 

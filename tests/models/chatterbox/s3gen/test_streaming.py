@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.chatterbox.s3gen import streaming
 from models.chatterbox.s3gen.level import fade_in
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.streaming import CONTEXT, FADE, HELD, SCHEDULE, MelStream, Prompt, SpeechStreamer
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
 from models.contract import AudioChunk, Cancelled
-from models.layers.padding import bucket
 from models.timeline import Stage, Timeline
 from tests.models.chatterbox.s3gen import flow_builder, naive
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.backend import mx
+from models.backend import bucket, mx
 from models.chatterbox.s3gen import vocoder as module
 from models.chatterbox.s3gen.noise import Draw, frame_noise, random_phases
 from models.chatterbox.s3gen.vocoder import FRAME_BUCKETS, Carried, Spoken, Vocoder
-from models.layers import snake
-from models.layers.padding import bucket
 from tests.models.chatterbox.s3gen import naive
 
 TOLERANCE = 2e-5  # of the samples' norm: float32 through sixty layers
@@ -51,7 +49,7 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     mel, network = naive.mel(40), naive.lowered()
     monkeypatch.setattr(module, "_PART_BYTES", 1 << 14)
     cut = speak(Vocoder(network, padded=False), mel)
-    monkeypatch.setattr(snake, "LEAST_ROWS", 1 << 30)
+    monkeypatch.setattr("models.layers.vocoder.LEAST_ROWS", 1 << 30)
     assert distance(cut.pcm, np.array(speak(Vocoder(network, padded=False), mel).pcm)) < TOLERANCE
 
 

@@ -21,7 +21,7 @@ from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
 from models.layers import int8
-from models.layers.projection import Projection
+from models.layers.linear import Projection
 from models.native import compile_c
 from tests.models.chatterbox.t3.builder import GPT2, LLAMA, conditioned, official_arrays
 

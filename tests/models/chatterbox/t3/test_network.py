@@ -9,7 +9,8 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH
 from models.chatterbox.t3 import backbone, cache
 from models.chatterbox.t3.network import T3
-from models.layers import int8, projection
+from models.layers import int8
+from models.layers.linear import Projection
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
 
 TEXT = [5, 9, 3, 17, 2]
@@ -91,7 +92,7 @@ def test_rounded_cache(model: T3, bits: int, most: float) -> None:
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.1), (4, 0.8)])
 @pytest.mark.parametrize("kind", list(CONFIGS))
 def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, most: float) -> None:
-    monkeypatch.setattr(projection, "_LEAST_WEIGHTS", 1)
+    monkeypatch.setattr("models.layers.linear._LEAST_WEIGHTS", 1)
     whole, rounded = run(network(CONFIGS[kind], seed=1)), run(network(CONFIGS[kind], seed=1, bits=bits))
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < most
 
@@ -174,7 +175,7 @@ def test_perceiver_is_applied_twice() -> None:
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
         return x * np.array(perceiver.attn.norm.weight) + np.array(perceiver.attn.norm.bias)
 
-    def linear(layer: projection.Projection, x: np.ndarray) -> np.ndarray:
+    def linear(layer: Projection, x: np.ndarray) -> np.ndarray:
         return x @ np.array(layer.weight).T + np.array(layer.bias)
 
     def block(x: np.ndarray, seen: np.ndarray) -> np.ndarray:

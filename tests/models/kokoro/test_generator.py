@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.kokoro.source import InterpolatedSource
+from models.kokoro.generator import InterpolatedSource
 
 STEP = 300
 RATE = 24_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.layers.stft import Stft
+from models.layers.vocoder import Stft
 from tests.golden.layer_cases import STFT
 from tests.models.layers import checks
 from tests.models.layers.checks import TOLERANCE, golden

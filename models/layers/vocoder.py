@@ -1,0 +1,268 @@
+"""Parts that vocoders share: the harmonic source, Snake with its convolution, and the Fourier transform.
+
+A vocoder in the line of HiFi-GAN with an iSTFT at its end (arXiv:2203.02395) turns F0 into an excitation signal, takes
+its spectrum, refines features by residual blocks, and transforms them back to samples.
+
+The residual blocks are chains of Snake (Ziyin et al. 2020, arXiv:2006.08195) and a convolution, and nine tenths of a
+vocoder's arithmetic. On the CPU a block is computed in parts of the time axis, side by side on the cores. A part has a
+halo: the rows beyond its own that its convolutions need. Each convolution uses some of them up. A GPU computes one
+part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from mlx import nn
+
+from models.backend import compiled_cache, cpu_streams, mx, on_cpu
+from models.layers import fast_fir
+from models.layers.activation import leaky_relu, sine, snake
+from models.layers.conv import Conv1d, ConvTranspose1d
+
+LEAST_ROWS = 128  # shorter parts cost more in overlap than they gain
+SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
+_OVERLAP = 1.5  # sum of four squared periodic Hann windows a quarter apart
+
+Terms = tuple[mx.array, ...]
+
+
+class HarmonicSource(nn.Module):
+    """Linear merge `l_linear` of `harmonics` sines and their noise into one excitation signal.
+
+    Wang et al. 2019 (neural source-filter, arXiv:1904.12088); reference: `SourceModuleHnNSF` of `kokoro/istftnet.py`
+    and of chatterbox 0.1.7, models/s3gen/hifigan.py. Each family computes the phases as its own reference does.
+
+    The reference adds independent noise to each harmonic before the merge. A sum of weighted normals is one normal, so
+    one is drawn per sample; its standard deviation is `noise_gain`.
+    """
+
+    def __init__(self, harmonics: int) -> None:
+        super().__init__()
+        self.l_linear = nn.Linear(harmonics, 1)
+
+    def noise_gain(self) -> mx.array:
+        """Return the standard deviation of the merged noise for unit noise on every harmonic."""
+        return mx.linalg.norm(self.l_linear.weight)
+
+
+def excitation(waves: mx.array, noise: mx.array, bias: mx.array, f0: mx.array) -> mx.array:
+    """Return tanh of merged sines `waves` [B, T, S], merged `noise` of the same shape and the merge's `bias` [1].
+
+    `f0` [B, T, 1] in Hz is that of each step of S samples. Up to 10 Hz a step is unvoiced: no sines, and more noise.
+    """
+    voiced = f0 > VOICED_ABOVE_HZ
+    level = mx.where(voiced, VOICED_NOISE, UNVOICED_NOISE)
+    return mx.tanh(waves * mx.where(voiced, SINE_AMPLITUDE, 0.0) + noise * level + bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows [low, high) of a sequence of `length` rows, computed on `stream`; [start, stop) are the part's own.
+
+    `rows` is [B, high - low, C]. The rows between `low` and `start`, and between `stop` and `high`, are the halo.
+    """
+
+    rows: mx.array
+    low: int
+    high: int
+    start: int
+    stop: int
+    length: int
+    stream: mx.Stream
+
+    def own(self) -> mx.array:
+        """Return the part's own rows, [B, stop - start, C]."""
+        return self.rows[:, self.start - self.low : self.stop - self.low]
+
+
+def split(x: mx.array, halo: int, count: int | None = None) -> list[Part]:
+    """Cut x [B, L, C] into `count` parts (default: one a CPU stream), but none shorter than LEAST_ROWS."""
+    length, streams = x.shape[1], cpu_streams()
+    count = min(len(streams) if count is None else count, max(1, length // LEAST_ROWS))
+    edges = [length * k // count for k in range(count + 1)]
+    parts = []
+    for k, (start, stop) in enumerate(pairwise(edges)):
+        low, high = max(0, start - halo), min(length, stop + halo)
+        parts.append(Part(x[:, low:high], low, high, start, stop, length, streams[k * len(streams) // count]))
+    return parts
+
+
+def join(parts: Sequence[Part]) -> mx.array:
+    """Return the sequence [B, L, C] that `parts` make."""
+    return parts[0].rows if len(parts) == 1 else mx.concatenate([part.own() for part in parts], axis=1)
+
+
+def merge(blocks: Sequence[Sequence[Part]], bias: mx.array, slope: float) -> mx.array:
+    """Return LeakyReLU of the mean of several blocks' results plus `bias` [C]: [B, L, C].
+
+    Each block gives its result in the same parts; each part is merged on its own stream.
+    """
+    merged = []
+    for same in zip(*blocks, strict=True):
+        with mx.stream(same[0].stream):
+            merged.append(_mean_leaky(slope)([part.own() for part in same], bias))
+    return merged[0] if len(merged) == 1 else mx.concatenate(merged, axis=1)
+
+
+class SnakeConv:
+    """Snake (y + sin^2(alpha y) / alpha, for y = x * scale + shift), then a convolution without its bias.
+
+    It works on weights that its owner holds as parameters: `conv`, dense and of stride 1, and `alpha` [C]. Make it once
+    they are loaded; it lowers `conv`. `floor` is added to alpha before the division.
+    """
+
+    def __init__(self, conv: Conv1d, alpha: mx.array, floor: float = 0.0) -> None:
+        conv.lower()
+        self.conv = conv
+        self._rate, self._inverse = alpha * (1 / math.pi), 1 / (alpha + floor)
+        fast = on_cpu() and fast_fir.pays(conv.kernel, conv.dilation, alpha.size)
+        self._summed = fast_fir.summed_taps(conv.weight) if fast else None
+        mx.eval(self._rate, self._inverse, [] if self._summed is None else self._summed)
+
+    def terms(self, shift: mx.array, scale: mx.array | None = None) -> Terms:
+        """Return what the activation needs for inputs x * scale + shift; both broadcast to [B, L, C]."""
+        if scale is None:
+            return (shift, self._rate, shift * self._rate, self._inverse)
+        return (scale, shift, *_in_cycles()(scale, shift, self._rate), self._inverse)
+
+    def __call__(self, part: Part, terms: Terms, mask: mx.array | None = None, onto: Part | None = None) -> Part:
+        """Activate and convolve a part, and add the rows of `onto` (the residual) where given.
+
+        `mask` [B, L, 1] of the whole sequence is 1 on valid rows; what is activated is zero on others. The result lacks
+        the rows of the halo that the convolution used up. Run it on the part's stream.
+        """
+        # Rows beyond the sequence are zero; rows of a neighboring part are at hand.
+        reach = self.conv.padding
+        left, right = (reach if part.low == 0 else 0), (reach if part.high == part.length else 0)
+        low, high = part.low + reach - left, part.high - reach + right
+        start = None if onto is None else onto.rows[:, low - onto.low : high - onto.low]
+        masked = None if mask is None else mask[:, part.low : part.high]
+        rows = self._convolve(part.rows, terms, masked, (left, right), start)
+        return Part(rows, low, high, part.start, part.stop, part.length, part.stream)
+
+    def _convolve(
+        self, x: mx.array, terms: Terms, mask: mx.array | None, zeros: tuple[int, int], start: mx.array | None
+    ) -> mx.array:
+        """Activate and convolve rows x [B, L, C] between `zeros` rows of zero, added to `start`."""
+        if mask is not None:
+            return self.conv.valid(_masked_snake()(x, *terms, mask), *zeros, start)
+        if self._summed is None:
+            return self.conv.valid(_snake()(x, *terms), *zeros, start)
+        even, odd, *before = fast_fir.split_rows(x.shape[1], zeros[0])
+        rows = x.shape[1] + sum(zeros) - self.conv.reach
+        halves = _snake()(x[:, even], *terms), _snake()(x[:, odd], *terms)
+        return fast_fir.fast_fir(*halves, before, self.conv.weight, self._summed, self.conv.dilation, rows, start)
+
+
+def _activate(x: mx.array, *terms: mx.array) -> mx.array:
+    """Return Snake of x [B, L, C] for the terms of `SnakeConv.terms`."""
+    *scale, shift, rate, phase, inverse = terms
+    return snake(x * scale[0] + shift if scale else x + shift, x * rate + phase, inverse)
+
+
+@compiled_cache
+def _snake():  # type: ignore[no-untyped-def]
+    return mx.compile(_activate)
+
+
+@compiled_cache
+def _masked_snake():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda x, *terms: _activate(x, *terms[:-1]) * terms[-1])
+
+
+@compiled_cache
+def _in_cycles():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda scale, shift, rate: (scale * rate, shift * rate))
+
+
+@compiled_cache
+def _mean_leaky(slope: float):  # type: ignore[no-untyped-def]
+    def mean_leaky(parts: list[mx.array], bias: mx.array) -> mx.array:
+        return leaky_relu(sum(parts[1:], parts[0]) * (1 / len(parts)) + bias, slope)
+
+    return mx.compile(mean_leaky)
+
+
+class Stft(nn.Module):
+    """Short-time Fourier transform with a periodic Hann window, and its inverse, at `n_fft` points and hop n_fft / 4.
+
+    The values are those of torch.stft / torch.istft with center=True. The transform is a convolution with the windowed
+    Fourier basis at a stride of one hop, the inverse a transposed convolution. It holds no parameters.
+    """
+
+    def __init__(self, n_fft: int, hop: int) -> None:
+        super().__init__()
+        if n_fft != 4 * hop:
+            raise ValueError(f"hop must be n_fft / 4, not {hop} for {n_fft}")
+        self.n_fft, self.hop, self.bins = n_fft, hop, n_fft // 2 + 1
+        n, k = np.arange(n_fft)[:, None], np.arange(self.bins)[None]
+        window = 0.5 - 0.5 * np.cos(2 * math.pi * n / n_fft)
+        angle = 2 * math.pi * ((n * k) % n_fft) / n_fft
+        once = (k == 0) | (k == n_fft // 2)
+        real, imaginary = np.cos(angle), np.where(once, 0.0, -np.sin(angle))
+        forward = np.concatenate([real, imaginary], 1) * window
+        weight = np.where(once, 1.0, 2.0) / (n_fft * _OVERLAP)
+        inverse = np.concatenate([real * weight, imaginary * weight], 1) * window
+        self._analysis = Conv1d(1, 2 * self.bins, n_fft, stride=hop, bias=False)
+        self._analysis.weight = mx.array(forward.T[:, :, None].astype(np.float32))
+        self._synthesis = ConvTranspose1d(2 * self.bins, 1, n_fft, stride=hop, padding=n_fft // 2, bias=False)
+        self._synthesis.weight = mx.array(inverse.T[:, :, None].astype(np.float32))
+        self._analysis.lower()
+        self._synthesis.lower()
+        # The first and last hop of the result lack the frame that would lie beyond the signal.
+        squares = window[:, 0] ** 2
+        self._head = mx.array((_OVERLAP / (_OVERLAP - squares[-hop:])).astype(np.float32))
+        self._tail = mx.array((_OVERLAP / (_OVERLAP - squares[:hop])).astype(np.float32))
+
+    def spectrum(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
+        """Return real, then imaginary parts, [B, N / hop + 1, 2 * bins], of x [B, N], reflected at both ends.
+
+        `samples` [B, 1] gives the valid lengths of padded signals: the right reflection is about their last sample.
+        """
+        half = self.n_fft // 2
+        if samples is None:
+            x = mx.concatenate([x[:, half:0:-1], x, x[:, -2 : -half - 2 : -1]], axis=1)
+        else:
+            at = mx.abs(mx.arange(-half, x.shape[1] + half))[None]
+            at = mx.where(at < samples, at, mx.maximum(2 * (samples - 1) - at, 0))
+            x = mx.take_along_axis(x, at, axis=1)
+        return self._analysis(x[:, :, None])
+
+    def analyze(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
+        """Return magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
+
+        The phase of a negative real bin is +pi, as torch's.
+        """
+        spectrum = self.spectrum(x, samples)
+        real, imaginary = spectrum[:, :, : self.bins], spectrum[:, :, self.bins :]
+        # Reflection makes the first frame symmetric: its imaginary part is rounding noise, whose sign would choose
+        # between +pi and -pi.
+        imaginary = mx.concatenate([mx.zeros_like(imaginary[:, :1]), imaginary[:, 1:]], axis=1)
+        inner = mx.arctan2(imaginary[:, :, 1:-1], real[:, :, 1:-1])
+        ends = mx.where(real[:, :, :: self.bins - 1] < 0, math.pi, 0.0)
+        phase = mx.concatenate([ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
+        return mx.sqrt(real * real + imaginary * imaginary), phase
+
+    def synthesize(
+        self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None
+    ) -> mx.array:
+        """Return the signal [B, (F - 1) * hop] of magnitude and phase [B, F, bins].
+
+        `mask` [B, F, 1] is 1 on valid frames and `samples` [B, 1] the valid length, (valid frames - 1) * hop.
+        """
+        spectrum = mx.concatenate([magnitude * sine(phase + math.pi / 2), magnitude * sine(phase)], axis=2)
+        if mask is not None:
+            spectrum = spectrum * mask
+        y = self._synthesis(spectrum)[:, :, 0]
+        hop = self.hop
+        if samples is None:
+            return mx.concatenate([y[:, :hop] * self._head, y[:, hop:-hop], y[:, -hop:] * self._tail], axis=1)
+        at = mx.arange(y.shape[1])[None]
+        tail = self._tail[mx.clip(at - (samples - hop), 0, hop - 1)]
+        y = mx.concatenate([y[:, :hop] * self._head, y[:, hop:]], axis=1)
+        return mx.where(at < samples, mx.where(at >= samples - hop, y * tail, y), 0.0)
