@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app import errors
-from app.audio.silence import LEAD, LEAD_BETWEEN, Trimmer
+from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer
 from app.engine.admission import client
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import as_service_errors

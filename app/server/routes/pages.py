@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.observability import request_log
+from app.observability import logs
 from app.server.state import services
 from app.server.streaming.events import INCOMING, Outgoing
 from app.text.languages import LANGUAGES
@@ -61,7 +61,7 @@ async def docs() -> Response:
 @router.get("/dashboard/requests")
 async def requests() -> JSONResponse:
     """Return the last requests, newest first, each with the times of its stages. No text, no voice."""
-    entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(request_log.recent)]
+    entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(logs.recent)]
     for entry in entries:
         del entry["traceparent"]
     return JSONResponse({"requests": entries}, headers={"cache-control": "no-store"})

@@ -19,7 +19,7 @@ import websockets.sync.client
 from prometheus_client import REGISTRY
 
 from app import request_context
-from app.observability import logs, metrics, request_log
+from app.observability import logs, metrics
 from models.timeline import MAX_SPANS, Stage, Timeline
 
 
@@ -107,12 +107,12 @@ def test_exemplars_lead_to_requests_for_who_reads_them(server: Any) -> None:
 
 
 def test_the_journal_knows_when_each_stage_ran(server: Any, wait_until: Callable[..., bool]) -> None:
-    request_log.recent.clear()
+    logs.recent.clear()
     reply = speak(server, "journal-1", input="Hello world. And good night.")
     assert reply.status_code == 200
     # The reply leaves before it is written down.
-    assert wait_until(lambda: "journal-1" in [each.request_id for each in request_log.recent])
-    (entry,) = (each for each in request_log.recent if each.request_id == "journal-1")
+    assert wait_until(lambda: "journal-1" in [each.request_id for each in logs.recent])
+    (entry,) = (each for each in logs.recent if each.request_id == "journal-1")
     assert (entry.model, entry.surface, entry.outcome, entry.streaming) == ("tone", "openai", "ok", True)
     assert {"queue", "g2p", "decoder", "audio_encode"} <= {span.stage for span in entry.spans}
     for span in entry.spans:
@@ -128,10 +128,10 @@ def test_the_journal_and_a_timeline_are_bounded() -> None:
         timeline.add(Stage.G2P, 0.001)
     assert len(timeline.spans) == MAX_SPANS
     assert timeline.stages[Stage.G2P] == pytest.approx(10 * MAX_SPANS * 0.001)
-    for _ in range(2 * request_log.KEPT):
+    for _ in range(2 * logs.KEPT):
         metrics.record(timeline, metrics.Labels("bounded", "openai", False), "rejected", metrics.Playback())
-    assert len(request_log.recent) == request_log.KEPT
-    assert all(entry.model == "bounded" for entry in request_log.recent)
+    assert len(logs.recent) == logs.KEPT
+    assert all(entry.model == "bounded" for entry in logs.recent)
 
 
 def test_the_log_tells_of_requests_by_their_id(server: Any, caplog: Any, wait_until: Callable[..., bool]) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from app.observability import request_log
+from app.observability import logs
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -98,7 +98,7 @@ def test_a_request_is_a_span_with_its_stages_inside(
         assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
         assert span.end_time_unix_nano <= root.end_time_unix_nano
     # The trace and the metrics are fed by one record.
-    (entry,) = (each for each in request_log.recent if each.request_id == "traced-1")
+    (entry,) = (each for each in logs.recent if each.request_id == "traced-1")
     for stage, seconds in entry.stages.items():
         traced = sum(span.end_time_unix_nano - span.start_time_unix_nano for span in inside if span.name == stage)
         assert traced / 1e9 == pytest.approx(seconds, abs=1e-4)
@@ -111,11 +111,11 @@ def test_a_request_is_a_span_with_its_stages_inside(
 def test_what_is_left_is_sent_at_the_end(collector: Collector) -> None:
     from app.observability.tracing import to_collector
 
-    before = list(request_log.sinks)
+    before = list(logs.sinks)
     traces = to_collector(collector.url)
     traces.start()
-    waited = (request_log.Span("boundary", -0.5, 0.4),)
-    entry = request_log.Finished(
+    waited = (logs.Span("boundary", -0.5, 0.4),)
+    entry = logs.Finished(
         None, "not a traceparent", 1e9, "m", "websocket", True, "ok", None, 1.0, 2.0, {}, waited
     )  # fmt: skip
     traces.note(entry)
@@ -124,7 +124,7 @@ def test_what_is_left_is_sent_at_the_end(collector: Collector) -> None:
     assert (root.name, child.name) == ("websocket", "boundary")
     # A wait that began before the request counts as begun lies inside of it all the same.
     assert root.start_time_unix_nano == child.start_time_unix_nano == int((1e9 - 0.5) * 1e9)
-    assert request_log.sinks == before
+    assert logs.sinks == before
 
 
 def test_a_collector_that_is_gone_delays_no_end() -> None:
@@ -134,7 +134,7 @@ def test_a_collector_that_is_gone_delays_no_end() -> None:
 
     traces = to_collector("http://127.0.0.1:9/v1/traces")
     traces.start()
-    traces.note(request_log.Finished(None, None, 1e9, "m", "openai", False, "ok", None, 1.0, 2.0, {}, ()))
+    traces.note(logs.Finished(None, None, 1e9, "m", "openai", False, "ok", None, 1.0, 2.0, {}, ()))
     stopping = threading.Thread(target=traces.stop)
     begin = time.monotonic()
     stopping.start()
