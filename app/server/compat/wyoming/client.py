@@ -19,7 +19,7 @@ from app.server.compat.wyoming.framing import encode_event, read_event
 from app.server.compat.wyoming.info import info
 from app.server.connections import ShutPeer
 from app.server.error_responses import note_error
-from app.server.middleware.websocket_limits import BURST_SECONDS
+from app.server.middleware.limits import BURST_SECONDS
 from app.server.state import Services
 from app.server.streaming import events
 from app.server.streaming.inbox import SocketClosedError

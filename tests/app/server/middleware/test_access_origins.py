@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from app.config import Settings
 from app.errors import CrossSiteError, HostNotAllowedError, InvalidRequestError
-from app.server.middleware.origins import Hosts, check_origin
+from app.server.middleware.access import Hosts, check_origin
 
 LOOPBACK = Hosts("127.0.0.1", ())
 EVERYWHERE = Hosts("0.0.0.0", ("tts.example.com",))  # noqa: S104
