@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -120,8 +121,8 @@ class Admission:
         """Slots in use."""
         return self._slots
 
-    def admit(self, characters: int = 0) -> None:
-        """Take a slot; `release`, called by the same task, gives it back.
+    def admit(self, characters: int = 0) -> AbstractContextManager[object]:
+        """Take a slot. The context that is returned gives it back at its end, in the same task.
 
         `characters` are those of a text that is paid for at once. A stream pays for its text as it is fed.
         Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
@@ -140,10 +141,12 @@ class Admission:
         self._slots += 1
         self._idle.clear()
         metrics.active_streams.set(self._slots)
+        slot = ExitStack()
+        slot.callback(self._release, who)
+        return slot
 
-    def release(self) -> None:
-        """Give a slot back."""
-        self.leave(client.get())
+    def _release(self, who: Client | None) -> None:
+        self.leave(who)
         self._slots -= 1
         metrics.active_streams.set(self._slots)
         if self._slots == 0:

@@ -196,6 +196,10 @@ class SpeechStream:
         await self._looked_ahead.wait()
         return self._whole and not self._unfinished
 
+    def begun(self) -> bool:
+        """Whether audio was handed to the transport."""
+        return self.timeline.first_audio is not None
+
     def delivered(self, chunk: SpokenChunk, sent: bool = True) -> None:
         """Note that `chunk` was handed to the transport; `sent` is False while the codec holds all of it back."""
         self.timeline.audio_seconds += chunk.duration

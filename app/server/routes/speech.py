@@ -27,10 +27,8 @@ from app.errors import (
     UnsupportedFormatError,
 )
 from app.observability import metrics
-from app.server.accept import negotiate
-from app.server.audio_response import Reply, ReplyForm
-from app.server.exchange import StreamExchange
-from app.server.json_route import JsonRoute
+from app.server.audio_response import Reply, ReplyForm, negotiate
+from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
 from app.speech.options import SpeechOptions

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from starlette.types import Message
 
-from app.server.disconnect import run_until
+from app.server.exchange import ClientGoneError, run_until
 
 # Messages that are read before they are carried out.
 INBOX = 4
@@ -16,7 +16,7 @@ INBOX = 4
 _T = TypeVar("_T")
 
 
-class SocketClosedError(Exception):
+class SocketClosedError(ClientGoneError):
     """Raised when either side closed the socket."""
 
 
@@ -64,6 +64,6 @@ class Inbox:
     async def unless_gone(self, work: Coroutine[Any, Any, _T], aborted: Coroutine[Any, Any, object]) -> _T:
         """Return the result of `work`, and cancel it when the client leaves or `aborted` ends.
 
-        Raises SocketClosedError when the client leaves, DrainingError when `aborted` ends.
+        Raises ClientGoneError when the client leaves, DrainingError when `aborted` ends.
         """
-        return await run_until(self._gone.wait(), SocketClosedError(), aborted, work)
+        return await run_until(self._gone.wait(), aborted, work)

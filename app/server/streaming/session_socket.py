@@ -14,14 +14,15 @@ from app.audio.encoders import Format, check_format, choose_rate, make_encoder
 from app.engine.model_loader import ModelState
 from app.errors import IdleTimeoutError, ServiceError
 from app.observability import metrics
+from app.server.audio_response import encode_chunk
 from app.server.error_responses import note_error
+from app.server.exchange import recorded
 from app.server.state import Services
 from app.server.streaming import events
 from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.server.streaming.speaking import encode_chunk, recorded
 from app.speech.options import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.translation.text import codes
@@ -222,7 +223,7 @@ class SessionSocket(SocketLoop):
     async def _speak(self, spoken: _Set) -> None:
         stream = spoken.stream
         try:
-            with recorded(stream):
+            with recorded(stream, stream.begun):
                 await self._send_speech(stream)
             answer = self._session.finished(stream.timeline)
         except Cancelled:

@@ -11,11 +11,13 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from starlette.websockets import WebSocketDisconnect
 
 from app.errors import DrainingError, ServiceError
+from app.server.exchange import ClientGoneError
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError
 from app.server.streaming.throttle import Throttle
@@ -90,27 +92,23 @@ class SocketLoop(ABC):
 
     async def serve(self) -> None:
         """Serve the client until either side closes."""
-        admitted = False
+        slot: AbstractContextManager[object] = nullcontext()
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
-                self.app.admission.admit()
-                admitted = True
+                slot = self.app.admission.admit()
                 await self.begin()
                 await self._run()
             except ServiceError as error:
                 await self.fail(error)
-        except (SocketClosedError, WebSocketDisconnect, TimeoutError, OSError):
+        except (ClientGoneError, WebSocketDisconnect, TimeoutError, OSError):
             # The client left, or reads nothing: no message would reach it.
             pass
         finally:
             listening.cancel()
-            try:
+            # Also where this task is cancelled while it ends.
+            with slot:
                 await self.stop()
-            finally:
-                # Also where this task is cancelled while it ends.
-                if admitted:
-                    self.app.admission.release()
 
     async def _run(self) -> None:
         draining = asyncio.create_task(self.app.admission.drained())
@@ -153,7 +151,7 @@ class SocketLoop(ABC):
     async def unless_gone(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Return the result of `work`.
 
-        Cancels it and raises SocketClosedError when the client leaves, DrainingError when streams are broken off.
+        Cancels it and raises ClientGoneError when the client leaves, DrainingError when streams are broken off.
         """
         return await self._inbox.unless_gone(work, self.app.admission.aborted())
 

@@ -37,7 +37,7 @@ class Throttle:
     async def wait(self, *, give_way: bool = False) -> None:
         """Wait until more text may be read. With `give_way` other tasks run first in any case.
 
-        Raises SocketClosedError when the client leaves meanwhile, DrainingError when the server breaks streams off.
+        Raises ClientGoneError when the client leaves meanwhile, DrainingError when the server breaks streams off.
         """
         wait = self._bucket.wait(0.0, time.monotonic())
         if wait > 0:

@@ -23,6 +23,7 @@ from app.errors import EmptyInputError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.server.compat.deepgram.query import parse_start
 from app.server.error_responses import SPEAK_PATH, error_response, header_text
+from app.server.schemas import UnicodeText
 from app.server.state import services
 from app.server.streaming import events
 from app.server.streaming.adapter import Adapter
@@ -38,7 +39,7 @@ class Speak(BaseModel):
     """Some text, cut anywhere."""
 
     type: Literal["Speak"]
-    text: events.UnicodeText
+    text: UnicodeText
 
 
 class Command(BaseModel):
