@@ -241,11 +241,8 @@ class Admission:
             )
 
     def open(self, model: str, who: Client | None) -> StreamAdmission:
-        """Return the admission of a stream of `model` that `who` pays for. Its `charge` refuses if `check` would."""
-        try:
-            self.check(model)
-        except OverloadedError as error:
-            return StreamAdmission(self, who, error)
+        """Let one stream more of `model` speak, which `who` pays for. Raises OverloadedError as `check` does."""
+        self.check(model)
         admitted = StreamAdmission(self, who)
         self._speaking[admitted] = model
         return admitted
@@ -260,15 +257,12 @@ class Admission:
 class StreamAdmission:
     """Admission of one stream. `close` it in the end."""
 
-    def __init__(self, admission: Admission, who: Client | None, refused: OverloadedError | None = None) -> None:
+    def __init__(self, admission: Admission, who: Client | None) -> None:
         self._admission = admission
         self._who = who
-        self._refused = refused
 
     def charge(self, characters: int) -> None:
-        """Pay for `characters` to be spoken. Raises OverloadedError and QuotaExceededError."""
-        if self._refused is not None:
-            raise self._refused
+        """Pay for `characters` to be spoken. Raises QuotaExceededError."""
         self._admission.charge(self._who, characters)
 
     def close(self, busy: float, audio: float, *, whole: bool) -> None:

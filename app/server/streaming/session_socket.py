@@ -23,7 +23,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.translation.text import codes
 from models.contract import Cancelled
@@ -163,7 +163,7 @@ class SessionSocket(SocketLoop):
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
-            speech = await self.unless_gone(self.app.speech.prepare(_options(start), progress=self._tell_loading))
+            speech = await self.prepare(_options(start), self._tell_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", self._adapter.surface, True)
@@ -208,7 +208,7 @@ class SessionSocket(SocketLoop):
             if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
-            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels, charged=True))
+            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels))
             self._sets[set_id] = found
             self._queue.put_nowait(found)
             self._collect()

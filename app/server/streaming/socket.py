@@ -16,11 +16,13 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from starlette.websockets import WebSocketDisconnect
 
+from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
 from app.server.exchange import ClientGoneError
 from app.server.state import Services
 from app.server.streaming.inbox import Inbox, Readable, SocketClosedError
 from app.server.streaming.throttle import Throttle
+from app.speech.service import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120
@@ -154,6 +156,15 @@ class SocketLoop(ABC):
         Cancels it and raises ClientGoneError when the client leaves, DrainingError when streams are broken off.
         """
         return await self._inbox.unless_gone(work, self.app.admission.aborted())
+
+    async def prepare(self, options: SpeechOptions, progress: Progress | None = None) -> PreparedSpeech:
+        """Return the checked `options`. Streams begin later and are checked again: here the socket can be refused.
+
+        Raises what `SpeechService.prepare` and `unless_gone` raise, and OverloadedError.
+        """
+        speech = await self.unless_gone(self.app.speech.prepare(options, progress=progress))
+        self.app.admission.check(speech.model)
+        return speech
 
     # Writes. They raise TimeoutError when the client reads nothing for `stall_seconds`.
 

@@ -13,9 +13,11 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.model_loader import ModelState, ModelStatus
-from app.engine.require import ModelLoads
+from app.engine.catalog import Catalog
+from app.engine.model_loader import ModelLoads, ModelState, ModelStatus
+from app.engine.worker import ModelWorker
 from app.errors import DrainingError
 
 STEPS = 3
@@ -130,7 +132,8 @@ def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:
 def test_nobody_waits_for_a_server_that_goes_down() -> None:
     loading = ModelState("slow", status=ModelStatus.LOADING)
     admission = Admission()
-    loads = ModelLoads(admission, most=10, seconds=60)
+    catalog = Catalog(Settings())
+    loads = ModelLoads(catalog, ModelWorker(catalog.load), admission, most=10, seconds=60)
 
     async def run() -> None:
         waiting = asyncio.create_task(loads.wait(loading))

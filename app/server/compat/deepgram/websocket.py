@@ -30,7 +30,7 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Effect, Finish, Send
 from app.server.streaming.session import StreamSession
 from app.server.streaming.session_socket import SessionSocket
-from app.speech.options import SpeechOptions
+from app.speech.service import SpeechOptions
 
 router = APIRouter()
 
@@ -61,6 +61,7 @@ async def speak_live(socket: WebSocket) -> None:
         speech = await app.speech.prepare(
             SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
         )
+        app.admission.check(speech.model)
         choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
     except ServiceError as error:
         headers = {"dg-error": header_text(error.message)}
