@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
@@ -143,8 +143,8 @@ class Closable(Protocol):
 _GONE = (asyncio.CancelledError, Cancelled, ClientGoneError, WebSocketDisconnect, OSError)
 
 
-@contextmanager
-def recorded(stream: Closable, started: Callable[[], bool]) -> Iterator[None]:
+@asynccontextmanager
+async def recorded(stream: Closable, started: Callable[[], bool]) -> AsyncIterator[None]:
     """Close `stream` at the end of the block, with the outcome of the block. Errors pass through.
 
     A client that left cancelled the request. A request that is at fault is rejected, unless its answer was `started`.
@@ -152,7 +152,6 @@ def recorded(stream: Closable, started: Callable[[], bool]) -> Iterator[None]:
     outcome: metrics.Outcome = "failed"
     try:
         yield
-        outcome = "ok"
     except _GONE:
         outcome = "cancelled"
         raise
@@ -160,6 +159,10 @@ def recorded(stream: Closable, started: Callable[[], bool]) -> Iterator[None]:
         if error.status < 500 and not started():
             outcome = "rejected"
         raise
+    else:
+        outcome = "ok"
+        # The last bytes leave when this task pauses: the client need not wait for the records.
+        await asyncio.sleep(0)
     finally:
         stream.close(outcome)
 
@@ -252,10 +255,8 @@ class StreamExchange(Exchange, Generic[S]):
             await self.reject(error)
             return
         try:
-            with recorded(stream, lambda: self.started):
+            async with recorded(stream, lambda: self.started):
                 await self.answer(stream)
-                # The last bytes leave when this task pauses: the client need not wait for the records.
-                await asyncio.sleep(0)
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
         except ServiceError as error:

@@ -223,7 +223,7 @@ class SessionSocket(SocketLoop):
     async def _speak(self, spoken: _Set) -> None:
         stream = spoken.stream
         try:
-            with recorded(stream, stream.begun):
+            async with recorded(stream, stream.begun):
                 await self._send_speech(stream)
             answer = self._session.finished(stream.timeline)
         except Cancelled:

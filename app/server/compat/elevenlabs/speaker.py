@@ -55,7 +55,7 @@ class ContextSpeaker:
     async def _speak_set(self, context: Context, text_set: TextSet) -> None:
         stream = text_set.start()
         try:
-            with recorded(stream, stream.begun):
+            async with recorded(stream, stream.begun):
                 await self._send_speech(context, text_set, stream)
         except (Cancelled, NothingToSpeakError):
             # A language model may write a line of dashes, or an emoji.
