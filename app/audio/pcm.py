@@ -1,4 +1,4 @@
-"""Samples of one stream: to 16-bit integers, behind a WAV header, in frames, and without the silence around speech."""
+"""Samples of speech: 16-bit integers, WAV headers, frames, and the silence before and after a sentence."""
 
 from __future__ import annotations
 

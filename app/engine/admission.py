@@ -106,7 +106,7 @@ class Admission:
         self._max_streams = max_streams
         self._speaking: dict[StreamAdmission, str] = {}
         self._slots = 0
-        # Open streams and what may still be said, by the names of keys.
+        # Open streams, and the characters that are left, by the names of keys.
         self._streams: dict[str, int] = {}
         self._characters: dict[str, TokenBucket] = {}
         self._draining = asyncio.Event()

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 # Audio chunks that may wait for their reader before a job is parked.
 UNREAD_CHUNKS = 2
-# Seconds after its submission at which text is needed that nobody listens to.
+# Seconds after its submission at which a job is needed whose stream has no audio, such as a translation.
 UNHEARD = 2.0
 # Newcomers in a row after which a stream that is about to fall silent gets its turns.
 NEWCOMERS_IN_A_ROW = 4

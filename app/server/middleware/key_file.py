@@ -1,4 +1,4 @@
-"""API keys of a TOML file, with the limits of each, read again when the file changes; and what is open with them."""
+"""API keys of a TOML file, with the limits of each, read again when it changes, and the connections of each."""
 
 from __future__ import annotations
 

@@ -39,10 +39,7 @@ from models.contract import SAMPLING_RANGES, Translator
 
 router = APIRouter()
 
-
 PATH = "/v1/audio/speech"
-
-
 _ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 

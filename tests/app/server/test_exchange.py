@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
+from starlette.websockets import WebSocketDisconnect
 
 from app.config import Settings
 from app.engine.admission import Admission
 from app.errors import DrainingError, EmptyInputError, ModelFailedError, ServiceError
-from app.server.exchange import ClientGoneError, StreamExchange, until_gone
+from app.server.exchange import ClientGoneError, StreamExchange, recorded, until_gone
+from models.contract import Cancelled
 
 # Seconds: before the client is watched, and while it is.
 AFTER = (0, 0.004)
@@ -153,6 +155,58 @@ def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
     assert (outcome, sent) == ("cancelled", [])
     outcome, sent = asyncio.run(go("abort"))
     assert (outcome, sent[0]["status"]) == ("cancelled", 503)
+
+
+def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
+    async def go() -> None:
+        answer, gone = Answer(services()), asyncio.Event()
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+            if message["type"] == "http.response.body":
+                gone.set()
+
+        await answer(SCOPE, receive, send)
+        assert answer.stream.outcome == "ok"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("error", "started", "outcome"),
+    [
+        (None, True, "ok"),
+        (EmptyInputError("no"), False, "rejected"),
+        (EmptyInputError("no"), True, "failed"),
+        (ModelFailedError("no"), False, "failed"),
+        (ZeroDivisionError(), True, "failed"),
+        (TimeoutError(), True, "cancelled"),
+        (OSError(), True, "cancelled"),
+        (ClientGoneError(), True, "cancelled"),
+        (WebSocketDisconnect(), True, "cancelled"),
+        (Cancelled(), True, "cancelled"),
+        (asyncio.CancelledError(), False, "cancelled"),
+    ],
+)
+def test_one_rule_of_outcomes(error: BaseException | None, started: bool, outcome: str) -> None:
+    stream = Stream()
+
+    async def go() -> None:
+        async with recorded(stream, lambda: started):
+            if error is not None:
+                raise error
+
+    if error is None:
+        asyncio.run(go())
+    else:
+        with pytest.raises(type(error)):
+            asyncio.run(go())
+    assert stream.outcome == outcome
 
 
 def test_a_request_is_checked_before_it_takes_a_slot() -> None:
