@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -121,8 +120,8 @@ class Admission:
         """Slots in use."""
         return self._slots
 
-    def admit(self, characters: int = 0) -> AbstractContextManager[object]:
-        """Take a slot. The context that is returned gives it back at its end, in the same task.
+    def admit(self, characters: int = 0) -> Slot:
+        """Take a slot, a context whose end gives it back.
 
         `characters` are those of a text that is paid for at once. A stream pays for its text as it is fed.
         Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
@@ -141,11 +140,10 @@ class Admission:
         self._slots += 1
         self._idle.clear()
         metrics.active_streams.set(self._slots)
-        slot = ExitStack()
-        slot.callback(self._release, who)
-        return slot
+        return Slot(self, who)
 
-    def _release(self, who: Client | None) -> None:
+    def release(self, who: Client | None) -> None:
+        """Give the slot of `who` back."""
         self.leave(who)
         self._slots -= 1
         metrics.active_streams.set(self._slots)
@@ -252,6 +250,20 @@ class Admission:
         model = self._speaking.pop(admitted, None)
         if model is not None and whole:
             self.factors.add(model, busy, audio)
+
+
+class Slot:
+    """Slot of one request or socket. Its end as a context gives it back."""
+
+    def __init__(self, admission: Admission, who: Client | None) -> None:
+        self._admission = admission
+        self._who = who
+
+    def __enter__(self) -> None:
+        """Hold the slot, which was taken."""
+
+    def __exit__(self, *exception: object) -> None:
+        self._admission.release(self._who)
 
 
 class StreamAdmission:

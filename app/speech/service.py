@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -14,8 +13,9 @@ from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.model_loader import ModelLoads, ModelState, Progress
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import as_service_errors, service_error
 from app.engine.worker import ModelWorker
+from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
@@ -237,7 +237,7 @@ class SpeechService:
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
         )
 
-    async def tokens(self, text: str, options: SpeechOptions) -> AsyncGenerator[list[Token], None]:
+    async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
         """Yield the tokens of each sentence of `text`, as `options` have it spoken.
 
         Raises ServiceError as `prepare` does, and for a model that has no phonemes.
@@ -248,14 +248,15 @@ class SpeechService:
                 f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
             )
         planner, symbols = speech.planner, speech.synthesizer.symbols
-        async with aclosing(self.in_turns(lambda: planner.tokens(text, symbols=symbols), Timeline())) as sentences:
-            async for sentence in sentences:
-                yield sentence
+        next_sentence = self.in_turns(lambda: planner.tokens(text, symbols=symbols), Timeline())
+        while (sentence := await next_sentence()) is not None:
+            yield sentence
 
-    async def in_turns(self, begin: Callable[[], Iterator[T]], timeline: Timeline) -> AsyncGenerator[T, None]:
-        """Yield the items of the iterator that `begin` returns, each made in a turn of the text thread.
+    def in_turns(self, begin: Callable[[], Iterator[T]], timeline: Timeline) -> Callable[[], Awaitable[T | None]]:
+        """Return a function that returns the next item of the iterator that `begin` returns; None: there is no more.
 
-        The time of the turns is added to `timeline`. Raises errors of the text as ServiceError.
+        Each item is made in a turn of the text thread, whose time is added to `timeline`. Errors of the text are raised
+        as ServiceError.
         """
         items: Iterator[T] | None = None
 
@@ -265,9 +266,13 @@ class SpeechService:
                 items = begin() if items is None else items
                 return next(items, None)
 
-        with as_service_errors():
-            while (item := await self.g2p.run(step)) is not None:
-                yield item
+        async def next_item() -> T | None:
+            try:
+                return await self.g2p.run(step)
+            except TextError as error:
+                raise service_error(error) from error
+
+        return next_item
 
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""

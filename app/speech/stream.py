@@ -288,28 +288,28 @@ class SpeechStream:
         def begin() -> Iterator[SpeechSegment]:
             return planner.segments(text, symbols=model.symbols, max_phonemes=model.max_phonemes)
 
-        async with aclosing(self._service.in_turns(begin, self.timeline)) as segments:
-            while True:
-                await self._room.acquire()
-                try:
-                    segment = await anext(segments, None)
-                except errors.NothingToSpeakError:
-                    # The texts after this one need its place.
+        next_segment = self._service.in_turns(begin, self.timeline)
+        while True:
+            await self._room.acquire()
+            try:
+                segment = await next_segment()
+            except errors.NothingToSpeakError:
+                # The texts after this one need its place.
+                self._room.release()
+                raise
+            if segment is None:
+                self._room.release()
+                return
+            if isinstance(segment, Pause):
+                if segment.seconds:
+                    self._put(segment)
+                else:  # others had their turn
                     self._room.release()
-                    raise
-                if segment is None:
-                    self._room.release()
-                    return
-                if isinstance(segment, Pause):
-                    if segment.seconds:
-                        self._put(segment)
-                    else:  # others had their turn
-                        self._room.release()
-                else:
-                    self._put(self._submit(segment, offset, source))
-                    source = None
-                    # The model's thread goes first: nobody waits for the next plans, and both need Python's lock.
-                    await asyncio.sleep(GIVE_WAY)
+            else:
+                self._put(self._submit(segment, offset, source))
+                source = None
+                # The model's thread goes first: nobody waits for the next plans, and both threads need Python's lock.
+                await asyncio.sleep(GIVE_WAY)
 
     def _submit(self, utterance: Utterance, offset: int, source: str | None) -> _Sentence:
         speech = self.speech

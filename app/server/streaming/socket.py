@@ -11,11 +11,12 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from starlette.websockets import WebSocketDisconnect
 
+from app.engine.admission import Slot
 from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
 from app.server.exchange import ClientGoneError
@@ -94,7 +95,7 @@ class SocketLoop(ABC):
 
     async def serve(self) -> None:
         """Serve the client until either side closes."""
-        slot: AbstractContextManager[object] = nullcontext()
+        slot: Slot | None = None
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
@@ -109,7 +110,7 @@ class SocketLoop(ABC):
         finally:
             listening.cancel()
             # Also where this task is cancelled while it ends.
-            with slot:
+            with slot or nullcontext():
                 await self.stop()
 
     async def _run(self) -> None:
