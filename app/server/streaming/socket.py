@@ -21,8 +21,7 @@ from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
 from app.server.exchange import ClientGoneError
 from app.server.state import Services
-from app.server.streaming.inbox import Inbox, Readable, SocketClosedError
-from app.server.streaming.throttle import Throttle
+from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
 from app.speech.service import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
