@@ -163,10 +163,9 @@ class Reply:
         await self._in_time(self._head(length))
 
     async def _head(self, length: int | None) -> None:
-        usual = "text/event-stream" if self._form.sse else self._media_type
-        media_type = self.media_type or usual
+        usual = INFO["wav" if self._form.container == "wav" else self._form.format].media_type
         headers = {
-            "content-type": media_type,
+            "content-type": self.media_type or ("text/event-stream" if self._form.sse else usual),
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._form.rate),
             "x-watermark": self._stream.speech.watermark,
@@ -178,10 +177,6 @@ class Reply:
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
         self.started = True
         await self._send({"type": "http.response.start", "status": 200, "headers": raw})
-
-    @property
-    def _media_type(self) -> str:
-        return INFO["wav" if self._form.container == "wav" else self._form.format].media_type
 
     async def _at_once(self, length: int | None, data: bytes) -> None:
         await self._head(length)
