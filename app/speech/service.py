@@ -18,8 +18,7 @@ from app.engine.worker import ModelWorker
 from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
-from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
-from app.text.text_planner import TextPlanner
+from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
 from app.text.types import Planner, Token, Utterance
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService

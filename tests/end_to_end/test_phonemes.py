@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import get_phonemizer
 from app.text.types import Utterance
 
 TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyzzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
