@@ -58,6 +58,7 @@ class ModelState:
     """Progress of one model from files to warm. Written on the model thread, read anywhere.
 
     `memory` is the growth of MLX's arrays while the model was loaded, in bytes; None for a model that is not MLX's.
+    `kind` is the model's task; None until it is loaded.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ModelState:
     seconds: float = 0.0
     error: str | None = None
     memory: int | None = None
+    kind: ModelKind | None = None
     # The model by its kind: `isinstance` of a protocol takes long, and every request asks.
     _synthesizer: Synthesizer | None = None
     _translator: Translator | None = None
@@ -75,16 +77,9 @@ class ModelState:
         """Keep the model, which is not warm yet."""
         self.model = model
         if isinstance(model, Translator):
-            self._translator = model
+            self.kind, self._translator = "translation", model
         else:
-            self._synthesizer = model
-
-    @property
-    def kind(self) -> ModelKind | None:
-        """Task of the model; None until it is loaded."""
-        if self._synthesizer is not None:
-            return "text-to-speech"
-        return None if self._translator is None else "translation"
+            self.kind, self._synthesizer = "text-to-speech", model
 
     @property
     def under_way(self) -> bool:

@@ -12,7 +12,7 @@ from app.audio.watermark import Marker, Name, Watermark
 from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
-from app.engine.model_loader import ModelLoads, ModelState, Progress
+from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import as_service_errors, service_error
 from app.engine.worker import ModelWorker
 from app.text.errors import TextError
@@ -191,11 +191,8 @@ class SpeechService:
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
-        state = self._require(name)
+        state = self._loads.require(self.model_name(name), "text-to-speech")
         return state.name, state.ready_synthesizer()
-
-    def _require(self, name: str | None) -> ModelState:
-        return self._loads.require(self.model_name(name), "text-to-speech")
 
     async def prepare(
         self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
@@ -206,7 +203,7 @@ class SpeechService:
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
         parameter that the model does not take; model absent or loading. The language of the text itself is not checked.
         """
-        state = self._require(options.model)
+        state = self._loads.require(self.model_name(options.model), "text-to-speech")
         await self._loads.wait(state, progress)
         model, synthesizer = state.name, state.ready_synthesizer()
         _check_sampling(options.sampling, model, synthesizer)

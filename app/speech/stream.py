@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import as_service_errors
 from app.observability import metrics
 from app.speech.service import PreparedSpeech, SpeechService
-from app.text.types import Pause, SpeechSegment, Utterance
+from app.text.types import Pause, Utterance
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm
 from models.timeline import Stage, Timeline
@@ -283,11 +284,8 @@ class SpeechStream:
                 source = None
 
     async def _plan(self, text: str, offset: int, source: str | None) -> None:
-        model, planner = self.speech.synthesizer, self.speech.planner
-
-        def begin() -> Iterator[SpeechSegment]:
-            return planner.segments(text, symbols=model.symbols, max_phonemes=model.max_phonemes)
-
+        model = self.speech.synthesizer
+        begin = partial(self.speech.planner.segments, text, symbols=model.symbols, max_phonemes=model.max_phonemes)
         next_segment = self._service.in_turns(begin, self.timeline)
         while True:
             await self._room.acquire()
