@@ -201,7 +201,8 @@ class SpeechService:
 
         A model that is being loaded is waited for, at most `queue_seconds`; `progress` is called with its state.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
-        parameter that the model does not take; model absent or loading. The language of the text itself is not checked.
+        parameter that the model does not take; model absent or loading; no room for a stream in a cloned voice. The
+        language of the text itself is not checked.
         """
         state = self._loads.require(self.model_name(options.model), "text-to-speech")
         await self._loads.wait(state, progress)
@@ -218,6 +219,8 @@ class SpeechService:
             planner = await self._planner(language, synthesizer)
         conditioning = None
         if cloned is not None:
+            # Making a voice ready may take the model's time: not for a stream that has no room.
+            self.admission.check(model)
             conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
         return PreparedSpeech(
             model=model,
