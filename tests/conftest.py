@@ -24,7 +24,9 @@ from hypothesis import HealthCheck, settings
 
 # A first start compiles every shape, which takes minutes on a loaded machine of two cores.
 START_SECONDS = 240
-STOP_SECONDS = 30
+STOP_SECONDS = 60
+# Seconds to wait for an answer.
+PATIENCE = 60
 # Tests of clients that need packages of their own run in an environment that has no server.
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
@@ -101,8 +103,14 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, url: str) -> 
 
 
 def pytest_configure() -> None:
-    """A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it."""
+    """Undo what depends on the machine: an ignored SIGINT, a proxy, and a client that gives up after five seconds.
+
+    A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+    patience = httpx._config.DEFAULT_TIMEOUT_CONFIG
+    patience.connect = patience.read = patience.write = patience.pool = PATIENCE
 
 
 @pytest.fixture(scope="session")

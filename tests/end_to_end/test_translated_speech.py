@@ -85,7 +85,7 @@ def decoded(response: httpx.Response) -> np.ndarray:
 def session(url: str, **start: object) -> Iterator[ClientConnection]:
     with connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
         socket.send(json.dumps({"type": "start", "any_language": True, **start}))
-        ready = json.loads(socket.recv(timeout=30))
+        ready = json.loads(socket.recv(timeout=60))
         assert ready["type"] == "ready", ready
         yield socket
 

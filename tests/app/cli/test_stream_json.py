@@ -172,7 +172,7 @@ def test_interrupted_while_it_waits_for_input(process):
     process.stdin.flush()
     process.stdout.read(100)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(60) == 130
     assert process.stderr.read() == b"nightingale: interrupted\n"
 
 

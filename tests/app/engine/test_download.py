@@ -157,7 +157,7 @@ def test_interrupted_pull_goes_on_from_what_it_had(hub, target, how):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(how)
-        assert process.wait(30) != 0
+        assert process.wait(60) != 0
     finally:
         process.kill()
         process.wait()

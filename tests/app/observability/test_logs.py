@@ -190,7 +190,7 @@ def test_every_line_of_a_server_s_log_is_an_object(tmp_path: Path) -> None:
             time.sleep(0.05)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     (request,) = (entry for entry in entries if entry["message"] == "request")
     assert (request["request_id"], request["path"], request["status"]) == ("process-1", "/nowhere", 404)

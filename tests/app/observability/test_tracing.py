@@ -81,7 +81,7 @@ def test_a_request_is_a_span_with_its_stages_inside(
     assert reply.status_code == 200
     broken = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi.", "voice": "broken"})
     assert broken.status_code == 500
-    assert wait_until(lambda: len([span for span in collector.spans if span.name == "openai"]) == 2, 20)
+    assert wait_until(lambda: len([span for span in collector.spans if span.name == "openai"]) == 2)
     root, failed = (span for span in collector.spans if span.name == "openai")
     assert root.trace_id.hex() == TRACE
     assert root.parent_span_id.hex() == PARENT
@@ -138,7 +138,7 @@ def test_a_collector_that_is_gone_delays_no_end() -> None:
     stopping = threading.Thread(target=traces.stop)
     begin = time.monotonic()
     stopping.start()
-    stopping.join(20)
+    stopping.join(60)
     assert not stopping.is_alive(), f"still waiting after {time.monotonic() - begin:.0f} s"
 
 

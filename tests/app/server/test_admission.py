@@ -28,7 +28,7 @@ TWENTY = "Exactly twenty long."
 def speak(server: Any, key: str = "", **body: object) -> httpx.Response:
     body = {"input": TWENTY, "response_format": "pcm"} | body
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=30)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=60)
 
 
 def keyed(start_server: Any, tmp_path: Path, ada: str, **settings: object) -> Any:
@@ -45,7 +45,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
 def receive(socket: ClientConnection) -> dict[str, Any]:
     """The next message that is no audio and announces none."""
     while True:
-        message = socket.recv(timeout=10)
+        message = socket.recv(timeout=60)
         if isinstance(message, str) and (found := dict(json.loads(message)))["type"] != "chunk":
             return found
 
@@ -125,7 +125,7 @@ def test_eleven_s_sockets_count_what_is_received(start_server: Any, tmp_path: Pa
     with connect(url, additional_headers={"xi-api-key": ADA}) as socket:
         for text in (TWENTY, TWENTY, TWENTY):
             socket.send(json.dumps({"text": text + " "}))
-        while "error" not in (message := json.loads(socket.recv(timeout=20))):
+        while "error" not in (message := json.loads(socket.recv(timeout=60))):
             pass
         assert message["error"] == "quota_exceeded" or "characters a minute" in message["message"]
 
@@ -142,7 +142,7 @@ def test_streams_at_once(start_server: Any, tmp_path: Path, wait_until: Any) -> 
         with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as second:
             assert receive(second)["error"]["code"] == "rate_limit_exceeded"
             with pytest.raises(ConnectionClosed):
-                second.recv(timeout=5)
+                second.recv(timeout=60)
             assert second.close_code == 1013
     assert wait_until(lambda: speak(running, ADA).status_code == 200)
 
@@ -212,7 +212,7 @@ def test_a_stream_that_would_make_others_stutter_is_refused(start_server: Any, t
         socket.send(json.dumps({"type": "start"}))
         assert receive(socket)["error"]["code"] == "overloaded"
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=5)
+            socket.recv(timeout=60)
         assert socket.close_code == 1013
     tone.gate.set()
     thread.join()

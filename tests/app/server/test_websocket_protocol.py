@@ -55,7 +55,7 @@ def address() -> Iterator[tuple[str, int]]:
         waiting.wait(0.01)
     yield server.servers[0].sockets[0].getsockname()
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -77,7 +77,7 @@ def talk(address: tuple[str, int]) -> Talk:
     def exchange(data: bytes) -> list[tuple[int, bytes]]:
         raised.clear()
         key = base64.b64encode(bytes(16)).decode()
-        with socket.create_connection(address, timeout=20) as connection, connection.makefile("rb") as stream:
+        with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as stream:
             connection.sendall(
                 f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()

@@ -13,13 +13,13 @@ from websockets.sync.client import ClientConnection, connect
 
 def ready(socket: ClientConnection) -> bool:
     socket.send(json.dumps({"type": "start"}))
-    return bool(json.loads(socket.recv(timeout=5))["type"] == "ready")
+    return bool(json.loads(socket.recv(timeout=60))["type"] == "ready")
 
 
 def close_code(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
         while True:
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
     return socket.close_code
 
 

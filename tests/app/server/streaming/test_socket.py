@@ -105,7 +105,7 @@ def run(app: Any, *texts: str, then: str = "") -> tuple[Echo, Wire]:
             wire.messages.put_nowait({"type": "websocket.disconnect"})
         elif then:
             getattr(app.admission, then)()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await serving
         return echo, wire
 
@@ -169,7 +169,7 @@ def test_a_client_that_reads_nothing_is_left() -> None:
         wire.writable.clear()
         wire.put("one")
         echo = Echo(wire, app)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await echo.serve()
         assert (wire.sent, wire.closed) == ([], None)
         return echo
@@ -184,7 +184,7 @@ def test_a_socket_without_a_slot_is_told_and_takes_none() -> None:
         app.admission.admit()
         wire = Wire()
         echo = Echo(wire, app)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await echo.serve()
         return echo, wire
 

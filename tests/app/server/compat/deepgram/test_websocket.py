@@ -20,7 +20,7 @@ def speaking(server: Any, **query: object) -> Iterator[ClientConnection]:
     """A socket whose `Metadata` was received."""
     url = server.url.replace("http", "ws", 1) + "/v1/speak"
     with connect(str(httpx.URL(url, params={key: str(value) for key, value in query.items()}))) as socket:
-        metadata = json.loads(socket.recv(timeout=10))
+        metadata = json.loads(socket.recv(timeout=60))
         assert metadata["type"] == "Metadata", metadata
         assert metadata["model_name"] == "tone"
         assert metadata["request_id"]
@@ -35,7 +35,7 @@ def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, An
     """Return the audio, and the messages up to one of that kind."""
     audio, told = b"", []
     while True:
-        message = socket.recv(timeout=10)
+        message = socket.recv(timeout=60)
         if isinstance(message, bytes):
             audio += message
             continue
@@ -47,7 +47,7 @@ def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, An
 def close_code(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
         while True:
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
     return socket.close_code
 
 
@@ -83,7 +83,7 @@ def test_close_speaks_what_is_left(server: Any) -> None:
     with speaking(server) as socket:
         send(socket, "Close")
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_clear_stops_at_once(server: Any, wait_until: Any) -> None:
     with speaking(server, model="slow") as socket:
         send(socket, "Speak", text=LONG)
         send(socket, "Flush")
-        first = socket.recv(timeout=10)
+        first = socket.recv(timeout=60)
         assert isinstance(first, bytes)
         send(socket, "Clear")
         audio, told = until(socket, "Cleared")
@@ -201,7 +201,7 @@ def test_keep_alive_says_nothing(server: Any) -> None:
 def test_bad_frames_are_answered_and_closed(server: Any, frame: str | bytes, code: str, closed: int) -> None:
     with speaking(server) as socket:
         socket.send(frame)
-        error = json.loads(socket.recv(timeout=10))
+        error = json.loads(socket.recv(timeout=60))
         assert error["type"] == "Error"
         assert error["err_code"] == code
         assert error["err_msg"] == error["description"]

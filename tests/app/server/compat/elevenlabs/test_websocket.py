@@ -33,7 +33,7 @@ def send(socket: ClientConnection, **fields: object) -> None:
 
 
 def receive(socket: ClientConnection) -> dict[str, Any]:
-    found = json.loads(socket.recv(timeout=10))
+    found = json.loads(socket.recv(timeout=60))
     assert isinstance(found, dict)
     return found
 
@@ -53,7 +53,7 @@ def until_final(socket: ClientConnection, context: str | None = None) -> list[di
 
 def closed(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
-        socket.recv(timeout=10)
+        socket.recv(timeout=60)
     return socket.close_code
 
 
