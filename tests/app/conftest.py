@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +17,10 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 import uvicorn
+from websockets.sync.client import ClientConnection
 
 from app.config import Settings, load_settings
+from app.engine import admission
 from app.errors import UnknownModelError
 from app.server.app import create_app
 from app.server.serve import configure, serve
@@ -125,6 +129,23 @@ class Running:
 
     def metrics(self) -> str:
         return httpx.get(self.url + "/metrics").raise_for_status().text
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call `function` in the event loop of the server."""
+        done = threading.Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self.server.servers[0].get_loop().call_soon_threadsafe(run)
+        assert done.wait(PATIENCE)
+
+    def take(self, client: ClientConnection) -> None:
+        """Wait until the server has taken what `client` sent: it reads a socket before it answers its ping."""
+        assert client.ping().wait(PATIENCE)
+        for _ in range(5):  # turns of its event loop
+            assert httpx.get(self.url + "/livez").status_code == 200
 
 
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
@@ -277,6 +298,36 @@ def leave() -> Leave:
             assert wait_until(lambda: bool(when())), "it did not come so far"
 
     return post
+
+
+class Clock:
+    """A monotonic clock that a test moves on: `clock.now += 1.0`."""
+
+    now: float = 1_000.0
+
+    perf_counter = staticmethod(time.perf_counter)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def quota_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of quotas of keys, which stands still."""
+    clock = Clock()
+    monkeypatch.setattr(admission, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def silence_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of silence on WebSockets, which stands still."""
+    clock = Clock()
+    modules = [sys.modules[name] for name in sys.modules if re.match(r"app\.server\.(streaming|compat)\.", name)]
+    for module in modules:
+        if "active_at" in inspect.getsource(module) and hasattr(module, "time"):
+            monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture

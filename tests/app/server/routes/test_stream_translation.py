@@ -44,13 +44,6 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
     socket.send(json.dumps({"type": kind, **fields}))
 
 
-def taken(server: Any, socket: ClientConnection) -> None:
-    """Wait until the server has taken what was sent: it reads a socket before it answers its ping."""
-    assert socket.ping().wait(60)
-    for _ in range(5):  # turns of its event loop
-        assert httpx.get(server.url + "/livez").status_code == 200
-
-
 def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, dict[str, Any]]:
     """Return (chunks, bytes of audio, done or error)."""
     chunks: list[dict[str, Any]] = []
@@ -286,7 +279,7 @@ def test_silence_ends_a_sentence(server: Any) -> None:
 def test_the_wait_for_a_boundary_is_a_stage(server: Any) -> None:
     with session(server, input="llm") as socket:
         send(socket, "text", text="It is ")
-        taken(server, socket)
+        server.take(socket)
         time.sleep(0.3)
         send(socket, "text", text="done.")
         send(socket, "end")
@@ -316,7 +309,7 @@ def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: An
 def test_nothing_is_anticipated_where_it_is_not_wanted(server: Any) -> None:
     with session(server, input="llm", anticipate=False) as socket:
         send(socket, "text", text="The old man walks along the river with his dog")
-        taken(server, socket)
+        server.take(socket)
         time.sleep(0.3)
         assert server.shout.batches == []
         send(socket, "end")

@@ -433,7 +433,7 @@ def test_draining_refuses_new_texts_and_finishes_the_old(start_server: Any, wait
     thread.start()
     assert wait_until(lambda: running.shout.batches != [])
     services = running.server.config.app.state.services
-    services.admission.drain()
+    running.call(services.admission.drain)
     refused = post(running, text="Hi.")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
     running.shout.gate.set()
@@ -448,9 +448,8 @@ def test_a_translation_is_broken_off_when_draining_takes_too_long(start_server: 
     thread.start()
     assert wait_until(lambda: running.shout.batches != [])
     services = running.server.config.app.state.services
-    services.admission.drain()
-    # Its events belong to the server's loop.
-    running.server.servers[0].get_loop().call_soon_threadsafe(services.admission.abort)
+    running.call(services.admission.drain)
+    running.call(services.admission.abort)
     thread.join(60)
     assert (received[0].status_code, received[0].json()["error"]["code"]) == (503, "draining")
     assert wait_until(lambda: running.shout.closed == 1)

@@ -139,6 +139,7 @@ def test_a_key_has_so_many_voices(running: Any) -> None:
     assert upload(running, BOB).status_code == 200
 
 
+@pytest.mark.usefixtures("quota_clock")
 def test_uploads_and_detection_are_charged(running: Any) -> None:
     assert upload(running, CID).status_code == 200
     refused = upload(running, CID)
