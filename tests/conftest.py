@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -114,19 +113,24 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def wyoming_port() -> int:
-    """Port on which `house_server` listens for Wyoming's clients."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def house_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of `house_server`."""
+    return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(scope="session")
-def house_server(tmp_path_factory: pytest.TempPathFactory, wyoming_port: int) -> Iterator[str]:
+def house_server(house_folder: Path) -> Iterator[str]:
     """Base URL of a warm server process with the bundled models, one for the whole run."""
-    arguments = ("--wyoming-port", str(wyoming_port))
-    with serve(tmp_path_factory.mktemp("server"), *arguments, NIGHTINGALE_PRELOAD="phrasebook") as url:
+    with serve(house_folder, "--wyoming-port", "0", NIGHTINGALE_PRELOAD="phrasebook") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def wyoming_port(house_server: str, house_folder: Path) -> int:
+    """Port on which `house_server` listens for Wyoming's clients."""
+    found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", (house_folder / "server.log").read_text())
+    assert found
+    return int(found.group(1))
 
 
 @pytest.fixture(scope="session")
