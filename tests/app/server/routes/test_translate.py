@@ -17,7 +17,7 @@ TRANSLATE = "/v1/translate"
 LONG = "This is the first. Here is the second one. And this is the third of them. Now the fourth one."
 
 
-def post(server: Any, timeout: float = 60, **body: object) -> httpx.Response:
+def post(server: Any, timeout: float = 300, **body: object) -> httpx.Response:
     body = {"source": "en", "target": "fr"} | body
     return httpx.post(server.url + TRANSLATE, json=body, timeout=timeout)
 
