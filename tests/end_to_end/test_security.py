@@ -67,7 +67,7 @@ def process(folder: Path, **environ: str) -> Iterator[Process]:
             text=True,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and popen.poll() is None:
             found = re.search(r"running on http://[\d.]+:(\d+)", log.read_text())
             if found:
@@ -100,8 +100,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         NIGHTINGALE_VOICE_SECONDS="5",
         NIGHTINGALE_MAX_FRAME_BYTES="2048",
         NIGHTINGALE_MESSAGES_PER_SECOND="20",
-        NIGHTINGALE_IDLE_SECONDS="1",
-        NIGHTINGALE_SESSION_SECONDS="3",
+        NIGHTINGALE_IDLE_SECONDS="2.5",
+        NIGHTINGALE_SESSION_SECONDS="5",
         NIGHTINGALE_CORS_ORIGINS="https://good.example",
     ) as running:
         yield running
@@ -298,24 +298,24 @@ def test_messages_have_a_greatest_rate(server: Process) -> None:
 
 
 def test_silence_ends_a_socket(server: Process) -> None:
+    begin = time.monotonic()
     with session(server) as opened:
-        start = time.monotonic()
         status, reason = closed(opened)
         assert status == 1008
         assert "Nothing was received" in reason
-        assert time.monotonic() - start > 0.9
+        assert time.monotonic() - begin > 2.4
 
 
 def test_a_session_has_an_end(server: Process) -> None:
+    begin = time.monotonic()
     with session(server) as opened:
-        start = time.monotonic()
         with pytest.raises(ConnectionClosed):
-            while time.monotonic() < start + 10:
+            while time.monotonic() < begin + 60:
                 opened.send(json.dumps({"type": "text", "text": "a"}))
                 time.sleep(0.3)
         assert closed(opened)[0] == 1008
-        assert "3 seconds" in (opened.close_reason or "")
-        assert time.monotonic() - start > 2
+        assert "5 seconds" in (opened.close_reason or "")
+        assert time.monotonic() - begin > 4.9
 
 
 class _Touch:

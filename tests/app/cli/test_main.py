@@ -317,7 +317,7 @@ def test_a_failure_inside_a_model_is_told_with_its_cause(environment, tmp_path):
     )
     clean = environment | {"PYTHONPATH": str(Path(app.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=110, check=False
+        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=300, check=False
     )
     said = one_line(done, 1)
     assert "Model 'house' failed: RuntimeError." in said
