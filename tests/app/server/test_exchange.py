@@ -143,7 +143,8 @@ def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
     async def go(ending: str) -> tuple[str | None, list[Message]]:
         answer, gone = Answer(services(), "wait"), asyncio.Event()
         task = asyncio.create_task(serve(answer, gone))
-        await asyncio.sleep(0.01)
+        for _ in range(100):  # turns in which it begins to wait
+            await asyncio.sleep(0)
         if ending == "gone":
             gone.set()
         else:

@@ -14,7 +14,7 @@ def client(translating: Any) -> LibreTranslateAPI:
 
 
 def post(server: Any, **body: object) -> httpx.Response:
-    return httpx.post(server.url + "/translate", json={"source": "en", "target": "fr"} | body, timeout=20)
+    return httpx.post(server.url + "/translate", json={"source": "en", "target": "fr"} | body, timeout=60)
 
 
 _FORM = "multipart/form-data; boundary=x"
