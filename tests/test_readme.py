@@ -112,7 +112,7 @@ def test_example_runs(block, server, environment, tmp_path):
     code = block.code.replace(ADDRESS, urlsplit(server).netloc)
     command = ["bash", "-euo", "pipefail", "-c", code] if block.language == "bash" else [sys.executable, "-c", code]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

@@ -48,7 +48,12 @@ def as_service_errors(prefix: str = "", *, text_param: str = "input") -> Iterato
     try:
         yield
     except (TextError, ModelRequestError) as error:
-        kind, param = next((service, param) for own, service, param in _TABLE if isinstance(error, own))
-        if kind is errors.TextTooLongError:
-            param = text_param
-        raise kind(f"{prefix}{error}", param=param) from error
+        raise service_error(error, prefix, text_param=text_param) from error
+
+
+def service_error(error: Exception, prefix: str = "", *, text_param: str = "input") -> errors.ServiceError:
+    """Return the service's error for a TextError or a ModelRequestError, with the arguments of `as_service_errors`."""
+    kind, param = next((service, param) for own, service, param in _TABLE if isinstance(error, own))
+    if kind is errors.TextTooLongError:
+        param = text_param
+    return kind(f"{prefix}{error}", param=param)

@@ -94,7 +94,7 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
     with undisturbed():
         accepted = upload()
         assert accepted.status_code == 200, accepted.text
-        deleted = httpx.delete(f"{victim.url}/v1/audio/voices/{accepted.json()['id']}", timeout=30)
+        deleted = httpx.delete(f"{victim.url}/v1/audio/voices/{accepted.json()['id']}", timeout=60)
         assert deleted.status_code == 200
     assert files() == kept
 

@@ -71,7 +71,7 @@ def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None
         crowd = Crowd(server, 3)
         crowd.speaking()
         server.signal(signal.SIGKILL)
-        server.process.wait(30)
+        server.process.wait(60)
         crowd.wait()
         # Each has the beginning of what it was to hear, and knows that it is not all.
         assert crowd.closed == dict.fromkeys(range(3))
@@ -88,14 +88,14 @@ def test_sigterm_and_sigkill_under_load(run_server: Any, tmp_path: Path) -> None
         refused = []
         while server.process.poll() is None and len(refused) < 5:
             try:
-                reply = httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hello."}, timeout=30)
+                reply = httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hello."}, timeout=60)
             except httpx.TransportError:
                 break
             if reply.status_code == 503:
                 refused.append(reply.json()["error"]["code"])
         assert refused == ["draining"] * 5
         crowd.wait()
-        assert server.process.wait(30) == 0, server.log.read_text()
+        assert server.process.wait(60) == 0, server.log.read_text()
         assert crowd.closed == dict.fromkeys(range(3), 1012)
         assert crowd.audio == expected
         assert "Traceback" not in server.log.read_text()
@@ -126,7 +126,7 @@ def test_sigkill_while_voices_are_written(run_server: Any, tmp_path: Path) -> No
                 thread.start()
             assert enough.wait(60)
             server.signal(signal.SIGKILL)
-            server.process.wait(30)
+            server.process.wait(60)
             for thread in uploads:
                 thread.join(60)
     with run_server(folder) as server:
@@ -151,4 +151,4 @@ def test_a_log_that_cannot_be_written_stops_nobody(run_server: Any, tmp_path: Pa
         assert listen(server).wait() == heard
         assert log.stat().st_size == size
         server.signal(signal.SIGTERM)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0

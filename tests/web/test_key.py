@@ -64,7 +64,7 @@ def give(page, until, key: str = KEY, *, remember: bool = False) -> None:
 
 def shows_metrics(page, until, address: str) -> None:
     # A page that is about to be left is not asked: Playwright may wait for an answer for ever.
-    for _ in range(500):
+    for _ in range(3_000):
         if page.url.startswith(address):
             break
         page.wait_for_timeout(20)

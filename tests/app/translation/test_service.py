@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.model_loader import ModelStatus
+from app.engine.model_loader import ModelLoads, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
 from app.observability import metrics
@@ -85,7 +85,8 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
     worker = ModelWorker(catalog.load)
     worker.start()
     worker.request_load("echo")
-    found = TranslationService(Settings(), catalog, worker, Admission())
+    loads = ModelLoads(catalog, worker, Admission(), most=8, seconds=60)
+    found = TranslationService(Settings(), catalog, worker, loads)
     try:
         while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
             await asyncio.sleep(0.001)
