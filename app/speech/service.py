@@ -13,9 +13,8 @@ from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.model_loader import ModelLoads, Progress
-from app.engine.service_errors import as_service_errors, service_error
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
-from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
@@ -212,11 +211,13 @@ class SpeechService:
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
         cloned = await self._cloned(voice, model, synthesizer)
-        with as_service_errors():
+        try:
             if cloned is None:
                 synthesizer.check_voice(voice)
             language = _language(options, lang, _own_language(voice, cloned, synthesizer), model, synthesizer)
             planner = await self._planner(language, synthesizer)
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
         conditioning = None
         if cloned is not None:
             # Making a voice ready may take the model's time: not for a stream that has no room.
@@ -268,7 +269,7 @@ class SpeechService:
         async def next_item() -> T | None:
             try:
                 return await self.g2p.run(step)
-            except TextError as error:
+            except REQUEST_ERRORS as error:
                 raise service_error(error) from error
 
         return next_item

@@ -20,7 +20,7 @@ from app import errors
 from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer
 from app.engine.admission import StreamAdmission
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.speech.service import PreparedSpeech, SpeechService
 from app.text.types import Pause, Utterance
@@ -328,7 +328,7 @@ class SpeechStream:
     # From computed chunks to chunks in place.
 
     async def _consume(self) -> AsyncIterator[SpokenChunk]:
-        with as_service_errors():
+        try:
             while (planned := await self._planned.get()) is not None:
                 if isinstance(planned, BaseException):
                     raise planned
@@ -342,6 +342,8 @@ class SpeechStream:
                     async for chunk in self._speak(planned):
                         yield chunk
                 self._room.release()
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
 
     async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
