@@ -11,7 +11,7 @@ SEEN = "document.querySelectorAll('#figures div').length > 4"
 
 
 def speak(url: str, id_: str, text: str = "Hello world.") -> httpx.Response:
-    reply = httpx.post(f"{url}/v1/audio/speech", json={"input": text}, headers={"x-request-id": id_}, timeout=60)
+    reply = httpx.post(f"{url}/v1/audio/speech", json={"input": text}, headers={"x-request-id": id_}, timeout=180)
     assert reply.status_code == 200
     return reply
 
