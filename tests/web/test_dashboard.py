@@ -84,8 +84,8 @@ def test_a_pause_is_one(open_page, until, house_server):
     page = open_page("/dashboard")
     until(page, SEEN)
     under_way = set()
-    page.on("request", under_way.add)
-    page.on("requestfinished", under_way.discard)
+    page.on("request", lambda request: under_way.add(request))
+    page.on("requestfinished", lambda request: under_way.discard(request))
     until(page, SEEN)
     page.click("#pause")
     assert page.locator("#pause").get_attribute("aria-pressed") == "true"
