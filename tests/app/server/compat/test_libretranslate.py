@@ -179,8 +179,7 @@ def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any)
     assert client.detect("Bonjour, comment allez-vous ?")[0]["language"] == "fr"
 
 
-def test_its_requests_are_counted_under_its_name(client: LibreTranslateAPI, translating: Any) -> None:
+def test_its_requests_are_counted_under_its_name(client: LibreTranslateAPI, translating: Any, wait_until: Any) -> None:
     client.translate("Hello there.", "en", "es")
-    assert 'nightingale_requests_total{model="shout",outcome="ok",streaming="false",surface="libretranslate"}' in (
-        translating.metrics()
-    )
+    counter = 'nightingale_requests_total{model="shout",outcome="ok",streaming="false",surface="libretranslate"}'
+    assert wait_until(lambda: counter in translating.metrics())
