@@ -80,7 +80,7 @@ while arguments:
     elif word == "-o": out = arguments.pop(0)
     elif word == "-sf": pass
     else: url = word
-reply = httpx.request("GET" if body is None else "POST", url, content=body, headers=headers, timeout=60)
+reply = httpx.request("GET" if body is None else "POST", url, content=body, headers=headers, timeout=180)
 if reply.is_error: sys.exit(22)
 if out: open(out, "wb").write(reply.content)
 else: sys.stdout.write(reply.text)

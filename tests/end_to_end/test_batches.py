@@ -24,7 +24,7 @@ SHORT = ["Hello world.", "The kettle is on.", "Good morning.", "It was quiet.", 
 
 def speak(server: str, text: str, voice: str) -> httpx.Response:
     body = {"input": text, "voice": voice, "seed": len(text)}
-    return httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60)
+    return httpx.post(f"{server}/v1/audio/speech", json=body, timeout=180)
 
 
 def samples(reply: httpx.Response) -> np.ndarray:
@@ -38,7 +38,7 @@ def metric(server: str, pattern: str) -> float:
     return float(found.group(1)) if found else 0.0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1_800)
 def test_each_client_of_a_batch_hears_its_own(
     house_server: str, run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ def resident(url: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process does not report its memory")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1_800)
 def test_a_mix_of_requests_leaves_little_behind(
     run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
 ) -> None:

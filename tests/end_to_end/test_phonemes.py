@@ -14,7 +14,7 @@ TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyzzyvaq. The FBI is late: i
 
 
 def ask(server: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{server}/v1/phonemes", json=body, timeout=60)
+    return httpx.post(f"{server}/v1/phonemes", json=body, timeout=180)
 
 
 def sources(reply: httpx.Response) -> dict[str, str]:

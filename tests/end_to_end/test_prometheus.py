@@ -25,7 +25,7 @@ CONFIGS = ROOT / "configs" / "prometheus"
 DASHBOARD = ROOT / "configs" / "grafana" / "dashboards" / "nightingale.json"
 WAIT_SECONDS = 120
 
-pytestmark = pytest.mark.timeout(START_SECONDS + 120)
+pytestmark = pytest.mark.timeout(START_SECONDS + 900)
 
 CLONES = "chatterbox"  # the model of random numbers that clones voices
 LEFT = 2  # of the requests of `traffic`, those whose client goes
@@ -218,7 +218,7 @@ def query(url: str, expression: str) -> list[float]:
 
 def traffic(url: str) -> None:
     """Every kind of request once: heard, in a new cloned voice, translated, refused, left."""
-    with httpx.Client(base_url=url, timeout=60) as client:
+    with httpx.Client(base_url=url, timeout=180) as client:
         for text in ("Hello world.", LONG):
             spoken = client.post("/v1/audio/speech", json={"input": text})
             assert spoken.status_code == 200
@@ -281,7 +281,7 @@ def _values(url: str, name: str) -> list[str]:
 
 def test_a_slow_request_is_found_by_its_exemplar(prometheus, server):
     id_ = f"exemplar-{time.time_ns()}"
-    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": LONG}, headers={"x-request-id": id_}, timeout=60)
+    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": LONG}, headers={"x-request-id": id_}, timeout=180)
     assert reply.status_code == 200
 
     def found() -> bool:

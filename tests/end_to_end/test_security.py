@@ -109,12 +109,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 def upload(server: Process, data: bytes, **fields: str) -> httpx.Response:
     body = {"name": "Ada", "consent": "true"} | fields
-    return httpx.post(server.url + VOICES, data=body, files={"audio_sample": ("a", data)}, headers=BEARER, timeout=60)
+    return httpx.post(server.url + VOICES, data=body, files={"audio_sample": ("a", data)}, headers=BEARER, timeout=180)
 
 
 def speak(server: Process, **body: object) -> httpx.Response:
     body = {"input": "Hi.", "response_format": "pcm"} | body
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=BEARER, timeout=60)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=BEARER, timeout=180)
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
@@ -181,7 +181,7 @@ def test_names_never_become_paths(server: Process) -> None:
             assert code(speak(server, model=name)) == (404, "model_not_found")
         # Written by hand: a client's library would tidy the path up.
         for target in ("/web/../config.py", "/web/..%2fconfig.py", "/web/%2e%2e/config.py", "/web//etc/passwd"):
-            with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=60) as raw:
+            with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=180) as raw:
                 raw.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 status = raw.makefile("rb").readline()
             assert b" 404 " in status or b" 401 " in status, (target, status)
@@ -252,14 +252,14 @@ def test_browsers_send_no_credentials_of_other_pages(server: Process) -> None:
 def session(server: Process, **options: Any) -> Iterator[ClientConnection]:
     with connect(server.socket_url, additional_headers=BEARER, **options) as opened:
         opened.send(json.dumps({"type": "start"}))
-        assert json.loads(opened.recv(timeout=60))["type"] == "ready"
+        assert json.loads(opened.recv(timeout=180))["type"] == "ready"
         yield opened
 
 
 def closed(opened: ClientConnection) -> tuple[int | None, str]:
     with pytest.raises(ConnectionClosed):
         while True:
-            opened.recv(timeout=60)
+            opened.recv(timeout=180)
     return opened.close_code, opened.close_reason or ""
 
 

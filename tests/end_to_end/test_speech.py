@@ -25,7 +25,7 @@ STAGES = ["g2p", "voice", "bert", "text_encoder", "predictor", "decoder", "audio
 
 
 def speak(server: str, text: str, **options: object) -> httpx.Response:
-    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": text, **options}, timeout=60)
+    reply = httpx.post(f"{server}/v1/audio/speech", json={"input": text, **options}, timeout=180)
     assert reply.status_code == 200, reply.text
     return reply
 
@@ -110,7 +110,7 @@ def test_a_newcomer_does_not_wait_out_the_sentence_under_way(server):
     """A new client's first audio goes between the pieces of a long sentence, which sounds the same as undisturbed."""
     long = " and ".join(["the old baker lays out bread on the boards behind the window"] * 4)
     body = {"input": f"Yes. {long}.", "response_format": "pcm", "seed": 3}
-    undisturbed = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60).content
+    undisturbed = httpx.post(f"{server}/v1/audio/speech", json=body, timeout=180).content
 
     def listen(name: str, began: threading.Event) -> bytes:
         whole = b""

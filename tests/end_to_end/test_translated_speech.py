@@ -57,7 +57,7 @@ def post(url: str, timeout: float = 60, **body: object) -> httpx.Response:
 
 def translate(url: str, texts: list[str], target: str) -> list[str]:
     body = {"text": texts, "source": "en", "target": target}
-    response = httpx.post(f"{url}/v1/translate", json=body, timeout=60)
+    response = httpx.post(f"{url}/v1/translate", json=body, timeout=180)
     assert response.status_code == 200, response.text
     return [entry["text"] for entry in response.json()["translations"]]
 
@@ -86,7 +86,7 @@ def decoded(response: httpx.Response) -> np.ndarray:
 def session(url: str, **start: object) -> Iterator[ClientConnection]:
     with connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
         socket.send(json.dumps({"type": "start", "any_language": True, **start}))
-        ready = json.loads(socket.recv(timeout=60))
+        ready = json.loads(socket.recv(timeout=180))
         assert ready["type"] == "ready", ready
         yield socket
 
@@ -114,7 +114,7 @@ def replay(url: str, text: str, rate: float, *, early: bool = False, **start: ob
             sending = threads.submit(send)
             chunks, audio, done = [], b"", None
             while done is None:
-                message = socket.recv(timeout=60)
+                message = socket.recv(timeout=180)
                 if isinstance(message, bytes):
                     heard.set()
                     audio += message
@@ -201,14 +201,14 @@ def test_cancelling_in_the_middle_leaves_the_session_usable(translating: str) ->
     with session(translating, translate_to="es", source="en") as socket:
         socket.send(json.dumps({"type": "text", "text": " ".join(SENTENCES * 5)}))
         socket.send(json.dumps({"type": "flush"}))
-        assert json.loads(socket.recv(timeout=60))["type"] == "chunk"
+        assert json.loads(socket.recv(timeout=180))["type"] == "chunk"
         socket.send(json.dumps({"type": "cancel"}))
-        while isinstance(message := socket.recv(timeout=60), bytes) or json.loads(message)["type"] != "done":
+        while isinstance(message := socket.recv(timeout=180), bytes) or json.loads(message)["type"] != "done":
             pass
         assert json.loads(message)["cancelled"]
         socket.send(json.dumps({"type": "text", "text": "Good night."}))
         socket.send(json.dumps({"type": "end"}))
-        chunk = json.loads(socket.recv(timeout=60))
+        chunk = json.loads(socket.recv(timeout=180))
         assert (chunk["text"], chunk["source_text"]) == ("Buenas noches.", "Good night.")
 
 

@@ -144,7 +144,7 @@ def test_an_open_loop_does_not_wait_for_answers(patient, tmp_path):
     texts = tmp_path / "texts"
     texts.write_text("The kettle is on. The tea is ready.\n")
     options = ["--rate", "60", "--arrivals", "burst", "--burst", "3", "--requests", "6", "--texts", str(texts)]
-    done = run("--url", patient, *options, "--json")
+    done = run("--url", patient, "--surface", "http", *options, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     (step,) = json.loads(done.stdout)["steps"]
     assert (step["unit"], step["all"]["served"]) == ("requests/s", 6)

@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
 FLAGS = (
     "--no-sandbox",
+    # A container may have little shared memory.
+    "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",

@@ -37,7 +37,7 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     speak(page, until)
     until(page, DONE)
     samples = received(page)
-    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=60)
+    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=180)
     expected = np.frombuffer(whole.content, "<i2")
     assert samples.size == expected.size
     np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)

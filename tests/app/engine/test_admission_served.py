@@ -57,7 +57,7 @@ def say(socket: ClientConnection, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("quota_clock")
-def test_characters_a_minute(start_server: Any, tmp_path: Path) -> None:
+def test_characters_a_minute(start_server: Any, tmp_path: Path, wait_until: Any) -> None:
     running = keyed(start_server, tmp_path, "characters_per_minute = 40")
     assert speak(running, ADA).status_code == 200
     assert speak(running, ADA).status_code == 200
@@ -68,7 +68,7 @@ def test_characters_a_minute(start_server: Any, tmp_path: Path) -> None:
     assert (refused.headers["retry-after"], refused.headers["retry-after-ms"]) == ("30", "30000")
     assert speak(running, BOB).status_code == 200
     assert running.tone.begun == [TWENTY] * 3
-    assert 'nightingale_requests_total{model="tone",outcome="rejected"' in running.metrics()
+    assert wait_until(lambda: 'nightingale_requests_total{model="tone",outcome="rejected"' in running.metrics())
 
 
 @pytest.mark.usefixtures("quota_clock")

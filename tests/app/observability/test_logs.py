@@ -94,9 +94,11 @@ def test_a_socket_has_its_id_in_the_handshake_in_ready_and_in_errors(server: Any
         assert json.loads(socket.recv())["error"]["request_id"] == "ws-1"
 
 
-def test_exemplars_lead_to_requests_for_who_reads_them(server: Any) -> None:
+def test_exemplars_lead_to_requests_for_who_reads_them(server: Any, wait_until: Callable[..., bool]) -> None:
     speak(server, "exemplary-1", input="Hello world.")
     accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    # The client has the last byte before the server has counted.
+    assert wait_until(lambda: "exemplary-1" in httpx.get(server.url + "/metrics", headers=accept).text)
     reply = httpx.get(server.url + "/metrics", headers=accept)
     assert reply.headers["content-type"].startswith("application/openmetrics-text")
     assert reply.text.endswith("# EOF\n")

@@ -203,6 +203,6 @@ def test_a_client_that_goes_stops_its_speech(server: Any, wait_until: Any, leave
         assert 1 <= len(server.tone.begun) <= 3
 
 
-def test_counted_by_surface(server: Any) -> None:
+def test_counted_by_surface(server: Any, wait_until: Any) -> None:
     post(server)
-    assert 'surface="elevenlabs"' in server.metrics()
+    assert wait_until(lambda: 'surface="elevenlabs"' in server.metrics())
