@@ -44,7 +44,7 @@ def environment(tmp_path) -> dict[str, str]:
 @pytest.fixture
 def run(environment, tmp_path):
     def run_command(
-        *arguments: str, stdin: bytes = b"", timeout: float = 110, **more: str
+        *arguments: str, stdin: bytes = b"", timeout: float = 300, **more: str
     ) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "app.cli", *arguments]
         return subprocess.run(
