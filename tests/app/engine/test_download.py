@@ -342,7 +342,7 @@ def test_a_size_that_is_not_pinned_has_a_bound(hub, target):
 
 def test_write_that_fails_is_one_line(hub, target):
     command = [sys.executable, "-c", LIMITED, str(Path(__file__).parent), str(target), hub.endpoint]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("app.engine.download.HubError: cannot write to ")
     assert done.stderr.splitlines()[-1].endswith(": File too large")

@@ -25,7 +25,8 @@ def session(
 ) -> Iterator[ClientConnection]:
     kind = "multi-stream-input" if multi else "stream-input"
     url = server.url.replace("http", "ws", 1) + f"/v1/text-to-speech/{voice}/{kind}?output_format={output}{query}"
-    with connect(url) as socket:
+    # Any number of messages may wait to be read: none keeps the answer to a ping from being seen.
+    with connect(url, max_queue=None) as socket:
         yield socket
 
 
