@@ -1,3 +1,3 @@
-"""Nightingale: the service. Knows no model internals."""
+"""Nightingale: the service. It knows no model internals."""
 
 __version__ = "0.2.0"

@@ -1,1 +1,1 @@
-"""Pure compute: MLX and numpy. Never imports app."""
+"""Pure computation on MLX and numpy. This package never imports `app`."""

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,8 +22,10 @@ import soxr
 from hypothesis import HealthCheck, settings
 
 # A first start compiles every shape, which takes minutes on a loaded machine of two cores.
-START_SECONDS = 240
-STOP_SECONDS = 30
+START_SECONDS = 480
+STOP_SECONDS = 120
+# Seconds to wait for an answer.
+PATIENCE = 180
 # Tests of clients that need packages of their own run in an environment that has no server.
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the first test of the shared server the time that its start takes."""
     for item in items:
         if "house_server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.timeout(START_SECONDS + 120))
+            item.add_marker(pytest.mark.timeout(START_SECONDS + 600))
 
 
 @contextmanager
@@ -53,7 +54,8 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[str]:
     log = folder / "server.log"
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
     # Only the bundled models, whatever this machine's data directory holds.
-    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), **environment}
+    # A busy machine may keep a request waiting for longer than a server would.
+    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data"), "NIGHTINGALE_QUEUE_SECONDS": "300", **environment}
     with log.open("w") as output:
         process = subprocess.Popen(
             [SERVER_PYTHON, "-m", "app.cli", "serve", "--port", "0", *arguments],
@@ -101,24 +103,35 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, url: str) -> 
 
 
 def pytest_configure() -> None:
-    """A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it."""
+    """Undo what depends on the machine: an ignored SIGINT, a proxy, and a client that gives up after five seconds.
+
+    A shell hands SIGINT down ignored to what it starts in the background; the programs under test must hear it.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+    patience = httpx._config.DEFAULT_TIMEOUT_CONFIG
+    patience.connect = patience.read = patience.write = patience.pool = PATIENCE
 
 
 @pytest.fixture(scope="session")
-def wyoming_port() -> int:
-    """Port on which `house_server` listens for Wyoming's clients."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def house_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of `house_server`."""
+    return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(scope="session")
-def house_server(tmp_path_factory: pytest.TempPathFactory, wyoming_port: int) -> Iterator[str]:
+def house_server(house_folder: Path) -> Iterator[str]:
     """Base URL of a warm server process with the bundled models, one for the whole run."""
-    arguments = ("--wyoming-port", str(wyoming_port))
-    with serve(tmp_path_factory.mktemp("server"), *arguments, NIGHTINGALE_PRELOAD="phrasebook") as url:
+    with serve(house_folder, "--wyoming-port", "0", NIGHTINGALE_PRELOAD="phrasebook") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def wyoming_port(house_server: str, house_folder: Path) -> int:
+    """Port on which `house_server` listens for Wyoming's clients."""
+    found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", (house_folder / "server.log").read_text())
+    assert found
+    return int(found.group(1))
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ while arguments:
     elif word == "-o": out = arguments.pop(0)
     elif word == "-sf": pass
     else: url = word
-reply = httpx.request("GET" if body is None else "POST", url, content=body, headers=headers, timeout=60)
+reply = httpx.request("GET" if body is None else "POST", url, content=body, headers=headers, timeout=180)
 if reply.is_error: sys.exit(22)
 if out: open(out, "wb").write(reply.content)
 else: sys.stdout.write(reply.text)
@@ -112,7 +112,7 @@ def test_example_runs(block, server, environment, tmp_path):
     code = block.code.replace(ADDRESS, urlsplit(server).netloc)
     command = ["bash", "-euo", "pipefail", "-c", code] if block.language == "bash" else [sys.executable, "-c", code]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

@@ -269,7 +269,7 @@ def generate(
 
 def product_phonemizer() -> Phonemize:
     """The product's American English conversion; None for a text that it cuts into several utterances."""
-    from app.text.phonemizer import get_phonemizer
+    from app.text.planner import get_phonemizer
     from app.text.types import Utterance
 
     phonemizer = get_phonemizer("en-us")

@@ -1,1 +1,1 @@
-"""PCM, containers and resampling."""
+"""Audio: PCM, encoders, decoders of recordings, resampling, subtitles and the watermark."""

@@ -1,1 +1,1 @@
-"""Command line of `nightingale`, one file per command."""
+"""Command line of `nightingale`: one file for each command, and the parts that they share."""

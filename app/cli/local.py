@@ -13,12 +13,10 @@ from contextlib import asynccontextmanager
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelState, ModelStatus
-from app.engine.require import require
+from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.observability import metrics
-from app.speech.options import SpeechOptions
-from app.speech.service import SpeechService
+from app.speech.service import SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
@@ -68,15 +66,16 @@ async def open_speech(
     # Only the shapes of this text are needed, and the first call of each compiles them.
     worker = ModelWorker(catalog.load, warmup=False)
     admission = Admission(settings.max_load)
-    translation = TranslationService(settings, catalog, worker, admission)
-    service = SpeechService(settings, catalog, worker, translation, admission)
+    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
+    translation = TranslationService(settings, catalog, worker, loads)
+    service = SpeechService(settings, catalog, worker, loads, translation, admission)
     name = service.model_name(model)
     worker.start()
     try:
-        state = require(catalog, worker, name, "text-to-speech")
+        state = loads.require(name, "text-to-speech")
         if translate:
             translator = translation.default_model if translate_model is None else catalog.resolve(translate_model)
-            await asyncio.to_thread(_wait_until_loaded, require(catalog, worker, translator, "translation"))
+            await asyncio.to_thread(_wait_until_loaded, loads.require(translator, "translation"))
         await asyncio.to_thread(_wait_until_loaded, state)
         _, synthesizer = service.model(name)
         yield LocalSpeech(service, name, synthesizer)
@@ -90,11 +89,12 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
     """Load the model of `options` on a thread of its own and translate `text`. Raises ServiceError."""
     catalog = Catalog(settings)
     worker = ModelWorker(catalog.load, warmup=False)
-    service = TranslationService(settings, catalog, worker, Admission())
+    loads = ModelLoads(catalog, worker, Admission(), most=settings.queue_size, seconds=settings.queue_seconds)
+    service = TranslationService(settings, catalog, worker, loads)
     name = service.default_model if options.model is None else catalog.resolve(options.model)
     worker.start()
     try:
-        await asyncio.to_thread(_wait_until_loaded, require(catalog, worker, name, "translation"))
+        await asyncio.to_thread(_wait_until_loaded, loads.require(name, "translation"))
         timeline = Timeline()
         plan = await service.prepare([text], options, timeline)
         stream = TranslationStream(service, plan, timeline, metrics.Labels(name, "translate", False))
@@ -112,5 +112,5 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
 
 def _wait_until_loaded(state: ModelState) -> None:
     # Bounded by the load itself, which ends in READY, ABSENT or FAILED.
-    while state.status in (ModelStatus.LOADING, ModelStatus.WARMING):
+    while state.under_way:
         time.sleep(0.005)

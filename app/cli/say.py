@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.cli.local import LocalSpeech
     from app.cli.playback import Destination
     from app.llm_text.events import Broken, Failed
-    from app.speech.options import SpeechOptions
+    from app.speech.service import SpeechOptions
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -108,7 +108,7 @@ def _open_output(arguments: argparse.Namespace, sample_rate: int, *, live: bool 
 
 
 def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
-    from app.speech.options import SpeechOptions
+    from app.speech.service import SpeechOptions
 
     return SpeechOptions(
         model=arguments.model,

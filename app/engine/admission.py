@@ -105,7 +105,7 @@ class Admission:
         self._max_streams = max_streams
         self._speaking: dict[StreamAdmission, str] = {}
         self._slots = 0
-        # Open streams and what may still be said, by the names of keys.
+        # Open streams, and the characters that are left, by the names of keys.
         self._streams: dict[str, int] = {}
         self._characters: dict[str, TokenBucket] = {}
         self._draining = asyncio.Event()
@@ -120,8 +120,8 @@ class Admission:
         """Slots in use."""
         return self._slots
 
-    def admit(self, characters: int = 0) -> None:
-        """Take a slot; `release`, called by the same task, gives it back.
+    def admit(self, characters: int = 0) -> Slot:
+        """Take a slot, a context whose end gives it back.
 
         `characters` are those of a text that is paid for at once. A stream pays for its text as it is fed.
         Raises DrainingError, OverloadedError beyond `max_streams`, or QuotaExceededError.
@@ -140,10 +140,11 @@ class Admission:
         self._slots += 1
         self._idle.clear()
         metrics.active_streams.set(self._slots)
+        return Slot(self, who)
 
-    def release(self) -> None:
-        """Give a slot back."""
-        self.leave(client.get())
+    def release(self, who: Client | None) -> None:
+        """Give the slot of `who` back."""
+        self.leave(who)
         self._slots -= 1
         metrics.active_streams.set(self._slots)
         if self._slots == 0:
@@ -238,11 +239,8 @@ class Admission:
             )
 
     def open(self, model: str, who: Client | None) -> StreamAdmission:
-        """Return the admission of a stream of `model` that `who` pays for. Its `charge` refuses if `check` would."""
-        try:
-            self.check(model)
-        except OverloadedError as error:
-            return StreamAdmission(self, who, error)
+        """Let one stream more of `model` speak, which `who` pays for. Raises OverloadedError as `check` does."""
+        self.check(model)
         admitted = StreamAdmission(self, who)
         self._speaking[admitted] = model
         return admitted
@@ -254,18 +252,29 @@ class Admission:
             self.factors.add(model, busy, audio)
 
 
+class Slot:
+    """Slot of one request or socket. Its end as a context gives it back."""
+
+    def __init__(self, admission: Admission, who: Client | None) -> None:
+        self._admission = admission
+        self._who = who
+
+    def __enter__(self) -> None:
+        """Hold the slot, which was taken."""
+
+    def __exit__(self, *exception: object) -> None:
+        self._admission.release(self._who)
+
+
 class StreamAdmission:
     """Admission of one stream. `close` it in the end."""
 
-    def __init__(self, admission: Admission, who: Client | None, refused: OverloadedError | None = None) -> None:
+    def __init__(self, admission: Admission, who: Client | None) -> None:
         self._admission = admission
         self._who = who
-        self._refused = refused
 
     def charge(self, characters: int) -> None:
-        """Pay for `characters` to be spoken. Raises OverloadedError and QuotaExceededError."""
-        if self._refused is not None:
-            raise self._refused
+        """Pay for `characters` to be spoken. Raises QuotaExceededError."""
         self._admission.charge(self._who, characters)
 
     def close(self, busy: float, audio: float, *, whole: bool) -> None:

@@ -1,21 +1,45 @@
-"""State of one model, and the loader that brings it from its files to warm."""
+"""Models from their files to warm: the state of each, the loader, and the requests that wait for it."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from app.errors import ModelAbsentError, ModelFailedError, ModelLoadingError, WrongModelKindError, without_paths
+from app.engine.admission import Admission
+from app.engine.catalog import Catalog
+from app.errors import (
+    DrainingError,
+    ModelAbsentError,
+    ModelFailedError,
+    ModelLoadingError,
+    WrongModelKindError,
+    without_paths,
+)
 from app.observability import metrics
-from models.contract import Cancelled, Model, Synthesizer, Translator, VoiceCloner, WarmupStep, WeightsMissingError
+from models.contract import (
+    Cancelled,
+    Model,
+    ModelKind,
+    Synthesizer,
+    Translator,
+    VoiceCloner,
+    WarmupStep,
+    WeightsMissingError,
+)
 
 log = logging.getLogger(__name__)
 
 Load = Callable[[str], Model]
+
+# Seconds between two looks whether a model is loaded.
+_LOOK_EVERY = 0.05
+_DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
 
 
 class ModelStatus(StrEnum):
@@ -34,6 +58,7 @@ class ModelState:
     """Progress of one model from files to warm. Written on the model thread, read anywhere.
 
     `memory` is the growth of MLX's arrays while the model was loaded, in bytes; None for a model that is not MLX's.
+    `kind` is the model's task; None until it is loaded.
     """
 
     name: str
@@ -43,6 +68,7 @@ class ModelState:
     seconds: float = 0.0
     error: str | None = None
     memory: int | None = None
+    kind: ModelKind | None = None
     # The model by its kind: `isinstance` of a protocol takes long, and every request asks.
     _synthesizer: Synthesizer | None = None
     _translator: Translator | None = None
@@ -51,9 +77,14 @@ class ModelState:
         """Keep the model, which is not warm yet."""
         self.model = model
         if isinstance(model, Translator):
-            self._translator = model
+            self.kind, self._translator = "translation", model
         else:
-            self._synthesizer = model
+            self.kind, self._synthesizer = "text-to-speech", model
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the model is being loaded or warmed."""
+        return self.status in (ModelStatus.LOADING, ModelStatus.WARMING)
 
     def ready_model(self) -> Model:
         """Return the warm model. Raises ModelLoadingError, ModelAbsentError or ModelFailedError."""
@@ -148,3 +179,72 @@ def _mlx_memory() -> int | None:
     """Return the bytes of MLX's arrays; None while nothing has imported MLX, or another thread imports it."""
     memory = getattr(sys.modules.get("models.backend"), "memory", None)
     return None if memory is None else int(memory().active)
+
+
+# Called with the progress of a model that a request waits for.
+Progress = Callable[[ModelState], Awaitable[None]]
+
+
+class Worker(Protocol):
+    """Thread that loads models."""
+
+    def state(self, name: str) -> ModelState: ...
+
+    def request_load(self, name: str) -> ModelState: ...
+
+
+class ModelLoads:
+    """Models that requests name. One serves all requests: it bounds how many wait for a model to be loaded."""
+
+    def __init__(self, catalog: Catalog, worker: Worker, admission: Admission, *, most: int, seconds: float) -> None:
+        """Let at most `most` requests wait at once, each for up to `seconds`, and none once `admission` drains."""
+        self._catalog = catalog
+        self._worker = worker
+        self._admission = admission
+        self._most = most
+        self._seconds = seconds
+        self._waiting = 0
+
+    def require(self, name: str, kind: ModelKind) -> ModelState:
+        """Return the state of the model with the canonical name `name`; have it loaded unless it is already.
+
+        Raises WrongModelKindError for a model not of `kind`, and ModelAbsentError with the command that installs it.
+        """
+        state = self._worker.state(name)
+        if state.status is ModelStatus.READY and state.kind == kind:
+            return state
+        own = self._catalog.kind(name)
+        if own != kind:
+            able = ", ".join(info.name for info in self._catalog.models() if info.kind == kind)
+            raise WrongModelKindError(
+                f"Model '{name}' {_DOES[own]}; asked for is one that {_DOES[kind]}: {able or 'none'}."
+            )
+        if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+            if not self._catalog.present(name):
+                hint = next(info.install_hint for info in self._catalog.models() if info.name == name)
+                raise ModelAbsentError(f"The weights of model '{name}' are not on this machine. {hint}")
+            state = self._worker.request_load(name)
+        return state
+
+    async def wait(self, state: ModelState, progress: Progress | None = None) -> None:
+        """Wait while the model of `state` is loaded and warmed; call `progress` after each step.
+
+        Returns at once if too many wait already. `ModelState.ready_model` tells afterwards whether the model is ready.
+        Raises DrainingError.
+        """
+        if not state.under_way or self._waiting >= self._most:
+            return
+        told: int | None = None
+        end = time.monotonic() + self._seconds
+        self._waiting += 1
+        try:
+            while state.under_way and time.monotonic() < end:
+                if self._admission.draining:
+                    raise DrainingError("The server is shutting down; try again shortly.")
+                done = 0 if state.step is None else state.step.done
+                if progress is not None and done != told:
+                    told = done
+                    await progress(state)
+                await asyncio.sleep(_LOOK_EVERY)
+        finally:
+            self._waiting -= 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from app import errors
 from app.text.errors import (
     GlossaryError,
@@ -39,16 +36,16 @@ _TABLE: tuple[tuple[type[Exception], type[errors.ServiceError], str | None], ...
 )
 
 
-@contextmanager
-def as_service_errors(prefix: str = "", *, text_param: str = "input") -> Iterator[None]:
-    """Raise errors of texts and models as the service's own. Their messages begin with `prefix`.
+# Errors of texts and models that `service_error` takes.
+REQUEST_ERRORS = (TextError, ModelRequestError)
+
+
+def service_error(error: Exception, prefix: str = "", *, text_param: str = "input") -> errors.ServiceError:
+    """Return the service's error for one of REQUEST_ERRORS. Its message begins with `prefix`.
 
     `text_param` is the surface's name for a text that is too long.
     """
-    try:
-        yield
-    except (TextError, ModelRequestError) as error:
-        kind, param = next((service, param) for own, service, param in _TABLE if isinstance(error, own))
-        if kind is errors.TextTooLongError:
-            param = text_param
-        raise kind(f"{prefix}{error}", param=param) from error
+    kind, param = next((service, param) for own, service, param in _TABLE if isinstance(error, own))
+    if kind is errors.TextTooLongError:
+        param = text_param
+    return kind(f"{prefix}{error}", param=param)

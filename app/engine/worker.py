@@ -16,9 +16,8 @@ import time
 from collections import deque
 from typing import Any, TypeVar
 
-from app.engine.jobs import Job, Priority, Results, SpeechJob
+from app.engine.jobs import Job, Priority, Queues, Results, SpeechJob
 from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
-from app.engine.scheduler import Queues
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics
 from models.contract import Cancelled, ModelRequestError

@@ -9,7 +9,7 @@ from app.llm_text.cursor import LOOK_AHEAD, WAIT, Cursor
 from app.llm_text.output import Output
 from app.llm_text.signs import is_silent
 from app.llm_text.state import State
-from app.text.html_tags import ENTITY, ENTITY_START, TAG, TAG_START, decode
+from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _COMMENT: Final = "<!--"
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)

@@ -1,6 +1,7 @@
-"""Format of the log: lines for people, or one JSON object a line for a collector.
+"""Log of the server, and the record of its last requests for the dashboard and traces.
 
-A line carries the id of its request. No line has text that is spoken or translated, and none has a voice.
+The log has lines for people, or one JSON object a line for a collector. A line carries the id of its request. No line
+has text that is spoken or translated, and none has a voice.
 """
 
 from __future__ import annotations
@@ -8,18 +9,27 @@ from __future__ import annotations
 import json
 import logging
 import logging.config
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from app.request_context import request_id
+from app import request_context
+from models.timeline import Timeline
+
+log = logging.getLogger("app.requests")
 
 Style = Literal["text", "json"]
+# Requests that are remembered.
+KEPT = 50
 
 
-def event(log: logging.Logger, level: int, message: str, **fields: object) -> None:
-    """Log `message` and `fields`: members of a JSON line, or `key=value` after the message in a line for people."""
-    if log.isEnabledFor(level):
-        log.log(level, message, extra={"fields": fields})
+def event(to: logging.Logger, level: int, message: str, **fields: object) -> None:
+    """Log `message` to the logger `to`, with `fields`: members of a JSON line, or `key=value` at the end of a line."""
+    if to.isEnabledFor(level):
+        to.log(level, message, extra={"fields": fields})
 
 
 class _Formatter(logging.Formatter):
@@ -37,7 +47,7 @@ class LineFormatter(_Formatter):
         """Return one line, and a traceback after it if there is one."""
         parts = [f"{record.levelname + ':':<9} {record.name}: {_one_line(record.getMessage())}"]
         parts += [f"{key}={_value(value)}" for key, value in self.fields(record).items() if value is not None]
-        if (id_ := request_id.get()) is not None:
+        if (id_ := request_context.request_id.get()) is not None:
             parts.append(f"[{id_}]")
         line = " ".join(parts)
         if record.exc_info:
@@ -57,7 +67,7 @@ class JsonFormatter(_Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if (id_ := request_id.get()) is not None:
+        if (id_ := request_context.request_id.get()) is not None:
             entry["request_id"] = id_
         entry.update(self.fields(record))
         if record.exc_info:
@@ -94,3 +104,96 @@ def _value(value: object) -> str:
         return f"{value:.4g}"
     text = _one_line(str(value))
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One turn of a stage. `start`: seconds from the request's arrival, negative for a wait for text before it."""
+
+    stage: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Finished request. `started` is Unix time; the other times are seconds, `first_audio` from `started`."""
+
+    request_id: str | None
+    traceparent: str | None
+    started: float
+    model: str
+    surface: str
+    streaming: bool
+    outcome: str
+    first_audio: float | None
+    total: float
+    audio: float
+    stages: dict[str, float]
+    spans: tuple[Span, ...]
+
+    @property
+    def rtf(self) -> float | None:
+        """Real-time factor: seconds of processing per second of audio."""
+        return self.total / self.audio if self.audio > 0 else None
+
+
+Sink = Callable[[Finished], None]
+
+recent: deque[Finished] = deque(maxlen=KEPT)
+# Functions that are called with every finished request, such as that of `app.observability.tracing`.
+sinks: list[Sink] = []
+
+
+def note(timeline: Timeline, model: str, surface: str, streaming: bool, outcome: str) -> None:
+    """Remember and log a finished request, and pass it to the sinks.
+
+    Args:
+        timeline: its times.
+        model: name of its model; "none" if it was refused before one was chosen.
+        surface: API that it came through.
+        streaming: whether it was answered while the answer was computed.
+        outcome: ok, cancelled, rejected or failed.
+    """
+    entry = Finished(
+        request_id=request_context.request_id.get(),
+        traceparent=request_context.traceparent.get(),
+        # The moment of the monotonic clock, as Unix time.
+        started=time.time() - (time.perf_counter() - timeline.started),
+        model=model,
+        surface=surface,
+        streaming=streaming,
+        outcome=outcome,
+        first_audio=timeline.ttfa_seconds,
+        total=timeline.total_seconds,
+        audio=timeline.audio_seconds,
+        stages={stage.value: round(seconds, 6) for stage, seconds in timeline.stages.items()},
+        spans=tuple(
+            Span(stage.value, round(start - timeline.started, 6), round(seconds, 6))
+            for stage, start, seconds in timeline.spans
+        ),
+    )
+    recent.append(entry)
+    event(
+        log,
+        logging.WARNING if outcome == "failed" else logging.INFO,
+        "served" if outcome == "ok" else outcome,
+        model=model,
+        surface=surface,
+        streaming=streaming,
+        outcome=outcome,
+        first_audio=_rounded(entry.first_audio),
+        total=_rounded(entry.total),
+        audio=_rounded(entry.audio),
+        rtf=_rounded(entry.rtf),
+        stages=entry.stages or None,
+    )
+    for sink in sinks:
+        try:
+            sink(entry)
+        except Exception:  # a sink must not fail the request
+            log.exception("a finished request could not be passed on")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

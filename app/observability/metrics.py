@@ -15,7 +15,7 @@ from typing import Literal
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 from app import __version__, request_context
-from app.observability import request_log
+from app.observability import logs
 from models.timeline import Stage, Timeline
 
 # A `_created` series beside every other one repeats the server's log.
@@ -241,7 +241,7 @@ def _record_request(timeline: Timeline, labels: Labels, outcome: Outcome) -> boo
     values = labels.values()
     timeline.finish()
     requests.labels(*values, outcome).inc()
-    request_log.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
+    logs.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
     if outcome == "rejected":
         return False
     exemplar = _exemplar()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app import __version__
 from app.config import SettingsError
 from app.extras import needs
-from app.observability import request_log
+from app.observability import logs
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -41,15 +41,15 @@ class Traces:
 
     def start(self) -> None:
         """Take every finished request from now on."""
-        request_log.sinks.append(self.note)
+        logs.sinks.append(self.note)
 
     def stop(self) -> None:
         """Send the rest, for a bounded time. Blocks."""
-        request_log.sinks.remove(self.note)
+        logs.sinks.remove(self.note)
         self._provider.force_flush(FLUSH_MILLISECONDS)
         self._provider.shutdown()
 
-    def note(self, entry: request_log.Finished) -> None:
+    def note(self, entry: logs.Finished) -> None:
         """Make the spans of a request."""
         from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
@@ -23,12 +25,10 @@ from app.server.compat.deepgram import websocket as deepgram_socket
 from app.server.compat.elevenlabs import rest
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.lifecycle import lifespan
-from app.server.middleware import auth, origins
-from app.server.middleware.body_limit import BodyLimit
-from app.server.middleware.head_as_get import HeadAsGet
+from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
+from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.middleware.request_id import RequestId
-from app.server.middleware.websocket_limits import SocketLimits
 from app.server.routes import health, pages, phonemes, stream, translate, voices
 from app.server.routes import speech as openai
 
@@ -73,8 +73,21 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     app.include_router(rest.router, tags=["ElevenLabs"])
     app.include_router(elevenlabs_socket.router)
     app.include_router(health.router, tags=["Operation"])
+    app.include_router(_heads(openai.router, voices.router, libretranslate.router, rest.router, health.router))
     pages.install(app)
     return app
+
+
+def _heads(*routers: APIRouter) -> APIRouter:
+    """Return routes that answer HEAD on every path of `routers` that has GET (RFC 9110 section 9.3.2).
+
+    FastAPI's routes do not do so by themselves. The server keeps the body back.
+    """
+    heads = APIRouter(include_in_schema=False)
+    for route in itertools.chain.from_iterable(router.routes for router in routers):
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+            heads.add_api_route(route.path, route.endpoint, methods=["HEAD"])
+    return heads
 
 
 def _middleware(settings: Settings) -> list[Middleware]:
@@ -86,9 +99,9 @@ def _middleware(settings: Settings) -> list[Middleware]:
     if settings.keys_file is not None:
         keys = KeyFile(settings.keys_file, Quotas.of(settings))
     guard = Middleware(
-        auth.Guard,
+        Guard,
         keys=keys,
-        hosts=origins.Hosts(settings.host, settings.allowed_hosts),
+        hosts=Hosts(settings.host, settings.allowed_hosts),
         origins=settings.cors_origins,
         open_metrics=settings.open_metrics,
     )
@@ -99,7 +112,6 @@ def _middleware(settings: Settings) -> list[Middleware]:
         guard,
         Middleware(SocketLimits, session_seconds=settings.session_seconds),
         Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads),
-        Middleware(HeadAsGet),
     ]
 
 

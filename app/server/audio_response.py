@@ -1,16 +1,21 @@
-"""Bytes of a successful `POST /v1/audio/speech`: one piece with its length, a stream, or server-sent events."""
+"""Bytes of a successful `POST /v1/audio/speech`: one piece with its length, a stream, or server-sent events.
+
+Where the request names no format, the `Accept` header chooses it (RFC 9110 section 12.5.1).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
+import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
 from starlette.types import Send
 
-from app.audio.encoders import INFO, Container, Encoder, Format, encode, make_encoder
+from app.audio.encoders import FORMATS, INFO, Container, Encoder, Format, encode, make_encoder
 from app.errors import ServiceError
 from app.server.error_responses import sse_error
 from app.speech.stream import SpeechStream, SpokenChunk
@@ -18,6 +23,63 @@ from models.timeline import Stage
 
 # Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
 TOKENS_PER_SECOND = 40
+
+# Characters that are read: no client's list is as long.
+_MOST_ACCEPT = 2_000
+# A media range and its parameters. In quotes, a comma or a semicolon separates nothing.
+_RANGES = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
+_PARAMETERS = re.compile(r';\s*([\w.-]+)\s*=\s*("(?:\\.|[^"\\])*"?|[^;\s]*)')
+_MEDIA_TYPES: dict[str, Format] = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/vnd.wave": "wav",
+    "audio/pcm": "pcm",
+    "audio/flac": "flac",
+    "audio/x-flac": "flac",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/ogg": "opus",
+    "audio/opus": "opus",
+    "audio/aac": "aac",
+    "audio/x-aac": "aac",
+    "audio/basic": "mulaw",
+    "audio/pcmu": "mulaw",
+    "audio/pcma": "alaw",
+}
+
+
+def negotiate(accept: str, default: Format) -> Format:
+    """Return the format with the highest quality in `accept`; of several `default`, else the one named first.
+
+    Return `default` also if `accept` has no audio: a client that sends `application/json` takes audio all the same.
+    """
+    named: dict[Format, float] = {}
+    others = 0.0
+    exact = -1
+    for found in _RANGES.finditer(accept[:_MOST_ACCEPT]):
+        kind, quality, codecs = _range(found.group())
+        name = _MEDIA_TYPES.get(kind)
+        if name is not None and codecs in ("", "opus" if name == "opus" else codecs):
+            named[name] = max(quality, named.get(name, 0.0))
+        elif kind in ("audio/*", "*/*"):
+            # The narrower of the two decides, in any order.
+            width = ("*/*", "audio/*").index(kind)
+            others, exact = (quality, width) if width > exact else (others, exact)
+    liked = {name: named.get(name, others) for name in dict.fromkeys((default, *named, *FORMATS))}
+    best = max(liked.values())
+    return default if best <= 0.0 else next(name for name, quality in liked.items() if quality == best)
+
+
+def _range(text: str) -> tuple[str, float, str]:
+    """Return the media type, quality in [0, 1] and `codecs` of one range; a malformed one has the quality 0."""
+    kind = text.partition(";")[0].strip().lower()
+    parameters = {key.lower(): value.strip('"').lower() for key, value in _PARAMETERS.findall(text)}
+    try:
+        quality = float(parameters.get("q", "1"))
+    except ValueError:
+        quality = 0.0
+    return kind, quality if math.isfinite(quality) and 0.0 <= quality <= 1.0 else 0.0, parameters.get("codecs", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +100,14 @@ class ReplyForm:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
+async def encode_chunk(
+    encoder: Encoder, stream: SpeechStream, chunk: SpokenChunk | None, *, last: bool = False
+) -> bytes:
+    """Return the encoded audio of `chunk`, which may be empty while a codec holds it; None, or `last`: and the end."""
+    with stream.timeline.measure(Stage.AUDIO_ENCODE):
+        return await encode(encoder, None if chunk is None else chunk.pcm, last=last)
+
+
 class Reply:
     """Writer of one successful answer. `media_type`: None is that of the format, or of events."""
 
@@ -52,7 +122,7 @@ class Reply:
     async def whole(self, only: SpokenChunk) -> None:
         """Send one piece with its length: all of it is encoded first."""
         encoder = self._encoder(whole=True)
-        data = await self._encode(encoder, only, last=True)
+        data = await encode_chunk(encoder, self._stream, only, last=True)
         self._stream.delivered(only)
         sent = self._delta(data) + self._sse_done() if self._form.sse else data
         # One timer for both writes: to set it twice takes longer than they do.
@@ -62,28 +132,23 @@ class Reply:
         """Send each piece as it comes. Raises the error that stops it, after telling a client that can be told."""
         self._stream.labels = replace(self._stream.labels, streaming=True)
         encoder = self._encoder()
-        data = await self._encode(encoder, first)
+        data = await encode_chunk(encoder, self._stream, first)
         await self._start(None)
         try:
             await self._audio(first, data)
             async for chunk in rest:
-                await self._audio(chunk, await self._encode(encoder, chunk))
+                await self._audio(chunk, await encode_chunk(encoder, self._stream, chunk))
         except ServiceError as error:
             if self._form.sse:
                 await self._body(sse_error(error), more=True)
             raise
-        with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
-            tail = await encode(encoder, None)
+        tail = await encode_chunk(encoder, self._stream, None)
         await self._body(self._piece(tail, None) + (self._sse_done() if self._form.sse else b""), more=False)
 
     def _encoder(self, *, whole: bool = False) -> Encoder:
         own = self._stream.speech.synthesizer.sample_rate
         form = self._form
         return make_encoder(form.format, own, form.rate, form.container, form.bit_rate, whole=whole)
-
-    async def _encode(self, encoder: Encoder, chunk: SpokenChunk, *, last: bool = False) -> bytes:
-        with self._stream.timeline.measure(Stage.AUDIO_ENCODE):
-            return await encode(encoder, chunk.pcm, last=last)
 
     async def _audio(self, chunk: SpokenChunk, data: bytes) -> None:
         self._stream.delivered(chunk, sent=bool(data))
@@ -98,10 +163,9 @@ class Reply:
         await self._in_time(self._head(length))
 
     async def _head(self, length: int | None) -> None:
-        usual = "text/event-stream" if self._form.sse else self._media_type
-        media_type = self.media_type or usual
+        usual = INFO["wav" if self._form.container == "wav" else self._form.format].media_type
         headers = {
-            "content-type": media_type,
+            "content-type": self.media_type or ("text/event-stream" if self._form.sse else usual),
             "server-timing": self._stream.timeline.server_timing(),
             "x-sample-rate": str(self._form.rate),
             "x-watermark": self._stream.speech.watermark,
@@ -113,10 +177,6 @@ class Reply:
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]
         self.started = True
         await self._send({"type": "http.response.start", "status": 200, "headers": raw})
-
-    @property
-    def _media_type(self) -> str:
-        return INFO["wav" if self._form.container == "wav" else self._form.format].media_type
 
     async def _at_once(self, length: int | None, data: bytes) -> None:
         await self._head(length)

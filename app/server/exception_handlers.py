@@ -16,7 +16,7 @@ from starlette.routing import Match
 from app import request_context
 from app.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError, NotFoundError, ServiceError
 from app.server.error_responses import error_response
-from app.server.json_route import body_model
+from app.server.exchange import body_model
 
 
 def install(app: FastAPI) -> None:

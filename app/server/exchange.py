@@ -1,24 +1,170 @@
-"""Base of the responses that use a model: one request from its admission to its last byte."""
+"""One HTTP request that uses a model: its JSON body, its slot, its outcome, and its end with its client."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Generic, Protocol, TypeVar
 
+import anyio
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
-from app.errors import DrainingError, ServiceError
+from app.errors import DrainingError, InvalidRequestError, ServiceError
 from app.observability import metrics
-from app.server.disconnect import ClientGoneError, until_gone
 from app.server.error_responses import error_response
 from app.server.state import Services
+from models.contract import Cancelled
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Waiting = Coroutine[Any, Any, object]
+
+
+class JsonRoute(APIRoute):
+    """Call the endpoint with the request and its body, an instance of the pydantic model that the endpoint names.
+
+    The OpenAPI description and the errors are those of FastAPI's own route.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the function that reads the body and calls the endpoint."""
+        model, endpoint = body_model(self), self.endpoint
+        if model is None:
+            raise TypeError(f"the endpoint of {self.path} takes no pydantic model")
+
+        async def handle(request: Request) -> Response:
+            response: Response = await endpoint(request, read_json(request, await request.body(), model))
+            return response
+
+        return handle
+
+
+def body_model(route: APIRoute) -> type[BaseModel] | None:
+    """Return the pydantic model of the body that `route` takes, or None."""
+    model = route.body_field.field_info.annotation if route.body_field else None
+    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
+
+
+def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseModel:
+    """Return `body` as a `model`.
+
+    Raises InvalidRequestError for a body that is not JSON, RequestValidationError for one that does not fit the model.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not body or not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
+        raise InvalidRequestError("The body must be a JSON object sent with 'Content-Type: application/json'.")
+    try:
+        found = json.loads(body)
+    except json.JSONDecodeError as error:
+        raise InvalidRequestError(f"The body is not valid JSON: {error.msg}.") from None
+    except (ValueError, RecursionError):
+        raise InvalidRequestError("There was an error parsing the body.") from None
+    try:
+        return model.model_validate(found)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+
+
+class ClientGoneError(Exception):
+    """Raised when the client closed its connection."""
+
+
+async def until_gone(receive: Receive, aborted: Waiting, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, and cancel it when the client disconnects or `aborted` ends.
+
+    Work that is done in the same moment counts as done.
+    Raises ClientGoneError when the client disconnects, DrainingError when `aborted` ends.
+    """
+
+    async def disconnected() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    return await run_until(disconnected(), aborted, work)
+
+
+async def run_until(gone: Waiting, aborted: Waiting, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, and cancel it when `gone` or `aborted` ends.
+
+    `work` runs in the task of the caller. If it is done in the same moment, its result counts.
+    Raises ClientGoneError when `gone` ends, DrainingError when `aborted` ends.
+    """
+    ended: list[Waiting] = []
+    failure: Exception | None = None
+
+    async def watch(waiting: Waiting) -> None:
+        # A connection that cannot be read is gone.
+        with suppress(Exception):
+            await waiting
+        ended.append(waiting)
+        group.cancel_scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as group:
+            for waiting in (gone, aborted):
+                group.start_soon(watch, waiting)
+            try:
+                return await work
+            except Exception as error:
+                # Raised below: the group would put it into an ExceptionGroup.
+                failure = error
+            finally:
+                group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        raise DrainingError("The server is shutting down.") if ended[0] is aborted else ClientGoneError
+    finally:
+        for waiting in (gone, aborted):
+            # One that never began to wait would warn.
+            waiting.close()
+
+
+class Closable(Protocol):
+    """Computation that is told how its request ended."""
+
+    def close(self, outcome: metrics.Outcome) -> None:
+        """End it and record the request."""
+
+
+# Errors of a client that left, or reads nothing, and of work that was given up.
+_GONE = (asyncio.CancelledError, Cancelled, ClientGoneError, WebSocketDisconnect, OSError)
+
+
+@asynccontextmanager
+async def recorded(stream: Closable, started: Callable[[], bool]) -> AsyncIterator[None]:
+    """Close `stream` at the end of the block, with the outcome of the block. Errors pass through.
+
+    A client that left cancelled the request. A request that is at fault is rejected, unless its answer was `started`.
+    """
+    outcome: metrics.Outcome = "failed"
+    try:
+        yield
+    except _GONE:
+        outcome = "cancelled"
+        raise
+    except ServiceError as error:
+        if error.status < 500 and not started():
+            outcome = "rejected"
+        raise
+    else:
+        outcome = "ok"
+        # The last bytes leave when this task pauses: the client need not wait for the records.
+        await asyncio.sleep(0)
+    finally:
+        stream.close(outcome)
 
 
 class Exchange(Response, ABC):
@@ -40,19 +186,18 @@ class Exchange(Response, ABC):
         admission = self.app.admission
         try:
             self.check(Headers(scope=scope))
-            admission.admit(self._characters)
+            slot = admission.admit(self._characters)
         except ServiceError as error:
             await self.reject(error)
             return
-        try:
-            await until_gone(receive, admission.aborted(), self.serve())
-        except ClientGoneError:
-            return
-        except DrainingError as error:
-            if not self.started:
-                await self.respond(self.refusal(error))
-        finally:
-            admission.release()
+        with slot:
+            try:
+                await until_gone(receive, admission.aborted(), self.serve())
+            except ClientGoneError:
+                pass
+            except DrainingError as error:
+                if not self.started:
+                    await self.respond(self.refusal(error))
 
     def check(self, headers: Headers) -> None:
         """Raise ServiceError for a request that is refused before it takes a slot."""
@@ -88,13 +233,6 @@ class Exchange(Response, ABC):
         await self._send(message)
 
 
-class Closable(Protocol):
-    """Computation that is told how its request ended."""
-
-    def close(self, outcome: metrics.Outcome) -> None:
-        """End it and record the request."""
-
-
 S = TypeVar("S", bound=Closable)
 
 
@@ -116,23 +254,14 @@ class StreamExchange(Exchange, Generic[S]):
         except ServiceError as error:
             await self.reject(error)
             return
-        outcome: metrics.Outcome = "cancelled"
         try:
-            await self.answer(stream)
-            outcome = "ok"
-            # The last bytes leave when this task pauses: the client need not wait for the records.
-            await asyncio.sleep(0)
+            async with recorded(stream, lambda: self.started):
+                await self.answer(stream)
         except TimeoutError:
             log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
         except ServiceError as error:
-            outcome = "rejected" if error.status < 500 and not self.started else "failed"
             if not self.started:
                 await self.respond(self.refusal(error))
                 return
             # Returning without the last message makes the server break the connection.
             log.error("an answer broke off after %.2f s: %s", self.timeline.total_seconds, error)
-        except Exception:
-            outcome = "failed"
-            raise
-        finally:
-            stream.close(outcome)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-# Seconds between the two ways to end: the second is for a process in which Python no longer runs.
-_LATER = 0.5
+# Seconds between the two ways to end. The second is for a process in which Python no longer runs; one that was merely
+# stopped for a moment must end by the first.
+_LATER = 3.0
 
 
 class LastResort:

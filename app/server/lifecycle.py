@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
+from app.engine.model_loader import ModelLoads
 from app.engine.worker import ModelWorker
 from app.observability import metrics, tracing
 from app.server.compat.wyoming import server as wyoming
@@ -51,8 +52,10 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             queue_seconds=settings.queue_seconds,
         )
         admission = Admission(settings.max_load, settings.max_streams)
-        translation = TranslationService(settings, catalog, worker, admission)
-        speech = SpeechService(settings, catalog, worker, translation, admission)
+        # One bound for the requests that wait for a model, whatever it does.
+        loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
+        translation = TranslationService(settings, catalog, worker, loads)
+        speech = SpeechService(settings, catalog, worker, loads, translation, admission)
         services = Services(settings, catalog, worker, admission, speech, translation, preload)
         app.state.services = services
         if traces is not None:

@@ -1,15 +1,53 @@
-"""JSON types of the HTTP surfaces."""
+"""JSON types of the HTTP surfaces, and the fields that the messages of WebSockets share with them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
-from app.server.streaming.events import SamplingFields, Seed, Speed, UnicodeText
-from models.contract import SAMPLING_RANGES, ModelKind
+from models.contract import SAMPLING_RANGES, ModelKind, Sampling
+
+MIN_SPEED = 0.25
+MAX_SPEED = 4.0
+Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
+Speed = Annotated[float, Field(strict=True, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)]
+
+
+def _encodable(text: str) -> str:
+    # JSON can carry half of a surrogate pair; UTF-8, and so espeak and every log, cannot.
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("it holds half of a UTF-16 surrogate pair")
+    return text
+
+
+UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
+
+
+def _ranged(name: str, description: str) -> Any:
+    low, high = SAMPLING_RANGES[name]
+    return Field(
+        None, strict=True, ge=low, le=high, allow_inf_nan=False, description=f"{description}; default: the model's"
+    )
+
+
+class SamplingFields(BaseModel):
+    """Sampling of a model that draws its speech at random. A model refuses the parameters that it does not have."""
+
+    exaggeration: float | None = _ranged("exaggeration", "of the emotion")
+    cfg_weight: float | None = _ranged("cfg_weight", "of classifier-free guidance; 0: none, and half the work")
+    temperature: float | None = _ranged("temperature", "of the drawing; 0: the likeliest token always")
+    min_p: float | None = _ranged("min_p", "tokens with less than this part of the likeliest one's chance are left out")
+    top_p: float | None = _ranged("top_p", "drawn is from the likeliest tokens that together have this chance")
+    repetition_penalty: float | None = _ranged("repetition_penalty", "divides the chances of what was said already")
+
+    @property
+    def sampling(self) -> Sampling:
+        """Parameters that were given."""
+        return Sampling(**{name: getattr(self, name) for name in SAMPLING_RANGES})
+
 
 # A format that no encoder has is refused later, with the list of formats: this schema lists them for readers.
 ResponseFormat = Annotated[

@@ -20,7 +20,7 @@ from app.engine.admission import TokenBucket
 from app.errors import HeadTooLargeError, InvalidRequestError
 from app.server.connections import Connections, Unread, answer_bytes, forget, is_closed
 from app.server.error_responses import note_error
-from app.server.middleware.websocket_limits import BURST_SECONDS, POLICY_VIOLATION
+from app.server.middleware.limits import BURST_SECONDS, POLICY_VIOLATION
 
 # Seconds for which the bytes of a failed client are read: in all, and after the last byte.
 LINGER = 2.0

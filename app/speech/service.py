@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
 
 from app import errors
-from app.audio.watermark import Watermark
+from app.audio.watermark import Marker, Name, Watermark
 from app.config import Settings, SettingsError
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_NAMES, Catalog
-from app.engine.model_loader import ModelState
-from app.engine.require import Progress, require
-from app.engine.service_errors import as_service_errors
+from app.engine.model_loader import ModelLoads, Progress
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
-from app.speech.options import PreparedSpeech, SpeechOptions
 from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
-from app.text.phonemizer import Phonemizer, get_phonemizer, made_phonemizer
-from app.text.text_planner import TextPlanner
-from app.text.types import Token
+from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
+from app.text.types import Planner, Token, Utterance
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
@@ -29,16 +27,81 @@ from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
     SAMPLING_RANGES,
+    Conditioning,
     Model,
     ModelRequestError,
     Sampling,
+    SpeechRequest,
     Synthesizer,
     Translator,
     VoiceCloner,
 )
-from models.timeline import Timeline
+from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOptions:
+    """Options of one request. None means the default. `speed` is in [0.25, 4].
+
+    `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
+    `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
+    language.
+    """
+
+    model: str | None = None
+    voice: str | None = None
+    lang: str | None = None
+    any_language: bool = False
+    speed: float = 1.0
+    seed: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
+    translate_to: str | None = None
+    source: str | None = None
+    translate_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSpeech:
+    """Options that were checked against a loaded model. `route` says how to translate first, if at all.
+
+    `conditioning` is the cloned `voice`: a stream that has it goes on when the voice is deleted. `marker` puts a
+    watermark into the audio.
+    """
+
+    model: str
+    synthesizer: Synthesizer
+    planner: Planner
+    voice: str
+    language: str
+    speed: float = 1.0
+    seed: int = 0
+    route: TranslationOptions | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    conditioning: Conditioning | None = None
+    marker: Marker | None = None
+
+    @property
+    def watermark(self) -> Name:
+        """Name of the watermark in the audio."""
+        return "none" if self.marker is None else "perth"
+
+    def request(self, utterance: Utterance, *, first: bool) -> SpeechRequest:
+        """Return the model's request for one utterance; `first` of its stream."""
+        reads_text = self.synthesizer.reads == "text"
+        return SpeechRequest(
+            text=utterance.phonemes if reads_text else utterance.text,
+            phonemes="" if reads_text else utterance.phonemes,
+            voice=self.voice,
+            speed=self.speed,
+            seed=self.seed,
+            sampling=self.sampling,
+            conditioning=self.conditioning,
+            first=first,
+        )
 
 
 class SpeechService:
@@ -49,14 +112,26 @@ class SpeechService:
         settings: Settings,
         catalog: Catalog,
         worker: ModelWorker,
+        loads: ModelLoads,
         translation: TranslationService,
         admission: Admission,
     ) -> None:
+        """Make the parts that streams use.
+
+        Args:
+            settings: the deployment's choices.
+            catalog: the models of this machine.
+            worker: the thread that computes.
+            loads: the models that requests name.
+            translation: the service that translates before speech.
+            admission: slots and quotas of the server.
+        """
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
         self.translation = translation
         self.admission = admission
+        self._loads = loads
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
         self.g2p = RoundRobinThread("g2p")
@@ -68,8 +143,7 @@ class SpeechService:
     async def warm(self, language: str = "en-us") -> None:
         """Load the lexicons of `language`; `front_end` tells how that went."""
         try:
-            with as_service_errors():
-                phonemizer = await self._phonemizer(language)
+            phonemizer = await self._phonemizer(language)
             await self.g2p.run(phonemizer.warm)
         except Exception:  # whatever it is, /readyz must say so rather than wait for ever
             log.exception("text in %s cannot be phonemized", language)
@@ -116,11 +190,8 @@ class SpeechService:
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
-        state = self._require(name)
+        state = self._loads.require(self.model_name(name), "text-to-speech")
         return state.name, state.ready_synthesizer()
-
-    def _require(self, name: str | None) -> ModelState:
-        return require(self.catalog, self.worker, self.model_name(name), "text-to-speech")
 
     async def prepare(
         self, options: SpeechOptions, timeline: Timeline | None = None, progress: Progress | None = None
@@ -129,26 +200,28 @@ class SpeechService:
 
         A model that is being loaded is waited for, at most `queue_seconds`; `progress` is called with its state.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
-        parameter that the model does not take; model absent or loading; no room for one more stream. The language of
-        the text itself is not checked.
+        parameter that the model does not take; model absent or loading; no room for a stream in a cloned voice. The
+        language of the text itself is not checked.
         """
-        state = self._require(options.model)
-        await self.translation.loads.wait(state, progress)
+        state = self._loads.require(self.model_name(options.model), "text-to-speech")
+        await self._loads.wait(state, progress)
         model, synthesizer = state.name, state.ready_synthesizer()
-        # Streams of a socket begin later and are checked again: here is the place to refuse the socket.
-        self.admission.check(model)
         _check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
         cloned = await self._cloned(voice, model, synthesizer)
-        with as_service_errors():
+        try:
             if cloned is None:
                 synthesizer.check_voice(voice)
             language = _language(options, lang, _own_language(voice, cloned, synthesizer), model, synthesizer)
             planner = await self._planner(language, synthesizer)
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
         conditioning = None
         if cloned is not None:
+            # Making a voice ready may take the model's time: not for a stream that has no room.
+            self.admission.check(model)
             conditioning = await self.voices.conditioning(model, cloned, timeline or Timeline())
         return PreparedSpeech(
             model=model,
@@ -174,18 +247,32 @@ class SpeechService:
             raise errors.InvalidRequestError(
                 f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
             )
-        planner = speech.planner
-        sentences: Iterator[list[Token]] | None = None
+        planner, symbols = speech.planner, speech.synthesizer.symbols
+        next_sentence = self.in_turns(lambda: planner.tokens(text, symbols=symbols), Timeline())
+        while (sentence := await next_sentence()) is not None:
+            yield sentence
 
-        def step() -> list[Token] | None:
-            nonlocal sentences
-            if sentences is None:
-                sentences = planner.tokens(text, symbols=speech.synthesizer.symbols)
-            return next(sentences, None)
+    def in_turns(self, begin: Callable[[], Iterator[T]], timeline: Timeline) -> Callable[[], Awaitable[T | None]]:
+        """Return a function that returns the next item of the iterator that `begin` returns; None: there is no more.
 
-        with as_service_errors():
-            while (found := await self.g2p.run(step)) is not None:
-                yield found
+        Each item is made in a turn of the text thread, whose time is added to `timeline`. Errors of the text are raised
+        as ServiceError.
+        """
+        items: Iterator[T] | None = None
+
+        def step() -> T | None:
+            nonlocal items
+            with timeline.measure(Stage.G2P):
+                items = begin() if items is None else items
+                return next(items, None)
+
+        async def next_item() -> T | None:
+            try:
+                return await self.g2p.run(step)
+            except REQUEST_ERRORS as error:
+                raise service_error(error) from error
+
+        return next_item
 
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""
@@ -252,7 +339,7 @@ def _language(options: SpeechOptions, lang: str | None, own: str, model: str, sy
 
 def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
     """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
-    return is_voice_id(voice) and all(known.id != voice for known in synthesizer.voices)
+    return all(known.id != voice for known in synthesizer.voices) and is_voice_id(voice)
 
 
 def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:

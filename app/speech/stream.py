@@ -12,19 +12,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from app import errors
-from app.audio.silence import LEAD, LEAD_BETWEEN, Trimmer
-from app.engine.admission import client
+from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer
+from app.engine.admission import StreamAdmission
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
-from app.speech.options import PreparedSpeech
-from app.speech.service import SpeechService
-from app.text.errors import NothingToSpeakError
-from app.text.types import Pause, SpeechSegment, Utterance
+from app.speech.service import PreparedSpeech, SpeechService
+from app.text.types import Pause, Utterance
 from app.translation.live import Interpreter
 from models.contract import AudioChunk, Pcm
 from models.timeline import Stage, Timeline
@@ -118,8 +117,7 @@ class SpeechStream:
         speech: PreparedSpeech,
         timeline: Timeline,
         labels: metrics.Labels,
-        *,
-        charged: bool = False,
+        admitted: StreamAdmission | None = None,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -128,24 +126,29 @@ class SpeechStream:
             speech: the checked options.
             timeline: record of the stream's time.
             labels: labels of its metrics; `streaming` may be set later.
-            charged: the client pays for its text as it is received, not as it is spoken.
+            admitted: admission of the stream, whose client pays for its text as it is spoken. None: the stream is
+                admitted here, or ends with the error, and the client paid for its text as it was received.
         """
         self.speech = speech
         self.timeline = timeline
         self.labels = labels
         self.cancelled = CancelToken()
-        self._worker = service.worker
-        self._g2p = service.g2p
+        self._service = service
         self._rate = speech.synthesizer.sample_rate
         self._interpreter = None
         if speech.route is not None:
             translating = replace(labels, model=speech.route.model or "none")
             self._interpreter = Interpreter(service.translation, speech.route, timeline, translating)
         self._marking = None if speech.marker is None else service.watermark.mark(speech.marker, self._rate)
-        self._admission = service.admission.open(speech.model, None if charged else client.get())
         self._playback = metrics.Playback()
         # (text, offset, source) as `feed` takes them. Unbounded: callers bound the characters of one stream.
         self._fed: asyncio.Queue[tuple[str, int, str | None] | errors.ServiceError | None] = asyncio.Queue()
+        if admitted is None:
+            try:
+                admitted = service.admission.open(speech.model, None)
+            except errors.OverloadedError as error:
+                self.refuse(error)
+        self._admission = admitted
         # Unbounded by type, bounded by _room.
         self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
@@ -196,6 +199,10 @@ class SpeechStream:
         await self._looked_ahead.wait()
         return self._whole and not self._unfinished
 
+    def begun(self) -> bool:
+        """Whether audio was handed to the transport."""
+        return self.timeline.first_audio is not None
+
     def delivered(self, chunk: SpokenChunk, sent: bool = True) -> None:
         """Note that `chunk` was handed to the transport; `sent` is False while the codec holds all of it back."""
         self.timeline.audio_seconds += chunk.duration
@@ -229,15 +236,15 @@ class SpeechStream:
             self._interpreter.close()
         for results in self._unfinished:
             results.close()
-        self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
+        if self._admission is not None:
+            self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
         metrics.record(self.timeline, self.labels, outcome, self._playback)
 
     # From text to submitted sentences.
 
     async def _produce(self) -> None:
         try:
-            with as_service_errors():
-                await self._plan_all()
+            await self._plan_all()
             self._planned.put_nowait(None)
         except Exception as error:
             self._planned.put_nowait(error)
@@ -245,21 +252,22 @@ class SpeechStream:
             self._looked_ahead.set()
 
     async def _plan_all(self) -> None:
-        nothing: NothingToSpeakError | None = None
+        nothing: errors.NothingToSpeakError | None = None
         while (fed := await self._fed.get()) is not None:
             if isinstance(fed, errors.ServiceError):
                 raise fed
             text, offset, source = fed
-            self._admission.charge(len(text))
+            if self._admission is not None:
+                self._admission.charge(len(text))
             try:
                 if self._interpreter is None:
                     await self._plan(text, offset, source)
                 else:
                     await self._translate(self._interpreter, text, source)
-            except NothingToSpeakError as error:
+            except errors.NothingToSpeakError as error:
                 nothing = error
         if self._count == 0:
-            raise nothing or NothingToSpeakError("The input holds nothing that can be spoken.")
+            raise nothing or errors.NothingToSpeakError("The input holds nothing that can be spoken.")
         self._whole = self._count == 1 and not self._pauses
 
     async def _translate(self, interpreter: Interpreter, text: str, source: str | None) -> None:
@@ -276,24 +284,14 @@ class SpeechStream:
                 source = None
 
     async def _plan(self, text: str, offset: int, source: str | None) -> None:
-        speech = self.speech
-        segments: Iterator[SpeechSegment] | None = None
-
-        def step() -> SpeechSegment | None:
-            nonlocal segments
-            with self.timeline.measure(Stage.G2P):
-                if segments is None:
-                    model = speech.synthesizer
-                    segments = iter(
-                        speech.planner.segments(text, symbols=model.symbols, max_phonemes=model.max_phonemes)
-                    )
-                return next(segments, None)
-
+        model = self.speech.synthesizer
+        begin = partial(self.speech.planner.segments, text, symbols=model.symbols, max_phonemes=model.max_phonemes)
+        next_segment = self._service.in_turns(begin, self.timeline)
         while True:
             await self._room.acquire()
             try:
-                segment = await self._g2p.run(step)
-            except NothingToSpeakError:
+                segment = await next_segment()
+            except errors.NothingToSpeakError:
                 # The texts after this one need its place.
                 self._room.release()
                 raise
@@ -316,7 +314,7 @@ class SpeechStream:
         priority, self._priority = self._priority, Priority.CONTINUATION
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
         job = SpeechJob(speech.model, speech.synthesizer, request, self.timeline, self.cancelled, priority)
-        results = self._worker.submit(job)
+        results = self._service.worker.submit(job)
         self._unfinished.add(results)
         return _Sentence(utterance, offset, source, results)
 
@@ -330,7 +328,7 @@ class SpeechStream:
     # From computed chunks to chunks in place.
 
     async def _consume(self) -> AsyncIterator[SpokenChunk]:
-        with as_service_errors():
+        try:
             while (planned := await self._planned.get()) is not None:
                 if isinstance(planned, BaseException):
                     raise planned
@@ -344,6 +342,8 @@ class SpeechStream:
                     async for chunk in self._speak(planned):
                         yield chunk
                 self._room.release()
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
 
     async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source

@@ -1,1 +1,1 @@
-"""Text to phonemes: normalization, sentence splitting, markup, pronunciation. See `app.text.phonemizer`."""
+"""Text to phonemes: normalization, sentence splitting, markup, pronunciation. See `app.text.planner`."""

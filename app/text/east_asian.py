@@ -10,8 +10,7 @@ from typing import Final
 
 from app.extras import needs
 from app.text.errors import MissingExtraError
-from app.text.pieces import Piece, append_mark, word
-from app.text.unicode import COMBINING, canonical
+from app.text.pieces import COMBINING, Piece, append_mark, canonical, word
 
 _MARKS: Final = {
     "，": ",", "、": ",", "；": ";", "：": ":", "！": "!", "？": "?", "。": ".", "．": ".", "—": "—", "–": "—",

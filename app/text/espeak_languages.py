@@ -13,9 +13,7 @@ from typing import Final
 
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
-from app.text.pieces import Piece, PieceKind, append_mark, word
-from app.text.symbols import KOKORO_SYMBOLS, STRESS, restrict
-from app.text.unicode import COMBINING, canonical
+from app.text.pieces import COMBINING, KOKORO_SYMBOLS, STRESS, Piece, PieceKind, append_mark, canonical, restrict, word
 
 _TIE: Final = "\u0361"
 # espeak-ng's IPA to the single characters of Kokoro's alphabet, as in misaki's table.

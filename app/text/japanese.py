@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.text import east_asian
-from app.text.pieces import Piece, PieceKind
-from app.text.symbols import KOKORO_SYMBOLS, restrict
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, restrict
 
 
 class Japanese:

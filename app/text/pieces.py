@@ -1,10 +1,21 @@
-"""Words and punctuation marks between normalization and pronunciation, each with its span of the text."""
+"""Pieces of a sentence: its words and punctuation marks, from the text to utterances.
+
+The pronouncer of a language makes pieces of a text and fills in their phonemes. `make_utterances` joins them to phoneme
+strings of bounded length. `canonical` folds the characters of a text; `restrict` those of phonemes.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Literal, Protocol
+
+from app.text.types import Utterance, WordSpan
+from app.text.word_sets import word_set
 
 Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup"]
 """Origin of phonemes: a lexicon, the dictionary of a language, espeak-ng, letter names, or markup in the text."""
@@ -14,8 +25,11 @@ class PieceKind(Enum):
     """Kind of a piece."""
 
     WORD = "word"
-    PUNCTUATION = "punctuation"
+    PUNCTUATION = "punctuation"  # a mark, which is its own phoneme
     PHONEMES = "phonemes"  # a word whose pronunciation is given by markup
+
+
+_MARK: Final = PieceKind.PUNCTUATION  # looking up a member of an enumeration takes longer
 
 
 @dataclass(slots=True)
@@ -37,15 +51,15 @@ class Piece:
     source: Source = ""
     rule: str = ""
 
+    @property
+    def is_mark(self) -> bool:
+        """Return whether this is a punctuation mark."""
+        return self.kind is _MARK
+
 
 def word(text: str, start: int, end: int, *, tag: str | None = None, glued: bool = False) -> Piece:
     """Return a word to be pronounced."""
     return Piece(PieceKind.WORD, text, start, end, tag=tag, glued=glued)
-
-
-def punctuation(mark: str, start: int, end: int) -> Piece:
-    """Return a punctuation mark, which is its own phoneme."""
-    return Piece(PieceKind.PUNCTUATION, mark, start, end, phonemes=mark)
 
 
 _RANK: Final = {",": 0, "—": 1, ":": 2, ";": 3, "…": 4, ".": 5, "!": 6, "?": 7}
@@ -56,9 +70,221 @@ def append_mark(pieces: list[Piece], mark: str, start: int, end: int) -> None:
     if not pieces:
         return
     last = pieces[-1]
-    if last.kind is not PieceKind.PUNCTUATION:
-        pieces.append(punctuation(mark, start, end))
+    if not last.is_mark:
+        pieces.append(Piece(PieceKind.PUNCTUATION, mark, start, end, phonemes=mark))
         return
     if _RANK[mark] > _RANK[last.text]:
         last.text = last.phonemes = mark
     last.end = end
+
+
+class Pronouncer(Protocol):
+    """Rules of one language. Both methods may be called from any thread."""
+
+    def normalize(self, text: str, offset: int) -> list[Piece]:
+        """Return the words and marks of `text`, which begins at character `offset` of the request."""
+        ...
+
+    def pronounce(self, pieces: Sequence[Piece]) -> None:
+        """Fill in the phonemes of all words of one sentence."""
+        ...
+
+
+_STRENGTH: Final = {".": 3, "!": 3, "?": 3, "…": 3, ";": 3, ":": 3, "—": 2, ",": 2}
+_CONJUNCTIONS: Final = word_set("and but or because which who when while if so although where than")
+
+
+def make_utterances(
+    text: str, start: int, end: int, pieces: Sequence[Piece], *, symbols: frozenset[str], max_phonemes: int
+) -> Iterator[Utterance]:
+    """Yield the utterances of one sentence; none if it has no sound.
+
+    Args:
+        text: The whole text of the request.
+        start: First character of the sentence in `text`.
+        end: Character after the sentence.
+        pieces: Pieces of the sentence with their phonemes. They are changed.
+        symbols: Phoneme characters of the model.
+        max_phonemes: Bound of `Utterance.phonemes` in characters, at least 1. Longer words are divided.
+    """
+    words = [part for word in _join_words(pieces, symbols) for part in _divide(word, max_phonemes)]
+    if all(word.is_mark for word in words):
+        return
+    start, end = _strip(text, start, end)
+    groups = list(_groups(words, max_phonemes))
+    starts = [start, *(_first_word(group).start for group in groups[1:])]
+    for i, group in enumerate(groups):
+        stop = starts[i + 1] if i + 1 < len(groups) else max(end, group[-1].end)
+        yield _utterance(text, starts[i], stop, group)
+
+
+def _join_words(pieces: Sequence[Piece], symbols: frozenset[str]) -> list[Piece]:
+    """Return the pieces that have a sound. Words of the same characters become one, with all their phonemes."""
+    joined: list[Piece] = []
+    before: Piece | None = None  # the word before the piece, if no mark is between
+    for piece in pieces:
+        piece.phonemes = restrict(piece.phonemes, symbols)
+        if not piece.phonemes.strip():
+            continue
+        if piece.is_mark:
+            before = None
+        elif before is not None and (piece.start, piece.end) == (before.start, before.end):
+            before.phonemes += " " + piece.phonemes
+            continue
+        else:
+            piece.glued = piece.glued and before is not None
+            before = piece
+        joined.append(piece)
+    return joined
+
+
+def _divide(word: Piece, limit: int) -> list[Piece]:
+    """Cut a word that is longer than `limit`. Each part gets its share of the characters."""
+    if len(word.phonemes) <= limit:
+        return [word]
+    parts: list[str] = []
+    for spoken in word.phonemes.split(" "):
+        if parts and len(parts[-1]) + 1 + len(spoken) <= limit:
+            parts[-1] += " " + spoken
+        else:
+            parts += [spoken[i : i + limit] for i in range(0, len(spoken), limit)]
+    length, count = word.end - word.start, len(parts)
+    bounds = [word.start + length * i // count for i in range(count + 1)]
+    return [
+        Piece(PieceKind.WORD, word.text, start, end, phonemes=part)
+        for part, (start, end) in zip(parts, pairwise(bounds), strict=True)
+    ]
+
+
+def _groups(words: list[Piece], limit: int) -> Iterator[list[Piece]]:
+    """Cut a sentence into runs of at most `limit` phonemes, if possible after marks."""
+    first = 0
+    while first < len(words):
+        if words[first].is_mark:  # an utterance does not begin with a mark
+            first += 1
+            continue
+        length, last = 0, first
+        while last < len(words):
+            word = words[last]
+            added = len(word.phonemes) + (0 if word.is_mark or word.glued or last == first else 1)
+            if length + added > limit:
+                break
+            length += added
+            last += 1
+        if last < len(words) and not all(word.is_mark for word in words[last:]):
+            last = _best_boundary(words, first, last)
+        yield words[first:last]
+        first = last
+
+
+def _best_boundary(words: list[Piece], first: int, last: int) -> int:
+    total = sum(len(word.phonemes) + 1 for word in words[first:last])
+    best, best_strength, length = last, 0, 0
+    for i in range(first + 1, last + 1):
+        length += len(words[i - 1].phonemes) + 1
+        if length * 3 < total:
+            continue
+        if words[i - 1].is_mark:
+            strength = _STRENGTH.get(words[i - 1].text, 1)
+        else:
+            strength = 1 if i < len(words) and words[i].text.lower() in _CONJUNCTIONS else 0
+        if strength >= best_strength and strength > 0:
+            best, best_strength = i, strength
+    return best
+
+
+def _utterance(text: str, start: int, end: int, group: list[Piece]) -> Utterance:
+    start, end = _strip(text, start, end)
+    phonemes = ""
+    words: list[WordSpan] = []
+    for word in group:
+        if word.is_mark:
+            phonemes += word.phonemes
+            continue
+        if phonemes and not word.glued:
+            phonemes += " "
+        begin = len(phonemes)
+        phonemes += word.phonemes
+        words.append(WordSpan(text[word.start : word.end], word.start, word.end, begin, len(phonemes)))
+    return Utterance(text[start:end], start, end, phonemes, tuple(words))
+
+
+def _first_word(group: list[Piece]) -> Piece:
+    return next(word for word in group if not word.is_mark)
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+# Characters of phonemes
+
+PUNCTUATION: Final = frozenset(";:,.!?—…")
+"""Marks that are spoken as pauses or intonation."""
+
+KOKORO_SYMBOLS: Final = frozenset(
+    ';:,.!?—…"()“” \u0303ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyz'
+    "ɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ"
+)
+"""The 114 characters that have an id in the checkpoint's `config.json`."""
+
+STRESS: Final = frozenset("ˈˌ")
+
+# A near sound for characters that a model may lack.
+_NEAREST: Final = {"g": "ɡ", "ɝ": "ɜɹ", "ʱ": "ʰ", "ɫ": "l", "ɬ": "l", "ʉ": "u", "ɘ": "ə", "ɵ": "ə", "ʏ": "y", "ʍ": "w",
+            "ɱ": "m", "ħ": "h", "ɦ": "h", "ʕ": "ʔ", "ʀ": "ʁ", "ɭ": "l", "ɺ": "ɾ", "ʟ": "l", "ɶ": "œ", "ɞ": "ɜ",
+            "ɐ": "ə", "ᵻ": "ɪ", "ᵊ": "ə", "ɾ": "T", "ʔ": "t", "r": "ɹ", "ɚ": "əɹ", "ʑ": "ʥ", "ʐ": "ʒ"}  # fmt: skip
+
+
+def restrict(phonemes: str, symbols: frozenset[str]) -> str:
+    """Return `phonemes` with only characters of `symbols`. Others are replaced by a near sound, or dropped."""
+    if symbols.issuperset(phonemes):
+        return phonemes
+    kept: list[str] = []
+    for character in phonemes:
+        if character in symbols:
+            kept.append(character)
+        else:
+            kept.extend(near for near in _NEAREST.get(character, "") if near in symbols)
+    return "".join(kept)
+
+
+# Characters of texts
+
+# Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and South-East Asian vowels.
+COMBINING: Final = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u06d6-\u06ed\u0900-\u0963\u0971-\u0dff"
+    "\u0e00-\u109f\u1780-\u17ff\u200c\u200d"
+)
+"""Ranges for a character class of a regular expression."""
+
+_QUOTES: Final = {"‘": "'", "’": "'", "‚": "'", "‛": "'", "`": "'", "´": "'", "ʼ": "'", "＇": "'", "“": '"', "”": '"',
+           "„": '"', "‟": '"', "«": '"', "»": '"', "‐": "-", "‑": "-", "‒": "–", "―": "—", "⁓": "—", "。": ".",
+           "、": ",", "،": ",", "؛": ";", "؟": "?", "।": ".", "॥": ".", "۔": ".", "¡": " ", "¿": " ", "\u00a0": " ",
+           "\u2028": "\n", "\u2029": "\n", "\u0085": "\n", "⁄": "/", "∕": "/", "·": " ", "•": " "}  # fmt: skip
+_ASCII_CONTROLS: Final = dict.fromkeys((*range(9), 9, 11, 12, 13, *range(14, 32), 127), " ") | {96: "'"}
+
+
+@lru_cache(maxsize=4096)
+def _canonical_character(character: str) -> str:
+    replacement = _QUOTES.get(character)
+    if replacement is not None:
+        return replacement
+    category = unicodedata.category(character)
+    if category == "No":  # superscripts and fractions mean more than their digits
+        return character
+    if category in ("Zs", "Cc", "Cs", "Co", "Cn"):
+        return "\n" if character == "\n" else " "
+    folded = unicodedata.normalize("NFKC", character)
+    return folded if len(folded) == 1 and folded.isalnum() >= character.isalnum() else character
+
+
+def canonical(text: str) -> str:
+    """Return `text` with plain quotes, hyphens, spaces and full-width forms folded, character for character."""
+    if text.isascii():
+        return text.translate(_ASCII_CONTROLS)
+    return "".join(map(_canonical_character, text))

@@ -1,38 +1,74 @@
-"""Order of utterances and pauses in a text, the same for models that read phonemes and models that read text."""
+"""Planners of speech: a text becomes utterances and pauses.
+
+`Phonemizer` plans for models that read phonemes, `TextPlanner` for models that read text. Both share the order of
+paragraphs, sentences and pauses.
+"""
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from app.text import markup
 from app.text.errors import NothingToSpeakError
-from app.text.sentence_splitter import paragraphs
-from app.text.types import Pause, SpeechSegment, Utterance
+from app.text.languages import find_language, normalize_language
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances
+from app.text.pronouncers import make_pronouncer
+from app.text.sentence_splitter import paragraphs, sentences, shorten
+from app.text.tokens import make_tokens
+from app.text.types import Pause, SpeechSegment, Token, Utterance
 
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
 
-NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
-"""Message of NothingToSpeakError."""
-
-Speak = Callable[[int, int], Iterator[Utterance | None]]
-"""Makes the utterances of the paragraph [first, last), and None before those of each sentence."""
-
+_NOTHING: Final = "the text has nothing to speak: it needs at least one letter or digit"
 # A pause of no length is reported after so many sentences without an utterance.
 _SILENT_SENTENCES: Final = 8
 
+_MARKS_AFTER: Final = re.compile(r"\s*+([.,;:!?…—]++)")
+_SPOKEN_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
 
-def arrange(plain: str, marks: list[markup.Mark], speak: Speak) -> Iterator[SpeechSegment]:
-    """Yield the utterances that `speak` makes of each paragraph, and the pauses between them.
 
-    `plain` is the text as `markup.hide` returns it. Raises NothingToSpeakError at the end if nothing was spoken.
+class _MarkedText:
+    """A text that is being planned. Raises MarkupError when made.
+
+    `plain` is the text as `markup.hide` returns it. `pronunciations` are those that are left, the next one last.
+    """
+
+    def __init__(self, text: str, *, english: bool) -> None:
+        self.text = text
+        self.marks = markup.parse(text, english=english)
+        self.plain = markup.hide(text, self.marks)
+        self.pronunciations = [mark for mark in reversed(self.marks) if isinstance(mark, markup.Pronunciation)]
+
+    def regions(self) -> Iterator[tuple[int, int, float]]:
+        """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
+        position = 0
+        for mark in self.marks:
+            if isinstance(mark, markup.PauseMark):
+                yield position, mark.start, mark.seconds
+                position = mark.end
+        yield position, len(self.plain), 0.0
+
+    def take_pronunciations(self, end: int) -> Iterator[markup.Pronunciation]:
+        """Remove and yield the pronunciations that are left before `end`."""
+        while self.pronunciations and self.pronunciations[-1].start < end:
+            yield self.pronunciations.pop()
+
+
+def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance | None]]) -> Iterator[SpeechSegment]:
+    """Yield the utterances of a text, and the pauses between them.
+
+    `speak` makes the utterances of the paragraph [first, last), and None before those of each sentence. Raises
+    NothingToSpeakError at the end if nothing was spoken.
     """
     spoken = False
     silent = 0
     gap = 0.0  # silence that is due before the next utterance
-    for start, end, seconds in regions(plain, marks):
-        for first, last in paragraphs(plain, start, end):
+    for start, end, seconds in marked.regions():
+        for first, last in paragraphs(marked.plain, start, end):
             before = gap
             for utterance in speak(first, last):
                 if utterance is None:
@@ -49,14 +85,176 @@ def arrange(plain: str, marks: list[markup.Mark], speak: Speak) -> Iterator[Spee
         if seconds:
             yield Pause(seconds)
     if not spoken:
-        raise NothingToSpeakError(NOTHING)
+        raise NothingToSpeakError(_NOTHING)
 
 
-def regions(plain: str, marks: list[markup.Mark]) -> Iterator[tuple[int, int, float]]:
-    """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
-    position = 0
-    for mark in marks:
-        if isinstance(mark, markup.PauseMark):
-            yield position, mark.start, mark.seconds
-            position = mark.end
-    yield position, len(plain), 0.0
+def _check_limit(max_phonemes: int) -> None:
+    if max_phonemes < 1:
+        raise ValueError(f"max_phonemes must be at least 1, not {max_phonemes}")
+
+
+class Phonemizer:
+    """Planner of text in one language, for models that read phonemes. Thread-safe."""
+
+    def __init__(self, language: str, *, name_emoji: bool = False) -> None:
+        """Take a tag or alias of `LANGUAGES`. Emoji are silent, or spoken by name if `name_emoji`.
+
+        Raises UnsupportedLanguageError, MissingExtraError, or PhonemizerUnavailableError if the language's parts
+        cannot run on this machine.
+        """
+        self.language = find_language(language)
+        self._name_emoji = name_emoji
+        self._pronouncer = make_pronouncer(self.language)
+
+    def warm(self) -> None:
+        """Load the parts that a first request would load."""
+        for _ in self.segments("Warm up: zyzzyvaq."):
+            pass
+
+    def segments(
+        self, text: str, *, symbols: frozenset[str] = KOKORO_SYMBOLS, max_phonemes: int = 510
+    ) -> Iterator[SpeechSegment]:
+        """Return the segments of a text, lazily: the first sentence does not wait for the rest.
+
+        `symbols` are the phoneme characters of the model. Utterances have no others. `max_phonemes` (at least 1)
+        bounds `Utterance.phonemes`: longer sentences are cut at clauses, then words, then inside a word. Every letter
+        and digit of the text lies in some word of some utterance.
+
+        Raises MarkupError and NothingToSpeakError at once, before the first segment.
+        """
+        _check_limit(max_phonemes)
+        marked = self._parse(text)
+
+        def speak(start: int, end: int) -> Iterator[Utterance | None]:
+            for first, last, pieces in self._sentences(marked, start, end):
+                yield None
+                yield from make_utterances(text, first, last, pieces, symbols=symbols, max_phonemes=max_phonemes)
+
+        return _arrange(marked, speak)
+
+    def tokens(self, text: str, *, symbols: frozenset[str] = KOKORO_SYMBOLS) -> Iterator[list[Token]]:
+        """Return the tokens of each sentence of a text, lazily. Raises as `segments` does."""
+        marked = self._parse(text)
+
+        def read() -> Iterator[list[Token]]:
+            for first, last, _ in marked.regions():
+                for start, end in paragraphs(marked.plain, first, last):
+                    for _, _, pieces in self._sentences(marked, start, end):
+                        yield list(make_tokens(text, pieces, symbols))
+
+        return read()
+
+    def _parse(self, text: str) -> _MarkedText:
+        marked = _MarkedText(text, english=self.language.tag.startswith("en"))
+        speaks = any(map(str.isalnum, marked.plain)) or _SPOKEN_SYMBOLS.intersection(marked.plain)
+        if not speaks and not (self._name_emoji and markup.has_emoji(marked.plain)):
+            raise NothingToSpeakError(_NOTHING)
+        return marked
+
+    def _sentences(self, marked: _MarkedText, start: int, end: int) -> Iterator[tuple[int, int, list[Piece]]]:
+        """Yield the bounds of each sentence of one paragraph, and its pieces with their phonemes."""
+        text = marked.text
+        position = start
+        for first, last in sentences(marked.plain, start, end, self.language.tag):
+            position = max(position, first)  # a pronunciation may reach over a cut
+            pieces: list[Piece] = []
+            for mark in marked.take_pronunciations(last):
+                pieces += self._normalize(text, position, mark.start)
+                pieces.append(_pronounced(text, mark))
+                position = mark.end
+                # `normalize` drops a mark at the start of its text.
+                if after := _MARKS_AFTER.match(text, position, last):
+                    for i in range(after.start(1), after.end(1)):
+                        append_mark(pieces, text[i], i, i + 1)
+            pieces += self._normalize(text, position, last)
+            position = max(position, last)
+            self._pronouncer.pronounce(pieces)
+            yield first, position, pieces
+
+    def _normalize(self, text: str, start: int, end: int) -> list[Piece]:
+        if start >= end:
+            return []
+        part = text[start:end]
+        visible = markup.visible_text(part, language=self.language.tag, name_emoji=self._name_emoji)
+        if visible is None:
+            return self._pronouncer.normalize(part, start)
+        pieces = self._pronouncer.normalize(visible.text, 0)
+        for piece in pieces:
+            first, last = visible.original_span(piece.start, piece.end)
+            piece.start, piece.end = start + first, start + last
+        return pieces
+
+
+def _pronounced(text: str, mark: markup.Pronunciation) -> Piece:
+    """Return the word of a mark, with the phonemes that the mark gives."""
+    start, end = mark.word_start, mark.word_end
+    return Piece(PieceKind.PHONEMES, text[start:end], start, end, phonemes=mark.phonemes, source="markup")
+
+
+_lock = threading.Lock()
+_made: dict[tuple[str, bool], Phonemizer] = {}
+
+
+def get_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer:
+    """Return the phonemizer of a language, made once. Raises as `Phonemizer` does. Thread-safe."""
+    key = normalize_language(language), name_emoji
+    with _lock:
+        if key not in _made:
+            _made[key] = Phonemizer(key[0], name_emoji=name_emoji)
+        return _made[key]
+
+
+def made_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer | None:
+    """Return the phonemizer of a language if it exists, else None. Loads nothing. Raises UnsupportedLanguageError."""
+    return _made.get((normalize_language(language), name_emoji))
+
+
+class TextPlanner:
+    """Planner of text in one language, given as a BCP-47 tag, for a model that pronounces text itself. Thread-safe.
+
+    Of `[word](/ipa/)` it keeps the word; of HTML it keeps the visible text. Emoji are left to the model, or named if
+    `name_emoji`. Sentences without a letter or digit are left out.
+    """
+
+    def __init__(self, language: str, *, name_emoji: bool = False) -> None:
+        self._language = language
+        self._name_emoji = name_emoji
+
+    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
+        """Return the segments of `text`, lazily. See `Planner.segments`; `symbols` are phonemes and are ignored."""
+        _check_limit(max_phonemes)
+        marked = _MarkedText(text, english=self._language.startswith("en"))
+        if not any(map(str.isalnum, marked.plain)):
+            raise NothingToSpeakError(_NOTHING)
+
+        def speak(start: int, end: int) -> Iterator[Utterance | None]:
+            position = start
+            for sentence in sentences(marked.plain, start, end, self._language):
+                yield None
+                for first, last in shorten(marked.plain, *sentence, max_phonemes):
+                    begin = position = max(position, first)  # a pronunciation may reach over a cut
+                    parts = []
+                    for mark in marked.take_pronunciations(last):
+                        parts += [text[position : mark.start], text[mark.word_start : mark.word_end]]
+                        position = mark.end
+                    parts.append(text[position:last])
+                    position = max(position, last)
+                    yield from self._utterances(text, begin, position, "".join(parts), max_phonemes)
+
+        return _arrange(marked, speak)
+
+    def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
+        """Yield the utterances of `read`, which is [start, end) of `text` without pronunciations."""
+        visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
+        read = " ".join((read if visible is None else visible.text).split())
+        # Longer than the limit only if a cut fell into a pronunciation, whose word is read whole.
+        for cut in shorten(read, 0, len(read), limit):
+            if any(map(str.isalnum, read[slice(*cut)])):
+                yield _text_utterance(text, start, end, read[slice(*cut)].strip())
+
+
+def _text_utterance(text: str, start: int, end: int, read: str) -> Utterance:
+    original = text[start:end]
+    start += len(original) - len(original.lstrip())
+    original = original.strip()
+    return Utterance(original, start, start + len(original), read, ())

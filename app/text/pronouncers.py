@@ -11,8 +11,7 @@ from functools import lru_cache, partial
 
 from app.text.errors import TextError
 from app.text.languages import Language, find_language
-from app.text.pieces import Piece
-from app.text.types import Pronouncer
+from app.text.pieces import Piece, Pronouncer
 
 _LOG = logging.getLogger(__name__)
 

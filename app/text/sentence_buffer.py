@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Final
 
 from app.text import markup
-from app.text.english.full_stops import ABBREVIATIONS
 from app.text.errors import MarkupError
 from app.text.languages import primary_language
-from app.text.sentence_splitter import LONGEST_SENTENCE, best_cut, sentences
+from app.text.sentence_splitter import ABBREVIATIONS, LONGEST_SENTENCE, best_cut, sentences
 
 # A sentence end that the next word cannot undo: no abbreviation, initial or number is before the stop. It matches the
 # reversed text, so that the time does not depend on the length.

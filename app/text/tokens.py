@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.text.pieces import Piece, PieceKind
-from app.text.symbols import restrict
+from app.text.pieces import Piece, PieceKind, restrict
 from app.text.types import Token
 
 # Source of a word that differs from its text without a named rule, such as "love" for a heart.
@@ -21,7 +20,7 @@ def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> 
         phonemes = " ".join(filter(None, (restrict(piece.phonemes, symbols).strip() for piece in members)))
         original = text[start:end]
         spoken = " ".join(_spoken(piece) for piece in members if piece.text)
-        glued = members[0].glued or members[0].kind is PieceKind.PUNCTUATION
+        glued = members[0].glued or members[0].is_mark
         yield Token(original, spoken, phonemes, _source(members, original, spoken), glued)
 
 
@@ -31,7 +30,7 @@ def _spoken(piece: Piece) -> str:
 
 def _source(members: list[Piece], original: str, spoken: str) -> str:
     first = members[0]
-    if all(piece.kind is PieceKind.PUNCTUATION for piece in members):
+    if all(piece.is_mark for piece in members):
         return "punctuation"
     if first.kind is not PieceKind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
         return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)

@@ -1,12 +1,10 @@
-"""Results of text planning (utterances, words, pauses), and the interfaces of planners and pronouncers."""
+"""Results of text planning: utterances, words, pauses, tokens. Interface of planners."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
-
-from app.text.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +72,4 @@ class Planner(Protocol):
         `max_phonemes` bounds the characters of `Utterance.phonemes`. A pause of 0 seconds only reports progress through
         text that has nothing to speak. Raises MarkupError and NothingToSpeakError at once, before the first segment.
         """
-        ...
-
-
-class Pronouncer(Protocol):
-    """Rules of one language. Both methods may be called from any thread."""
-
-    def normalize(self, text: str, offset: int) -> list[Piece]:
-        """Return the words and marks of `text`, which begins at character `offset` of the request."""
-        ...
-
-    def pronounce(self, pieces: Sequence[Piece]) -> None:
-        """Fill in the phonemes of all words of one sentence."""
         ...

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app import errors
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.translation.text import codes
 from app.translation.text.document import Document
 from app.translation.text.glossary import Glossary, Protected
@@ -129,8 +129,10 @@ def make_plan(
     FLORES-200 code, or None: the language of each text is detected. Raises LanguageNotDetectedError,
     UnsupportedLanguageError, OutsideCoverageError, TextTooLongError and InvalidRequestError.
     """
-    with as_service_errors():
+    try:
         glossary = Glossary(options.glossary)
+    except REQUEST_ERRORS as error:
+        raise service_error(error) from error
     languages: Sequence[tuple[str | None, float | None]] = [(source, None)] * len(texts)
     if source is None:
         with timeline.measure(Stage.DETECT):
@@ -157,9 +159,11 @@ def _check(plan: Plan) -> Generator[None, None, dict[tuple[str, str], Protected]
             if (planned.language, segment.text) in seen:
                 continue
             protected = seen[planned.language, segment.text] = plan.glossary.protect(segment.text)
-            of = f" of text {number}" if len(plan.texts) > 1 else ""
-            with as_service_errors(f"Sentence {quote(segment.text)}{of}: ", text_param="text"):
+            try:
                 plan.route.translator.check(request_for(plan, protected.text, planned.language))
+            except REQUEST_ERRORS as error:
+                of = f" of text {number}" if len(plan.texts) > 1 else ""
+                raise service_error(error, f"Sentence {quote(segment.text)}{of}: ", text_param="text") from error
     return seen
 
 

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 
 from app import errors
 from app.config import Settings
-from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelState
-from app.engine.require import ModelLoads, Progress, require
+from app.engine.model_loader import ModelLoads, ModelState, Progress
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
@@ -34,13 +32,12 @@ MOST_SECONDS_PER_CHARACTER = 2e-4
 class TranslationService:
     """Prepares translation requests, and holds the parts that their streams use."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker, admission: Admission) -> None:
+    def __init__(self, settings: Settings, catalog: Catalog, worker: ModelWorker, loads: ModelLoads) -> None:
         self.settings = settings
         self.catalog = catalog
         self.worker = worker
         self.default_model = catalog.default_translator()
-        # Speech waits for its models in the same queue.
-        self.loads = ModelLoads(admission, most=settings.queue_size, seconds=settings.queue_seconds)
+        self._loads = loads
         # Splitting must hold up neither the event loop nor G2P, and a long text no short one.
         self.thread = RoundRobinThread("split")
 
@@ -73,7 +70,7 @@ class TranslationService:
 
     def _require(self, name: str | None) -> ModelState:
         canonical = self.default_model if name is None else self.catalog.resolve(name)
-        return require(self.catalog, self.worker, canonical, "translation")
+        return self._loads.require(canonical, "translation")
 
     async def route(
         self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
@@ -83,7 +80,7 @@ class TranslationService:
         Raises what `model` raises, UnsupportedLanguageError and DrainingError.
         """
         state = self._require(model)
-        await self.loads.wait(state, progress)
+        await self._loads.wait(state, progress)
         translator = state.ready_translator()
         return Route(state.name, translator, self.language(target, translator, param))
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from app.engine.jobs import CancelToken, Priority, Results, TranslationJob
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.text.executor import Steps
 from app.translation.plan import Alternative, Plan, TranslatedSentence, TranslatedText, request_for
@@ -187,7 +187,7 @@ class TranslationStream:
         self.labels = labels
         self.cancelled = CancelToken() if cancelled is None else cancelled
         self.volume = metrics.Volume(characters=sum(len(planned.text) for planned in plan.texts))
-        self._pendinger = service.worker
+        self._worker = service.worker
         self._thread = service.thread
         self._plan = plan
         self._in_order = in_order
@@ -264,8 +264,8 @@ class TranslationStream:
             if position == 0 and self._plan.draft and self._in_order:
                 requests[0] = replace(requests[0], draft=self._plan.draft)
             job = TranslationJob(route.model, route.translator, requests, self.timeline, self.cancelled, priority)
-            with as_service_errors(text_param="text"):
-                self._batch = self._pendinger.submit(job)
+            try:
+                self._batch = self._worker.submit(job)
                 async for translation in self._batch:
                     phrase, number, _ = pieces[translation.index]
                     self._count(translation)
@@ -279,6 +279,8 @@ class TranslationStream:
                             yield self._finished(self._sentences[position])
                         position += 1
                         await self._yield_turn()
+            except REQUEST_ERRORS as error:
+                raise service_error(error, text_param="text") from error
             size, priority = min(2 * size, route.translator.max_batch), Priority.CONTINUATION
 
     async def _advance(self, phrase: _Phrase) -> None:

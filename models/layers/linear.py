@@ -32,7 +32,7 @@ def column_chunks(weight: mx.array) -> list[mx.array]:
 
 
 class Linear(nn.Module):
-    """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
 
 
 class Projection(nn.Module):
-    """y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

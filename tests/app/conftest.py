@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +17,18 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 import uvicorn
+from websockets.sync.client import ClientConnection
 
 from app.config import Settings, load_settings
+from app.engine import admission
 from app.errors import UnknownModelError
 from app.server.app import create_app
 from app.server.serve import configure, serve
 from models.contract import WeightsError, WeightsMissingError
 from tests.app.standins import Parrot, Shout, Tone
+
+# Seconds to wait for what must come, on a machine that is as busy as can be.
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,23 @@ class Running:
     def metrics(self) -> str:
         return httpx.get(self.url + "/metrics").raise_for_status().text
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Call `function` in the event loop of the server."""
+        done = threading.Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self.server.servers[0].get_loop().call_soon_threadsafe(run)
+        assert done.wait(PATIENCE)
+
+    def take(self, client: ClientConnection) -> None:
+        """Wait until the server has taken what `client` sent: it reads a socket before it answers its ping."""
+        assert client.ping().wait(PATIENCE)
+        for _ in range(5):  # turns of its event loop
+            assert httpx.get(self.url + "/livez").status_code == 200
+
 
 def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Running:
     """Serve until `stop`; with `ready`, wait until every model is warm."""
@@ -132,7 +159,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     running = Running(
         f"http://127.0.0.1:{port}", catalog.tone, catalog.second, catalog.shout, catalog.parrot, server, thread
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     answer = ""
     while time.monotonic() < deadline:
         try:
@@ -154,12 +181,26 @@ def stop(running: Running) -> None:
     running.parrot.gate.set()
     running.parrot.hold.set()
     running.server.should_exit = True
-    running.thread.join(20)
+    running.thread.join(PATIENCE)
     assert not running.thread.is_alive(), "the server did not stop"
+
+
+def rest(running: Running) -> None:
+    """Wait until the server has ended what an earlier test left behind."""
+    gates = running.tone.gate, running.second.gate, running.shout.gate, running.parrot.gate, running.parrot.hold
+    for gate in gates:
+        gate.set()
+
+    def idle() -> bool:
+        samples = re.findall(r"^nightingale_(?:active_streams|queue_depth)\S* (\S+)$", running.metrics(), re.MULTILINE)
+        return not any(map(float, samples))
+
+    assert wait_until(idle), running.metrics()
 
 
 StartServer = Callable[..., Running]
 WaitUntil = Callable[..., bool]
+Leave = Callable[[str, object, Callable[[], object]], None]
 
 
 @pytest.fixture
@@ -195,7 +236,8 @@ def shared_server() -> Iterator[Running]:
 
 @pytest.fixture
 def server(shared_server: Running) -> Running:
-    """The shared server, its counters cleared."""
+    """The shared server at rest, its counters cleared."""
+    rest(shared_server)
     shared_server.tone.begun.clear()
     shared_server.tone.computed.clear()
     shared_server.tone.gate.clear()
@@ -213,7 +255,8 @@ def shared_translating_server() -> Iterator[Running]:
 
 @pytest.fixture
 def translating(shared_translating_server: Running) -> Running:
-    """The shared translating server, its counters cleared."""
+    """The shared translating server at rest, its counters cleared."""
+    rest(shared_translating_server)
     shared_translating_server.shout.batches.clear()
     shared_translating_server.shout.gate.clear()
     return shared_translating_server
@@ -229,7 +272,8 @@ def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def cloning(shared_cloning_server: Running) -> Running:
-    """The shared cloning server, its records cleared."""
+    """The shared cloning server at rest, its records cleared."""
+    rest(shared_cloning_server)
     shared_cloning_server.parrot.requests.clear()
     return shared_cloning_server
 
@@ -238,6 +282,52 @@ def cloning(shared_cloning_server: Running) -> Running:
 def wait_until_fixture() -> WaitUntil:
     """`wait_until`, for test files: they cannot import this one."""
     return wait_until
+
+
+@pytest.fixture
+def leave() -> Leave:
+    """`leave(url, body, when)`: send a request, and close its connection as soon as `when()` holds."""
+
+    def post(url: str, body: object, when: Callable[[], object]) -> None:
+        address, path = url.removeprefix("http://").split("/", 1)
+        host, port = address.split(":")
+        content = json.dumps(body).encode()
+        head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection((host, int(port)), PATIENCE) as client:
+            client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            assert wait_until(lambda: bool(when())), "it did not come so far"
+
+    return post
+
+
+class Clock:
+    """A monotonic clock that a test moves on: `clock.now += 1.0`."""
+
+    now: float = 1_000.0
+
+    perf_counter = staticmethod(time.perf_counter)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def quota_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of quotas of keys, which stands still."""
+    clock = Clock()
+    monkeypatch.setattr(admission, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def silence_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of silence on WebSockets, which stands still."""
+    clock = Clock()
+    modules = [sys.modules[name] for name in sys.modules if re.match(r"app\.server\.(streaming|compat)\.", name)]
+    for module in modules:
+        if "active_at" in inspect.getsource(module) and hasattr(module, "time"):
+            monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -252,7 +342,7 @@ def parrot() -> Parrot:
     return Parrot()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     """Whether `condition` came true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

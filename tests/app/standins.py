@@ -48,7 +48,6 @@ class Tone:
     begun: list[str] = field(default_factory=list)
     computed: list[str] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
-    hang: float = 0.0
     warm_steps: int = 3
     warm_gate: threading.Semaphore | None = None
 
@@ -62,6 +61,7 @@ class Tone:
         Voice("silky", "en-us", "female"),
         Voice("slow", "en-us", "male"),
         Voice("gated", "en-us", "male"),
+        Voice("gated_second", "en-us", "male"),
         Voice("broken", "en-us", "male"),
         Voice("breaks_second", "en-us", "male"),
         Voice("chunky", "en-us", "male"),
@@ -86,13 +86,14 @@ class Tone:
             raise RuntimeError("a failure inside the model")
         with timeline.measure(Stage.DECODER):
             if request.voice == "hung":
-                time.sleep(self.hang)
+                self.gate.wait()
             if request.voice == "slow":
                 for _ in range(100):
                     time.sleep(0.01)
                     if cancelled():
                         raise Cancelled
-            while request.voice == "gated" and not self.gate.wait(0.005):
+            gated = request.voice == "gated" or (request.voice == "gated_second" and len(self.begun) > 1)
+            while gated and not self.gate.wait(0.005):
                 if cancelled():
                     raise Cancelled
         seconds = SECONDS_PER_PHONEME / request.speed

@@ -33,7 +33,7 @@ TEXTS = (
 def nightingale(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "app.cli", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

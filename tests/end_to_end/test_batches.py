@@ -24,7 +24,7 @@ SHORT = ["Hello world.", "The kettle is on.", "Good morning.", "It was quiet.", 
 
 def speak(server: str, text: str, voice: str) -> httpx.Response:
     body = {"input": text, "voice": voice, "seed": len(text)}
-    return httpx.post(f"{server}/v1/audio/speech", json=body, timeout=60)
+    return httpx.post(f"{server}/v1/audio/speech", json=body, timeout=180)
 
 
 def samples(reply: httpx.Response) -> np.ndarray:
@@ -38,7 +38,7 @@ def metric(server: str, pattern: str) -> float:
     return float(found.group(1)) if found else 0.0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1_800)
 def test_each_client_of_a_batch_hears_its_own(
     house_server: str, run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
 ) -> None:
@@ -47,16 +47,20 @@ def test_each_client_of_a_batch_hears_its_own(
         long = clients.submit(speak, server, LONG, "rms")
         while metric(server, r'nightingale_batch_size_count\{model="house"\}') < 1:
             time.sleep(0.005)
-        replies = [clients.submit(speak, server, text, voice) for text, voice in asked]
-        unknown = clients.submit(speak, server, SHORT[0], "nobody")
-        together = [samples(reply.result()) for reply in replies]
+        # Clients of a busy machine may come one after the other: then they come again.
+        for rounds in range(1, 21):
+            replies = [clients.submit(speak, server, text, voice) for text, voice in asked]
+            unknown = clients.submit(speak, server, SHORT[0], "nobody")
+            together = [samples(reply.result()) for reply in replies]
+            assert unknown.result().status_code == 400
+            if metric(server, r'nightingale_batch_size_count\{model="house"\}') < 1 + rounds * len(asked):
+                break
         assert len(samples(long.result())) > 200_000
-        assert unknown.result().status_code == 400
         turns = metric(server, r'nightingale_batch_size_count\{model="house"\}')
         spoken = metric(server, r'nightingale_batch_size_sum\{model="house"\}')
         assert metric(server, r'nightingale_batch_size_bucket\{le="4.0",model="house"\}') == turns
         stages = replies[0].result().headers["server-timing"]
-    assert spoken == 1 + len(asked)
+    assert spoken == 1 + rounds * len(asked)
     assert turns < spoken, "nobody was spoken together with another"
     for stage in ("queue", "g2p", "voice", "bert", "text_encoder", "predictor", "decoder", "audio_encode"):
         assert f"{stage};dur=" in stages

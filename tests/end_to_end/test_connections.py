@@ -33,7 +33,7 @@ MODELS = ROOT / "tests" / "app" / "conftest.py"
 SECRET = "secret-0123456789"  # noqa: S105
 CONNECTIONS = 60
 FILES = 400  # descriptors that the process may have before it asks for more
-PATIENCE = 30
+PATIENCE = 60
 GET = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 BODY = b'{"input": "Hi.", "response_format": "pcm"}'
@@ -100,7 +100,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("connections")
     log = folder / "log"
     settings = {
-        "HEAD_SECONDS": "1", "BODY_SECONDS": "1", "STALL_SECONDS": "2", "IDLE_SECONDS": "2",
+        "HEAD_SECONDS": "2.5", "BODY_SECONDS": "2.5", "STALL_SECONDS": "4", "IDLE_SECONDS": "4",
         "MESSAGES_PER_SECOND": "20", "MAX_CONNECTIONS": str(CONNECTIONS), "DATA_DIR": str(folder / "data"),
         "MAX_INPUT_CHARACTERS": "200000", "DRAIN_SECONDS": "5",
     }  # fmt: skip
@@ -116,7 +116,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard)),  # noqa: PLW1509
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (found := re.search(r"running on http://[\d.]+:(\d+)", log.read_text())):
             assert popen.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
@@ -126,11 +126,11 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         httpx.post(f"{server.url}/v1/audio/speech", content=BODY, headers={"content-type": "application/json"})
         yield server
         popen.send_signal(signal.SIGTERM)
-        assert popen.wait(30) == 0
+        assert popen.wait(60) == 0
     finally:
         if popen.poll() is None:
             popen.kill()
-        popen.wait(10)
+        popen.wait(60)
     # The last test, as it were: nobody filled the log, and no key came into it.
     for never in ("Traceback", "ERROR", SECRET):
         assert never not in log.read_text(), log.read_text()[-5_000:]
@@ -142,7 +142,7 @@ def server(attacked: Server) -> Iterator[Server]:
     before = attacked.memory()
     yield attacked
     assert httpx.get(f"{attacked.url}/livez").status_code == 200
-    assert attacked.memory() - before < 48 << 20
+    wait_until(lambda: attacked.memory() - before < 48 << 20)
 
 
 def status(answer: bytes) -> int:

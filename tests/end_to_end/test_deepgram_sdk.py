@@ -30,7 +30,7 @@ def client(server: str) -> Iterator[DeepgramClient]:
     live = server.replace("http", "ws", 1)
     environment = DeepgramClientEnvironment(base=server, production=live, agent=live, agent_rest=server)
     # The SDK closes no client of its own making.
-    with httpx.Client(timeout=60) as connections:
+    with httpx.Client(timeout=180) as connections:
         yield DeepgramClient(api_key="none", environment=environment, httpx_client=connections)
 
 

@@ -43,11 +43,11 @@ class TlsProxy:
         self.port = 0
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._main(),), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     async def _main(self) -> None:

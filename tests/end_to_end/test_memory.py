@@ -28,7 +28,7 @@ def resident(url: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process does not report its memory")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1_800)
 def test_a_mix_of_requests_leaves_little_behind(
     run_house: Callable[..., AbstractContextManager[str]], tmp_path: Path
 ) -> None:
@@ -38,7 +38,7 @@ def test_a_mix_of_requests_leaves_little_behind(
         for at, text in enumerate(texts):
             body = {"input": text, "voice": ("rms", "slt")[at % 2], "response_format": ("wav", "mp3", "opus")[at % 3]}
             httpx.post(f"{url}/v1/audio/speech", json=body, timeout=200).raise_for_status()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while resident(url) > MOST and time.monotonic() < deadline:
             time.sleep(0.5)
         assert resident(url) <= MOST

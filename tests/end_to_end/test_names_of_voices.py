@@ -20,7 +20,7 @@ TEXT = "Good evening."
 
 def speak(server: str, **body: object) -> httpx.Response:
     request = {"input": TEXT, "response_format": "pcm"} | body
-    return httpx.post(f"{server}/v1/audio/speech", json=request, timeout=60)
+    return httpx.post(f"{server}/v1/audio/speech", json=request, timeout=180)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_openai_s_names(server: str, spoken: dict[str, bytes], name: str, voice:
 @pytest.mark.parametrize(("voice_id", "voice"), [("21m00Tcm4TlvDq8ikWAM", "slt"), ("pNInz6obpgDQGcFmaJgB", "rms")])
 def test_elevenlabs_ids(server: str, spoken: dict[str, bytes], voice_id: str, voice: str) -> None:
     url = f"{server}/v1/text-to-speech/{voice_id}"
-    reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=60)
+    reply = httpx.post(url, params={"output_format": "pcm_24000"}, json={"text": TEXT}, timeout=180)
     assert reply.content == spoken[voice]
     assert httpx.get(f"{server}/v1/voices/{voice_id}").json()["voice_id"] == voice
 
@@ -52,7 +52,7 @@ def test_elevenlabs_ids(server: str, spoken: dict[str, bytes], voice_id: str, vo
 )
 def test_deepgram_s_names(server: str, spoken: dict[str, bytes], model: str, voice: str) -> None:
     query = {"model": model, "encoding": "linear16", "container": "none"}
-    reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=60)
+    reply = httpx.post(f"{server}/v1/speak", params=query, json={"text": TEXT}, timeout=180)
     assert reply.content == spoken[voice]
 
 
@@ -92,7 +92,7 @@ def test_a_language_that_the_model_card_excludes_is_refused(server: str, lang: s
 
 
 def test_nor_is_it_spoken_to_other_services_clients(server: str) -> None:
-    eleven = httpx.post(f"{server}/v1/text-to-speech/slt", json={"text": "Hola.", "language_code": "es"}, timeout=60)
+    eleven = httpx.post(f"{server}/v1/text-to-speech/slt", json={"text": "Hola.", "language_code": "es"}, timeout=180)
     assert (eleven.status_code, eleven.json()["detail"]["code"]) == (400, "unsupported_language")
     deepgram = httpx.post(
         f"{server}/v1/speak", params={"model": "aura-2-celeste-es"}, json={"text": "Hola."}, timeout=60
@@ -122,5 +122,5 @@ def test_what_can_be_translated_is_what_is_listed(run_house, tmp_path: Path) -> 
         for entry in listed:
             for target in ("en", "es", "fr", "de"):
                 body = {"q": "Good night.", "source": entry["code"], "target": target}
-                done = httpx.post(f"{url}/translate", json=body, timeout=60)
+                done = httpx.post(f"{url}/translate", json=body, timeout=180)
                 assert (done.status_code == 200) == (target in entry["targets"]), (body, done.text)

@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import get_phonemizer
 from app.text.types import Utterance
 
 TEXT = "Dr. Lee paid $5 for [Nguyen](/wˈɪn/), the zyzzyvaq. The FBI is late: it's 7:05pm!\n\nGo [pause:0.5s] now."
 
 
 def ask(server: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{server}/v1/phonemes", json=body, timeout=60)
+    return httpx.post(f"{server}/v1/phonemes", json=body, timeout=180)
 
 
 def sources(reply: httpx.Response) -> dict[str, str]:

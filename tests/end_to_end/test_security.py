@@ -67,7 +67,7 @@ def process(folder: Path, **environ: str) -> Iterator[Process]:
             text=True,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline and popen.poll() is None:
             found = re.search(r"running on http://[\d.]+:(\d+)", log.read_text())
             if found:
@@ -79,12 +79,12 @@ def process(folder: Path, **environ: str) -> Iterator[Process]:
             pytest.fail(log.read_text())
         yield Process(url, folder, popen)
         popen.send_signal(signal.SIGTERM)
-        assert popen.wait(30) == 0
+        assert popen.wait(60) == 0
         assert "Traceback" not in log.read_text(), log.read_text()
     finally:
         if popen.poll() is None:
             popen.kill()
-        popen.wait(10)
+        popen.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         NIGHTINGALE_VOICE_SECONDS="5",
         NIGHTINGALE_MAX_FRAME_BYTES="2048",
         NIGHTINGALE_MESSAGES_PER_SECOND="20",
-        NIGHTINGALE_IDLE_SECONDS="1",
-        NIGHTINGALE_SESSION_SECONDS="3",
+        NIGHTINGALE_IDLE_SECONDS="2.5",
+        NIGHTINGALE_SESSION_SECONDS="5",
         NIGHTINGALE_CORS_ORIGINS="https://good.example",
     ) as running:
         yield running
@@ -109,12 +109,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 def upload(server: Process, data: bytes, **fields: str) -> httpx.Response:
     body = {"name": "Ada", "consent": "true"} | fields
-    return httpx.post(server.url + VOICES, data=body, files={"audio_sample": ("a", data)}, headers=BEARER, timeout=30)
+    return httpx.post(server.url + VOICES, data=body, files={"audio_sample": ("a", data)}, headers=BEARER, timeout=180)
 
 
 def speak(server: Process, **body: object) -> httpx.Response:
     body = {"input": "Hi.", "response_format": "pcm"} | body
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=BEARER, timeout=30)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=BEARER, timeout=180)
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
@@ -181,7 +181,7 @@ def test_names_never_become_paths(server: Process) -> None:
             assert code(speak(server, model=name)) == (404, "model_not_found")
         # Written by hand: a client's library would tidy the path up.
         for target in ("/web/../config.py", "/web/..%2fconfig.py", "/web/%2e%2e/config.py", "/web//etc/passwd"):
-            with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=5) as raw:
+            with socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=180) as raw:
                 raw.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 status = raw.makefile("rb").readline()
             assert b" 404 " in status or b" 401 " in status, (target, status)
@@ -252,14 +252,14 @@ def test_browsers_send_no_credentials_of_other_pages(server: Process) -> None:
 def session(server: Process, **options: Any) -> Iterator[ClientConnection]:
     with connect(server.socket_url, additional_headers=BEARER, **options) as opened:
         opened.send(json.dumps({"type": "start"}))
-        assert json.loads(opened.recv(timeout=5))["type"] == "ready"
+        assert json.loads(opened.recv(timeout=180))["type"] == "ready"
         yield opened
 
 
 def closed(opened: ClientConnection) -> tuple[int | None, str]:
     with pytest.raises(ConnectionClosed):
         while True:
-            opened.recv(timeout=10)
+            opened.recv(timeout=180)
     return opened.close_code, opened.close_reason or ""
 
 
@@ -298,24 +298,24 @@ def test_messages_have_a_greatest_rate(server: Process) -> None:
 
 
 def test_silence_ends_a_socket(server: Process) -> None:
+    begin = time.monotonic()
     with session(server) as opened:
-        start = time.monotonic()
         status, reason = closed(opened)
         assert status == 1008
         assert "Nothing was received" in reason
-        assert time.monotonic() - start > 0.9
+        assert time.monotonic() - begin > 2.4
 
 
 def test_a_session_has_an_end(server: Process) -> None:
+    begin = time.monotonic()
     with session(server) as opened:
-        start = time.monotonic()
         with pytest.raises(ConnectionClosed):
-            while time.monotonic() < start + 10:
+            while time.monotonic() < begin + 60:
                 opened.send(json.dumps({"type": "text", "text": "a"}))
                 time.sleep(0.3)
         assert closed(opened)[0] == 1008
-        assert "3 seconds" in (opened.close_reason or "")
-        assert time.monotonic() - start > 2
+        assert "5 seconds" in (opened.close_reason or "")
+        assert time.monotonic() - begin > 4.9
 
 
 class _Touch:

@@ -62,7 +62,7 @@ def expected(data: Path) -> list[str]:
 
 
 def post(server: str, **body: object) -> httpx.Response:
-    reply = httpx.post(f"{server}/v1/translate", json={"source": "en", "target": "fr"} | body, timeout=60)
+    reply = httpx.post(f"{server}/v1/translate", json={"source": "en", "target": "fr"} | body, timeout=180)
     assert reply.status_code == 200, reply.text
     return reply
 
@@ -103,7 +103,7 @@ def test_libretranslate_s_client_gets_the_same(server: str, expected: list[str])
 
 
 def test_speech_and_translation_share_the_thread(server: str, expected: list[str]) -> None:
-    spoken = httpx.post(f"{server}/v1/audio/speech", json={"input": "Hello world."}, timeout=60)
+    spoken = httpx.post(f"{server}/v1/audio/speech", json={"input": "Hello world."}, timeout=180)
     assert spoken.status_code == 200
     assert post(server, text=SENTENCES[0]).json()["translations"][0]["text"] == expected[0]
 

@@ -39,7 +39,7 @@ def port(server, wyoming_port) -> int:
 
 @asynccontextmanager
 async def connected(port):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         async with AsyncTcpClient("127.0.0.1", port) as client:
             yield client
 

@@ -29,7 +29,7 @@ class Wire:
         self.socket = socket.socket()
         if small:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.socket.settimeout(30)
+        self.socket.settimeout(120)
         self.socket.connect(victim.wyoming if wyoming else victim.address)
         self.host = f"{victim.address[0]}:{victim.address[1]}"
         self._buffer = b""
@@ -459,7 +459,7 @@ def bad_request(rng: random.Random) -> tuple[str, str, dict[str, Any]]:
 def send_bad_requests(victim: Any, count: int) -> None:
     def some(seed: int) -> None:
         rng = random.Random(seed)
-        with httpx.Client(base_url=victim.url, timeout=60) as client:
+        with httpx.Client(base_url=victim.url, timeout=180) as client:
             for _ in range(count // 4):
                 method, path, more = bad_request(rng)
                 reply = client.request(method, path, **more)

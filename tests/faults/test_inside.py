@@ -23,7 +23,7 @@ TWO = "The kettle is on. The tea is nearly ready."
 
 
 def speak(victim: Any, **more: object) -> httpx.Response:
-    return httpx.post(victim.url + SPEECH, json={"input": TWO, "response_format": "pcm", **more}, timeout=60)
+    return httpx.post(victim.url + SPEECH, json={"input": TWO, "response_format": "pcm", **more}, timeout=180)
 
 
 def test_the_model_fails_in_the_middle_of_a_chunk(victim: Any, undisturbed: Any) -> None:
@@ -74,7 +74,7 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
     def upload() -> httpx.Response:
         files = {"audio_sample": ("a.wav", recording.getvalue())}
         fields = {"name": "Ada", "consent": "true"}
-        return httpx.post(f"{victim.url}/v1/audio/voices", data=fields, files=files, timeout=60)
+        return httpx.post(f"{victim.url}/v1/audio/voices", data=fields, files=files, timeout=180)
 
     def files() -> set[Path]:
         return {path for path in victim.data.rglob("*") if path.is_file() and path.name != ".lock"}
@@ -94,7 +94,7 @@ def test_no_room_on_the_disk(victim: Any, undisturbed: Any) -> None:
     with undisturbed():
         accepted = upload()
         assert accepted.status_code == 200, accepted.text
-        deleted = httpx.delete(f"{victim.url}/v1/audio/voices/{accepted.json()['id']}", timeout=30)
+        deleted = httpx.delete(f"{victim.url}/v1/audio/voices/{accepted.json()['id']}", timeout=180)
         assert deleted.status_code == 200
     assert files() == kept
 

@@ -18,7 +18,7 @@ from models.timeline import Timeline
 FRAME = 0.025
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1_200)
 def test_the_catalog_loads_it_and_every_token_lasts_as_long(tmp_path: Path) -> None:
     assert main(["--data-dir", str(tmp_path), "--model", "kokoro-82m"]) == 0
     folder = tmp_path / "models/kokoro-82m"

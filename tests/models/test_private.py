@@ -118,7 +118,7 @@ sys.exit(app.cli.main.main(["serve", "--port", "0"]))
 def serve_as(user: int, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", AS_ANOTHER, str(user)]
     environment = {"PATH": os.environ["PATH"], **environment}
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 @as_root

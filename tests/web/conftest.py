@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
 FLAGS = (
     "--no-sandbox",
+    # A container may have little shared memory.
+    "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -19,7 +21,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-default-apps",
 )
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 OpenPage = Callable[..., Page]
 
@@ -30,7 +32,7 @@ def browser(program: Callable[[str], str]) -> Iterator[Browser]:
     """One browser for a file of tests."""
     path = program("chromium")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        running = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=180_000)
         yield running
         running.close()
 
@@ -44,6 +46,7 @@ def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
     def begin(path: str = "/", width: int = 1280, scheme: str = "light", height: int = 900, server: str = "") -> Page:
         url = server or house_server
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, base_url=url)
+        context.set_default_timeout(WAIT_SECONDS * 1000)
         page = context.new_page()
         said: list[str] = []
         elsewhere: list[str] = []

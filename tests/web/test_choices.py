@@ -72,7 +72,12 @@ def test_a_sample_is_heard_and_asked_for_once(open_page, until):
         """() => {
             const play = HTMLMediaElement.prototype.play;
             window.played = [];
-            HTMLMediaElement.prototype.play = function () { window.played.push(this); return play.call(this); };
+            HTMLMediaElement.prototype.play = function () {
+                window.played.push(this);
+                // Slowly: it must not end before somebody looks.
+                this.playbackRate = 0.1;
+                return play.call(this);
+            };
         }"""
     )
     asked = []
@@ -87,7 +92,8 @@ def test_a_sample_is_heard_and_asked_for_once(open_page, until):
     assert len(asked) == 1
     assert '"voice":"slt"' in asked[0]
     # It has an end.
-    until(page, "window.played[0].ended", 30)
+    page.evaluate("window.played[0].playbackRate = 4")
+    until(page, "window.played[0].ended")
     assert page.get_by_role("button", name="Hear slt").count() == 1
 
 

@@ -37,7 +37,7 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
     speak(page, until)
     until(page, DONE)
     samples = received(page)
-    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=60)
+    whole = httpx.post(f"{house_server}/v1/audio/speech", json={"input": TEXT, "response_format": "pcm"}, timeout=180)
     expected = np.frombuffer(whole.content, "<i2")
     assert samples.size == expected.size
     np.testing.assert_array_equal(np.round(samples * 32768).astype(np.int16), expected)
@@ -46,27 +46,45 @@ def test_sound_arrives_and_is_what_the_api_gives(open_page, until, house_server,
 
 def test_sound_is_played_while_it_streams(open_page, until):
     page = open_page()
-    speak(page, until, TEXT * 6)
+    speak(page, until, TEXT * 100)
     until(page, "playground.position > 0.3")
     # Far more is still to come: the server has not said that it is done.
     assert page.locator("#form").get_attribute("aria-busy") == "true"
     before = page.evaluate("playground.position")
     # The loudest of what left towards the loudspeaker in the last 85 ms.
-    until(page, "playground.heardNow() > 0.05", 5)
+    until(page, "playground.heardNow() > 0.05")
     until(page, f"playground.position > {before} + 0.5")
     assert page.inner_text("#length") != "0 s"
     page.keyboard.press("Escape")
-    until(page, "playground.heardNow() === 0", 5)
+    until(page, "playground.heardNow() === 0")
     assert page.locator("#form").get_attribute("aria-busy") == "false"
     assert page.is_hidden("#error")
 
 
 def test_words_light_up_when_they_are_heard(open_page, until):
     page = open_page()
-    speak(page, until)
+    words = re.findall(r"\w+", TEXT)
+    # A slow machine may skip a frame in which a short word was lit, and a halted one many.
+    for _ in range(10):
+        speak(page, until)
+        seen = words_lit(page, until)
+        # The order is what they are spoken in.
+        spoken = iter(words)
+        assert all(word in spoken for word in seen), seen
+        if len(seen) > 0.7 * len(words):
+            break
+    else:
+        pytest.fail(f"of {words} only {seen} were lit")
+    assert page.locator("#words .ahead").count() == 0
+    assert " ".join(page.inner_text("#words").split()) == TEXT
+
+
+def words_lit(page, until) -> list[str]:
+    """Return the words that light up until the end."""
     seen: list[str] = []
-    until(page, "document.querySelector('#words .lit')")
-    for _ in range(600):
+    until(page, "!document.querySelector('#stop').disabled")
+    until(page, "document.querySelector('#words .lit') || document.querySelector('#stop').disabled")
+    for _ in range(6_000):
         state = page.evaluate(
             """() => {
                 const lit = [...document.querySelectorAll("#words .lit")];
@@ -84,17 +102,9 @@ def test_words_light_up_when_they_are_heard(open_page, until):
             if not seen or seen[-1] != word:
                 seen.append(word)
         if not state["playing"]:
-            break
+            return seen
         page.wait_for_timeout(15)
-    else:
-        pytest.fail("it never ended")
-    words = re.findall(r"\w+", TEXT)
-    # A slow machine may skip a frame in which a short word was lit; the order is what they are spoken in.
-    assert len(seen) > 0.7 * len(words)
-    spoken = iter(words)
-    assert all(word in spoken for word in seen), seen
-    assert page.locator("#words .ahead").count() == 0
-    assert " ".join(page.inner_text("#words").split()) == TEXT
+    pytest.fail("it never ended")
 
 
 def test_times_and_stages_are_shown(open_page, until, house_server):
@@ -202,13 +212,15 @@ def test_a_download_is_the_sound(open_page, until):
 
 def test_it_plays_again(open_page, until):
     page = open_page()
-    speak(page, until, "Good night.")
+    # Long enough to be heard, though this looks seldom.
+    speak(page, until, TEXT)
     until(page, DONE)
+    page.keyboard.press("Escape")
     until(page, "document.querySelector('#stop').disabled")
     count = page.evaluate("playground.samples")
     page.click("#play")
     until(page, "playground.position > 0.1")
-    until(page, "playground.heardNow() > 0.05", 5)
+    until(page, "playground.heardNow() > 0.05")
     assert page.evaluate("playground.samples") == count
 
 
@@ -368,10 +380,10 @@ def test_a_model_s_own_parameters_can_be_set(open_page, until):
     assert page.locator("#exaggeration").count() == 0
     assert '"temperature": 0.7' in page.inner_text("#code")
     page.click("#speak")
-    until_sent = 0
-    while not frames and until_sent < 200:
+    for _ in range(6_000):
+        if frames:
+            break
         page.wait_for_timeout(10)
-        until_sent += 1
     assert {"temperature": 0.7, "seed": 42}.items() <= frames[0].items()
     assert "cfg_weight" not in frames[0]
 
@@ -410,7 +422,7 @@ def test_long_text_is_sent_in_pieces_that_are_whole_characters(open_page, until)
     text = "a" + "😀" * 9_000
     page.fill("#text", text)
     page.keyboard.press("Control+Enter")
-    for _ in range(200):
+    for _ in range(6_000):
         if any('"flush"' in frame for frame in frames):
             break
         page.wait_for_timeout(10)

@@ -1,1 +1,1 @@
-"""Interfaces of other products: one adapter each."""
+"""Surfaces of other services: ElevenLabs, Deepgram, LibreTranslate, Wyoming."""

@@ -88,11 +88,8 @@ async def detect(request: Request) -> Response:
     """Detect the languages that `q` may be in."""
     app = services(request)
     texts, _ = _texts(await _fields(request))
-    app.admission.admit(sum(map(len, texts)))
-    try:
+    with app.admission.admit(sum(map(len, texts))):
         guesses = await app.translation.detect("\n".join(texts), DETECTIONS, Timeline())
-    finally:
-        app.admission.release()
     return JSONResponse([_confidence(guess.language, guess.confidence) for guess in guesses])
 
 

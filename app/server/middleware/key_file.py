@@ -1,7 +1,8 @@
-"""API keys of a TOML file, with the limits of each, read again when the file changes."""
+"""API keys of a TOML file, with the limits of each, read again when it changes, and the connections of each."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -9,8 +10,9 @@ import re
 import time
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -165,3 +167,51 @@ class KeyFile:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+@dataclass(eq=False, slots=True)
+class _Open:
+    """Request or socket that is served, with the key that let it in."""
+
+    task: asyncio.Task[Any]
+    key: str = field(repr=False)
+    name: str
+    revoked: bool = False
+
+
+class OpenConnections:
+    """Requests and sockets that are open with a key of `keys`. They are cancelled when their key leaves the file."""
+
+    def __init__(self, keys: KeyFile) -> None:
+        self._keys = keys
+        self._seen = keys.keys()
+        self._open: set[_Open] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, key: str, name: str) -> _Open:
+        """Add the current task, which serves the client `name` with `key`. `remove` it in the end."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is served outside of a task")
+        entry = _Open(task, key, name)
+        self._open.add(entry)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
+        return entry
+
+    def remove(self, entry: _Open) -> None:
+        """Remove a request or a socket that ended."""
+        self._open.discard(entry)
+
+    def _look(self) -> None:
+        keys, self._timer = self._keys.keys(), None
+        if keys is not self._seen:
+            self._seen = keys
+            for entry in self._open:
+                owner = keys.find(entry.key)
+                # A key under another name belongs to another client.
+                if (owner is None or owner.name != entry.name) and not entry.revoked:
+                    entry.revoked = True
+                    entry.task.cancel()
+        if self._open:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)

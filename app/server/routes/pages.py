@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from app.observability import request_log
+from app.observability import logs
 from app.server.state import services
 from app.server.streaming.events import INCOMING, Outgoing
 from app.text.languages import LANGUAGES
@@ -40,34 +40,34 @@ HEADERS = {
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def playground() -> Response:
     """Return the playground."""
     return _page("index.html")
 
 
-@router.get("/dashboard")
+@router.api_route("/dashboard", methods=["GET", "HEAD"])
 async def dashboard() -> Response:
     """Return the page that shows `/metrics`."""
     return _page("dashboard.html")
 
 
-@router.get("/docs")
+@router.api_route("/docs", methods=["GET", "HEAD"])
 async def docs() -> Response:
     """Return the page that shows the OpenAPI description."""
     return _page("docs.html")
 
 
-@router.get("/dashboard/requests")
+@router.api_route("/dashboard/requests", methods=["GET", "HEAD"])
 async def requests() -> JSONResponse:
     """Return the last requests, newest first, each with the times of its stages. No text, no voice."""
-    entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(request_log.recent)]
+    entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(logs.recent)]
     for entry in entries:
         del entry["traceparent"]
     return JSONResponse({"requests": entries}, headers={"cache-control": "no-store"})
 
 
-@router.get("/playground/settings")
+@router.api_route("/playground/settings", methods=["GET", "HEAD"])
 async def settings(request: Request) -> JSONResponse:
     """Return the properties of this server that the playground needs."""
     return JSONResponse(
@@ -79,7 +79,7 @@ async def settings(request: Request) -> JSONResponse:
     )
 
 
-@router.get("/docs/messages")
+@router.api_route("/docs/messages", methods=["GET", "HEAD"])
 async def docs_messages() -> JSONResponse:
     """Describe the messages of `WS /v1/audio/stream` as JSON schemas: OpenAPI has no WebSockets."""
     return JSONResponse({"client": INCOMING.json_schema(), "server": TypeAdapter(Outgoing).json_schema()})

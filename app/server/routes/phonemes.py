@@ -13,7 +13,7 @@ from app.server.exchange import Exchange
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.options import SpeechOptions
+from app.speech.service import SpeechOptions
 from app.text.tokens import join
 
 router = APIRouter()

@@ -18,6 +18,7 @@ from starlette.types import Send
 from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
+from app.engine.admission import client
 from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
@@ -27,23 +28,18 @@ from app.errors import (
     UnsupportedFormatError,
 )
 from app.observability import metrics
-from app.server.accept import negotiate
-from app.server.audio_response import Reply, ReplyForm
-from app.server.exchange import StreamExchange
-from app.server.json_route import JsonRoute
+from app.server.audio_response import Reply, ReplyForm, negotiate
+from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
-from app.speech.options import SpeechOptions
+from app.speech.service import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
 from models.contract import SAMPLING_RANGES, Translator
 
 router = APIRouter()
 
-
 PATH = "/v1/audio/speech"
-
-
 _ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 
@@ -179,7 +175,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
             raise UnsupportedFormatError(f"{error.message[:-1]}, and {' or '.join(SUBTITLE_FORMATS)}.") from None
 
     async def prepare(self) -> SpeechStream:
-        """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises."""
+        """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises, and OverloadedError."""
         speech = await self.app.speech.prepare(
             SpeechOptions(
                 model=self._body.model,
@@ -197,7 +193,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         )
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
-        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels)
+        admitted = self.app.admission.open(speech.model, client.get())
+        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted)
         stream.feed(self._body.input)
         stream.finish()
         return stream

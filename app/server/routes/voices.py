@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from app import errors
-from app.server.disconnect import ClientGoneError, until_gone
+from app.server.exchange import ClientGoneError, until_gone
 from app.server.forms import read_form
 from app.server.schemas import VoiceDeleted, VoiceEntry, VoiceList, VoiceUpload
 from app.server.state import Services, services
@@ -69,11 +69,8 @@ async def _keep(request: Request, app: Services, form: FormData) -> StoredVoice:
         language=_text(form, "language"),
         gender=_text(form, "gender"),
     )
-    app.admission.admit(UPLOAD_CHARACTERS)
-    try:
+    with app.admission.admit(UPLOAD_CHARACTERS):
         return await until_gone(request.receive, app.admission.aborted(), _add(app.speech.voices, asked, upload))
-    finally:
-        app.admission.release()
 
 
 async def _add(voices: VoiceService, asked: NewVoice, upload: UploadFile) -> StoredVoice:

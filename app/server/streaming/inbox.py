@@ -1,22 +1,29 @@
-"""Messages of a socket, read a little ahead of the work that they ask for."""
+"""Messages of a socket: read a little ahead of the work that they ask for, and no faster than their share of time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeVar
 
 from starlette.types import Message
 
-from app.server.disconnect import run_until
+from app.engine.admission import Admission, TokenBucket
+from app.server.exchange import ClientGoneError, run_until
 
 # Messages that are read before they are carried out.
 INBOX = 4
+# Share of the event loop's time that one socket's text may take, and the seconds of it that it may take at once.
+# A language model's text takes a hundredth.
+SHARE: Final = 0.1
+BURST: Final = 0.5
 
 _T = TypeVar("_T")
 
 
-class SocketClosedError(Exception):
+class SocketClosedError(ClientGoneError):
     """Raised when either side closed the socket."""
 
 
@@ -64,6 +71,35 @@ class Inbox:
     async def unless_gone(self, work: Coroutine[Any, Any, _T], aborted: Coroutine[Any, Any, object]) -> _T:
         """Return the result of `work`, and cancel it when the client leaves or `aborted` ends.
 
-        Raises SocketClosedError when the client leaves, DrainingError when `aborted` ends.
+        Raises ClientGoneError when the client leaves, DrainingError when `aborted` ends.
         """
-        return await run_until(self._gone.wait(), SocketClosedError(), aborted, work)
+        return await run_until(self._gone.wait(), aborted, work)
+
+
+class Throttle:
+    """Budget of time for one socket's text. The text of a client that is above it is read slowly."""
+
+    def __init__(self, inbox: Inbox, admission: Admission) -> None:
+        self._inbox = inbox
+        self._admission = admission
+        self._bucket = TokenBucket.full(SHARE, BURST, time.monotonic())
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Count the time of the block, which must not await."""
+        begun = time.thread_time()
+        try:
+            yield
+        finally:
+            self._bucket = self._bucket.take(time.thread_time() - begun, time.monotonic())
+
+    async def wait(self, *, give_way: bool = False) -> None:
+        """Wait until more text may be read. With `give_way` other tasks run first in any case.
+
+        Raises ClientGoneError when the client leaves meanwhile, DrainingError when the server breaks streams off.
+        """
+        wait = self._bucket.wait(0.0, time.monotonic())
+        if wait > 0:
+            await self._inbox.unless_gone(asyncio.sleep(wait), self._admission.aborted())
+        elif give_way:
+            await asyncio.sleep(0)

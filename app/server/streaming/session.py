@@ -14,7 +14,7 @@ from enum import Enum
 
 from pydantic import BaseModel, ValidationError
 
-from app.engine.service_errors import as_service_errors
+from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.errors import (
     DrainingError,
     EmptyInputError,
@@ -242,8 +242,10 @@ class StreamSession:
     def _feed_slice(self, now: float) -> list[Effect]:
         text = self._rest[self._taken : self._taken + SLICE_CHARACTERS]
         self._taken += len(text)
-        with as_service_errors():
+        try:
             effects = self._speak(self._source.feed(text, now))
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
         if self.has_rest:
             return effects
         self._rest, self._taken = "", 0
@@ -269,12 +271,14 @@ class StreamSession:
             self._committed = True
             effects: list[Effect] = [Refuse(self._set_id, self._refused)]
         else:
-            with as_service_errors():
+            try:
                 effects = self._speak(self._source.flush(now))
+            except REQUEST_ERRORS as error:
+                raise service_error(error) from error
         if not self._committed:
             self._next_set()
-            error = EmptyInputError("There is no text to speak since the last flush.", param="text")
-            return [Send(_error(error, fatal=False))]
+            empty = EmptyInputError("There is no text to speak since the last flush.", param="text")
+            return [Send(_error(empty, fatal=False))]
         if len(self._unanswered) >= MAX_SETS:
             raise ProtocolError(f"{MAX_SETS} flushes wait for their audio already; wait for 'done'.")
         effects.append(Finish(self._set_id))

@@ -14,15 +14,16 @@ from app.audio.encoders import Format, check_format, choose_rate, make_encoder
 from app.engine.model_loader import ModelState
 from app.errors import IdleTimeoutError, ServiceError
 from app.observability import metrics
+from app.server.audio_response import encode_chunk
 from app.server.error_responses import note_error
+from app.server.exchange import recorded
 from app.server.state import Services
 from app.server.streaming import events
 from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
-from app.server.streaming.speaking import encode_chunk, recorded
-from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from app.translation.text import codes
 from models.contract import Cancelled
@@ -162,7 +163,7 @@ class SessionSocket(SocketLoop):
         try:
             name = check_format(start.format)
             # A voice may need seconds until it is ready.
-            speech = await self.unless_gone(self.app.speech.prepare(_options(start), progress=self._tell_loading))
+            speech = await self.prepare(_options(start), self._tell_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
         except ServiceError as error:
             labels = metrics.Labels("none", self._adapter.surface, True)
@@ -207,7 +208,7 @@ class SessionSocket(SocketLoop):
             if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
-            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels, charged=True))
+            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels))
             self._sets[set_id] = found
             self._queue.put_nowait(found)
             self._collect()
@@ -222,7 +223,7 @@ class SessionSocket(SocketLoop):
     async def _speak(self, spoken: _Set) -> None:
         stream = spoken.stream
         try:
-            with recorded(stream):
+            async with recorded(stream, stream.begun):
                 await self._send_speech(stream)
             answer = self._session.finished(stream.timeline)
         except Cancelled:

@@ -11,14 +11,18 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Coroutine
+from contextlib import nullcontext
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from starlette.websockets import WebSocketDisconnect
 
+from app.engine.admission import Slot
+from app.engine.model_loader import Progress
 from app.errors import DrainingError, ServiceError
+from app.server.exchange import ClientGoneError
 from app.server.state import Services
-from app.server.streaming.inbox import Inbox, Readable, SocketClosedError
-from app.server.streaming.throttle import Throttle
+from app.server.streaming.inbox import Inbox, Readable, SocketClosedError, Throttle
+from app.speech.service import PreparedSpeech, SpeechOptions
 
 # Bytes of the reason of a close frame. RFC 6455, section 5.5, allows 123.
 MAX_REASON = 120
@@ -90,27 +94,23 @@ class SocketLoop(ABC):
 
     async def serve(self) -> None:
         """Serve the client until either side closes."""
-        admitted = False
+        slot: Slot | None = None
         listening = asyncio.create_task(self._inbox.listen())
         try:
             try:
-                self.app.admission.admit()
-                admitted = True
+                slot = self.app.admission.admit()
                 await self.begin()
                 await self._run()
             except ServiceError as error:
                 await self.fail(error)
-        except (SocketClosedError, WebSocketDisconnect, TimeoutError, OSError):
+        except (ClientGoneError, WebSocketDisconnect, TimeoutError, OSError):
             # The client left, or reads nothing: no message would reach it.
             pass
         finally:
             listening.cancel()
-            try:
+            # Also where this task is cancelled while it ends.
+            with slot or nullcontext():
                 await self.stop()
-            finally:
-                # Also where this task is cancelled while it ends.
-                if admitted:
-                    self.app.admission.release()
 
     async def _run(self) -> None:
         draining = asyncio.create_task(self.app.admission.drained())
@@ -153,9 +153,18 @@ class SocketLoop(ABC):
     async def unless_gone(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Return the result of `work`.
 
-        Cancels it and raises SocketClosedError when the client leaves, DrainingError when streams are broken off.
+        Cancels it and raises ClientGoneError when the client leaves, DrainingError when streams are broken off.
         """
         return await self._inbox.unless_gone(work, self.app.admission.aborted())
+
+    async def prepare(self, options: SpeechOptions, progress: Progress | None = None) -> PreparedSpeech:
+        """Return the checked `options`. Streams begin later and are checked again: here the socket can be refused.
+
+        Raises what `SpeechService.prepare` and `unless_gone` raise, and OverloadedError.
+        """
+        speech = await self.unless_gone(self.app.speech.prepare(options, progress=progress))
+        self.app.admission.check(speech.model)
+        return speech
 
     # Writes. They raise TimeoutError when the client reads nothing for `stall_seconds`.
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import PLURAL
 
 

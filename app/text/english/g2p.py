@@ -1,4 +1,4 @@
-"""English words to Kokoro's phonemes: the lexicon, then espeak-ng, then the letters."""
+"""Pronouncer of English. Kokoro's phonemes of a word come from the lexicon, else espeak-ng, else its letters."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from app.text.english import senses
+from app.text.english import abbreviations, codes, dates, measures, names, quantities, signs
 from app.text.english.inflection import add_s
-from app.text.english.lexicon import NOTHING_FOLLOWS, Following, get_lexicon
-from app.text.english.normalize import normalize
+from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, VOWELS, Following, get_lexicon, restress
+from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
 from app.text.english.other_scripts import runs
-from app.text.english.stress import CONSONANTS, VOWELS, restress
-from app.text.english.tagger import Tagger
+from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
-from app.text.pieces import Piece, PieceKind, Source
-from app.text.symbols import KOKORO_SYMBOLS, PUNCTUATION, restrict
+from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, Piece, PieceKind, Source, restrict
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)
@@ -36,6 +34,18 @@ _BOTH: Final = (
 _AMERICAN: Final = ((f"o{_TIE}ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""))
 _BRITISH: Final = ((f"e{_TIE}ə", "ɛː"), ("iə", "ɪə"), (f"ə{_TIE}ʊ", "Q"))
 
+READERS: Final[dict[str, Reader]] = {
+    **abbreviations.READERS,
+    **codes.READERS,
+    **dates.READERS,
+    **measures.READERS,
+    **names.READERS,
+    **PUNCTUATION_READERS,
+    **quantities.READERS,
+    **signs.READERS,
+}
+"""Reader of each kind of token, by the name of its group in `patterns.FINDER`."""
+
 
 class EnglishG2P:
     """Pronouncer of American or British English. Thread-safe.
@@ -51,7 +61,7 @@ class EnglishG2P:
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
         """Return the words and marks that speak `text`, which begins at character `offset` of the request."""
-        return normalize(text, offset, british=self._british)
+        return normalize(text, offset, READERS, british=self._british)
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in `phonemes` of every word of one sentence, from its end: a sound depends on the next one."""
@@ -75,8 +85,8 @@ class EnglishG2P:
             spelled = self._lexicon.spell(text)
             return (spelled, "letters") if spelled else self._unlisted(text)
         if text.isascii():
-            if senses.is_listed(text.lower()):
-                said = senses.sound(tagger.words, i, tagger.tag(i), british=self._british)
+            if has_sense(text.lower()):
+                said = sound_by_sense(tagger.words, i, tagger.tag(i), british=self._british)
                 if said is not None:
                     ending = text.lower().endswith("'s")
                     return (add_s(said, british=self._british) or said if ending else said), "lexicon"
@@ -161,7 +171,7 @@ _CONTEXTUAL: Final = word_set("a an the to in am i used that by")
 
 
 def _for_tagging(piece: Piece) -> str:
-    return "" if piece.kind is PieceKind.PUNCTUATION else piece.text
+    return "" if piece.is_mark else piece.text
 
 
 def _is_shouted_name(text: str, unlisted: bool) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
-from app.text.english.stress import FLAPPING
+# Vowels after which American /t/ becomes a flap before another vowel.
+_FLAPPING: Final = frozenset("AIOWYiuæɑəɛɪɹʊʌ")
 
 
 def stem_of_s(word: str, is_known: Callable[[str], bool]) -> str | None:
@@ -72,7 +74,7 @@ def add_ed(stem: str | None, *, british: bool) -> str | None:
         return stem + "d"
     if british or len(stem) < 2:
         return stem + "ɪd"
-    return stem[:-1] + "ɾᵻd" if stem[-2] in FLAPPING else stem + "ᵻd"
+    return stem[:-1] + "ɾᵻd" if stem[-2] in _FLAPPING else stem + "ᵻd"
 
 
 def add_ing(stem: str | None, *, british: bool) -> str | None:
@@ -82,6 +84,6 @@ def add_ing(stem: str | None, *, british: bool) -> str | None:
     if british:
         # An -r that comes back between vowels is not in the entry, so the caller falls back to espeak-ng.
         return None if stem[-1] in "əː" else stem + "ɪŋ"
-    if len(stem) > 1 and stem[-1] == "t" and stem[-2] in FLAPPING:
+    if len(stem) > 1 and stem[-1] == "t" and stem[-2] in _FLAPPING:
         return stem[:-1] + "ɾɪŋ"
     return stem + "ɪŋ"

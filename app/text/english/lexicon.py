@@ -16,8 +16,17 @@ from pathlib import Path
 from typing import Final
 
 from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
-from app.text.english.stress import CAPITALIZED, PRIMARY, SECONDARY, SHOUTED, restress
 from app.text.errors import PhonemizerUnavailableError
+
+_PRIMARY: Final = "ˈ"
+_SECONDARY: Final = "ˌ"
+# The article "ɐ" is in neither set, as in misaki's rules: "to" in "to a man" depends on "man".
+VOWELS: Final = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
+CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
+
+# Stress that a word gains from its capitals: a capital first letter, all capitals.
+_CAPITALIZED: Final = 0.5
+_SHOUTED: Final = 2.0
 
 Entry = str | Mapping[str, str | None]
 
@@ -46,6 +55,31 @@ class _Use:
     def is_noun(self) -> bool:
         """Return whether the tag is that of a noun."""
         return self.tag is not None and self.tag.startswith("NN")
+
+
+def restress(phonemes: str, stress: float | None) -> str:
+    """Return a word with its stress raised (> 0) or lowered (< 0) by misaki's scale, -2 (none) to 2 (primary)."""
+    if stress is None or not phonemes:
+        return phonemes
+    if stress < -1:
+        return phonemes.replace(_PRIMARY, "").replace(_SECONDARY, "")
+    has_primary = _PRIMARY in phonemes
+    if stress == -1 or (stress in (0, -0.5) and has_primary):
+        return phonemes.replace(_SECONDARY, "").replace(_PRIMARY, _SECONDARY)
+    if not has_primary and _SECONDARY not in phonemes:
+        if stress < 0:
+            return phonemes
+        return _stress_first_vowel(phonemes, _PRIMARY if stress > 1 else _SECONDARY)
+    if stress >= 1 and not has_primary:
+        return phonemes.replace(_SECONDARY, _PRIMARY)
+    return phonemes
+
+
+def _stress_first_vowel(phonemes: str, mark: str) -> str:
+    for i, character in enumerate(phonemes):
+        if character in VOWELS:
+            return phonemes[:i] + mark + phonemes[i:]
+    return phonemes
 
 
 def parent_tag(tag: str | None) -> str | None:
@@ -102,8 +136,8 @@ class Lexicon:
             if not isinstance(name, str):
                 return None
             names.append(name)
-        head, mark, tail = restress("".join(names), 0).rpartition(SECONDARY)
-        return f"{head}{PRIMARY}{tail}" if mark else tail
+        head, mark, tail = restress("".join(names), 0).rpartition(_SECONDARY)
+        return f"{head}{_PRIMARY}{tail}" if mark else tail
 
     def look_up(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
         """Return the listed pronunciation of a word, or its letters if it is an acronym; None if neither."""
@@ -116,7 +150,7 @@ class Lexicon:
             entry = self.silver(word)
         if isinstance(entry, Mapping):
             entry = _choose(entry, tag, following)
-        if entry is None or (proper and PRIMARY not in entry):
+        if entry is None or (proper and _PRIMARY not in entry):
             spelled = self.spell(word)
             if spelled is not None:
                 return spelled
@@ -130,11 +164,12 @@ class Lexicon:
         `stress` overrides the stress that capitals give.
         """
         if stress is None and word != word.lower():
-            stress = SHOUTED if word == word.upper() else CAPITALIZED
-        special = self._function_word(_Use(word, tag, stress, following))
-        if special is not None:
-            return special
+            stress = _SHOUTED if word == word.upper() else _CAPITALIZED
         lower = word.lower()
+        if (rule := _FUNCTION_WORDS.get(lower)) is not None:
+            special = rule(self, _Use(word, tag, stress, following))
+            if special is not None:
+                return special
         if self._reads_as_lower_case(word, lower, tag, stress, following):
             word = lower
         if self.is_known(word):
@@ -160,11 +195,6 @@ class Lexicon:
             return True
         return self._inflected(lower, tag, stress, following) is not None
 
-    def _function_word(self, use: _Use) -> str | None:
-        """Return the phonemes of a word whose sound depends on its neighbors, or None for another word."""
-        rule = _FUNCTION_WORDS.get(use.word.lower())
-        return rule(self, use) if rule is not None else None
-
     def _a(self, use: _Use) -> str | None:
         return "ɐ" if use.tag == "DT" else "ˈA"
 
@@ -180,7 +210,7 @@ class Lexicon:
         return self.spell(use.word) if use.word == "AN" and use.is_noun else "ɐn"
 
     def _i(self, use: _Use) -> str | None:
-        return SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
+        return _SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
 
     def _by(self, use: _Use) -> str | None:
         return "bˈI" if parent_tag(use.tag) == "ADV" else None
@@ -195,7 +225,7 @@ class Lexicon:
     def _in(self, use: _Use) -> str | None:
         if use.word == "IN" and use.tag == "NNP":
             return None
-        return (PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
+        return (_PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
 
     def _the(self, use: _Use) -> str | None:
         if use.word == "THE" and use.tag != "DT":
@@ -222,7 +252,7 @@ class Lexicon:
             return add_ed(self.look_up(stem, tag, stress, following), british=self.british)
         stem = stem_of_ing(word, self.is_known)
         if stem is not None:
-            stress = CAPITALIZED if stress is None else stress
+            stress = _CAPITALIZED if stress is None else stress
             return add_ing(self.look_up(stem, tag, stress, following), british=self.british)
         return None
 
@@ -238,6 +268,7 @@ _FUNCTION_WORDS: Final[dict[str, Callable[[Lexicon, _Use], str | None]]] = {
     "the": Lexicon._the,
     "used": Lexicon._used,
 }
+"""Rules of words whose sound depends on their neighbors. A rule returns phonemes, or None if the lexicon decides."""
 
 
 def _find(entries: dict[str, Entry], word: str) -> Entry | None:

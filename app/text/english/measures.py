@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import quantities, tables, units
-from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import NUM, SCALE_WORD, SIGN
 
 _AMOUNT: Final = rf"\d+,\d\d(?!\d|,\d)|{NUM}"

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext, Reader
 
 _CAMEL: Final = re.compile(r"\d+|[A-Z]{2,}(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[^\W\d_]+")
 _PLACE: Final = re.compile(r"\d{1,4}[A-Za-z]")

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from app.text.espeak import get_espeak
-from app.text.pieces import PieceKind
+from app.text.pieces import KOKORO_SYMBOLS, PieceKind, Pronouncer, restrict
 from app.text.scripts import script_of
-from app.text.symbols import KOKORO_SYMBOLS, restrict
-from app.text.types import Pronouncer
 
 _TIE: Final = "\u0361"
 

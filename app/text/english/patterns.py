@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.text.english import tables, units
-from app.text.unicode import COMBINING
+from app.text.pieces import COMBINING
 
 
 def _one_of(words: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Final
 
 from app.text.english import codes, dates, numbers, tables, units
-from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import PLURAL, UNIT
 
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")

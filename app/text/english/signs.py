@@ -1,4 +1,4 @@
-"""Readings of punctuation marks and symbols."""
+"""Readings of symbols and operators."""
 
 from __future__ import annotations
 
@@ -8,33 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.text.english import measures, tables
-from app.text.english.normalizer_context import NormalizerContext, Reader
+from app.text.english.normalize import NormalizerContext, Reader
 from app.text.english.patterns import SIGN
 
-_SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
 _LETTER_BEFORE: Final = re.compile(r"(?:^|[^\w</])\w$")
 _LETTER_AFTER: Final = re.compile(r"\w(?!\w)")
 _MARK_BEFORE: Final = re.compile(r"\d\.\d+$")
 _FULL_MARK: Final = re.compile(r"(?:5|10|20|100)(?![\d.])")
 _COMPARED: Final = re.compile(rf"\s?(?:{SIGN})?\d")
-
-
-def read_ellipsis(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read an ellipsis: `Well...`."""
-    context.pause("…", start, end)
-
-
-def read_dash(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a dash: `yes – no`."""
-    if text == "–" and _is_span(context, start, end):
-        context.say("to", start, end)
-    else:
-        context.pause("—", start, end)
-
-
-def _is_span(context: NormalizerContext, start: int, end: int) -> bool:
-    """Return whether a dash stands between two amounts or times: "$20-$30", "7 p.m.–9 p.m."."""
-    return context.text[start - 1 : start] not in ("", " ") and _SPAN_AFTER.match(context.text, end) is not None
 
 
 def read_operator(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -53,22 +34,6 @@ def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> N
     """Read a grade with a minus: `an A-.`."""
     context.say([text[0]], start, start + 1)
     context.say("minus", start + 1, end)
-
-
-def read_mark(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a punctuation mark, or the colon between two numbers: `Yes!`."""
-    if text == ":" and context.text[end : end + 1].isdecimal():
-        number = re.search(r"\d+$", context.text[max(0, start - 4) : start])
-        if number is not None and context.previous_word(start - len(number.group())).lower() not in tables.VERSED:
-            context.say("to", start, end)
-        return
-    context.pause("?" if "?" in text else "!" if "!" in text else text[0], start, end)
-
-
-def read_bracket(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a bracket as a pause: `a (b) c`."""
-    if text == "(" or (text == ")" and re.match(r"\s+[^\W_]", context.text[end : end + 8])):
-        context.pause(",", start, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +133,8 @@ _SYMBOL_RULES: Final[dict[str, Callable[[NormalizerContext, _Neighbors, str, int
 
 
 READERS: Final[dict[str, Reader]] = {
-    "ellipsis": read_ellipsis,
-    "dash": read_dash,
     "operator": read_operator,
     "sharp": read_sharp,
     "grade": read_grade,
-    "mark": read_mark,
-    "bracket": read_bracket,
     "symbol": read_symbol,
 }

@@ -1,3 +1,7 @@
+"""Samples as bytes; and silence around speech: 20 and 150 ms are kept, however the audio is divided."""
+
+from __future__ import annotations
+
 import io
 import struct
 import wave
@@ -5,7 +9,11 @@ import wave
 import numpy as np
 import pytest
 
-from app.audio.pcm import frames, to_int16, wav_header
+from app.audio.pcm import LEAD, LEAD_BETWEEN, TRAIL, Trimmer, frames, to_int16, wav_header
+from models.contract import Pcm
+
+RATE = 24_000
+FLOOR = 2e-4
 
 
 def test_full_scale_is_symmetric_and_clipped() -> None:
@@ -46,3 +54,74 @@ def test_frames_join_to_the_whole(size: int) -> None:
 
 def test_frames_of_nothing_are_none() -> None:
     assert list(frames(b"", 4)) == []
+
+
+def noise(seconds: float, level: float, seed: int = 0) -> Pcm:
+    drawn = np.random.default_rng(seed).uniform(-1, 1, round(seconds * RATE))
+    return (drawn * level * np.sqrt(3)).astype(np.float32)
+
+
+def utterance(before: float, after: float, level: float = 0.1, floor: float = FLOOR) -> Pcm:
+    pause = noise(0.4, floor, 2)
+    speech = np.concatenate([noise(0.5, level, 1), pause, noise(0.3, level, 3)])
+    return np.concatenate([noise(before, floor, 4), speech, noise(after, floor, 5)])
+
+
+def trimmed(pcm: Pcm, size: int | None = None, lead: float = LEAD) -> tuple[Pcm, int]:
+    """Return the part of `pcm` that is sent, fed in pieces of `size`, and the number of samples cut before it."""
+    trimmer, size = Trimmer(RATE, lead), size or pcm.size
+    starts = range(0, pcm.size, size)
+    sent = [trimmer.push(pcm[at : at + size], last=at == starts[-1]) for at in starts]
+    return np.concatenate(sent), trimmer.cut
+
+
+@pytest.mark.parametrize("size", [None, 100, 997, 4_800, 20_000])
+@pytest.mark.parametrize(("before", "after"), [(0.25, 0.4), (0.02, 0.15), (0, 0), (1.3, 2.0)])
+def test_silence_is_cut_and_sound_is_not(before: float, after: float, size: int | None) -> None:
+    pcm = utterance(before, after)
+    sent, cut = trimmed(pcm, size)
+    window = 0.0051
+    assert max(0, before - LEAD - window) <= cut / RATE <= max(0, before - LEAD) + 1 / RATE
+    assert np.array_equal(sent, pcm[cut : cut + sent.size])
+    assert min(after, TRAIL) - window <= sent.size / RATE - (before - cut / RATE) - 1.2 <= min(after, TRAIL) + window
+
+
+def test_a_sentence_after_another_keeps_a_pause() -> None:
+    _, cut = trimmed(utterance(0.4, 0.4), lead=LEAD_BETWEEN)
+    assert cut / RATE == pytest.approx(0.4 - LEAD_BETWEEN, abs=0.006)
+    assert trimmed(utterance(0.1, 0.4), lead=LEAD_BETWEEN)[1] == 0
+
+
+def test_sound_is_sent_at_once_and_silence_held_back() -> None:
+    trimmer = Trimmer(RATE)
+    assert trimmer.push(noise(0.3, FLOOR), last=False).size == 0
+    first = trimmer.push(noise(0.5, 0.1), last=False)
+    assert first.size == pytest.approx((0.5 + LEAD) * RATE, abs=130)
+    assert trimmer.push(noise(0.3, FLOOR), last=False).size == 0
+    resumed = trimmer.push(noise(0.2, 0.1), last=False)
+    assert resumed.size == pytest.approx(0.5 * RATE, abs=130)
+    assert trimmer.push(noise(0.1, FLOOR), last=False).size == 0
+    assert trimmer.push(noise(0.9, FLOOR), last=True).size == pytest.approx(TRAIL * RATE, abs=130)
+
+
+@pytest.mark.parametrize("level", [0, 1e-4])
+@pytest.mark.parametrize("size", [None, 1_000])
+def test_silence_alone_stays_whole(level: float, size: int | None) -> None:
+    pcm = noise(1.0, level)
+    sent, cut = trimmed(pcm, size)
+    assert cut == 0 and np.array_equal(sent, pcm)
+
+
+def test_a_soft_onset_is_kept() -> None:
+    """A fricative that rises for 60 ms to -40 dBFS: all of it that exceeds -60 dBFS."""
+    rise = noise(0.06, 1.0) * np.geomspace(2e-4, 1e-2, round(0.06 * RATE)).astype(np.float32)
+    pcm = np.concatenate([noise(0.2, FLOOR), rise, noise(0.5, 0.1)])
+    _, cut = trimmed(pcm)
+    audible = 0.2 + 0.06 * np.log(1e-3 / 2e-4) / np.log(1e-2 / 2e-4)
+    assert 0.15 < cut / RATE <= audible
+
+
+@pytest.mark.parametrize("gain", [0.1, 0.5, 2.0])
+def test_a_quiet_voice_is_cut_as_a_loud_one(gain: float) -> None:
+    pcm = utterance(0.3, 0.3, level=0.1, floor=5e-5)
+    assert trimmed(pcm * np.float32(gain))[1] == pytest.approx(trimmed(pcm)[1], abs=130)

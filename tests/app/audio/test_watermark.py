@@ -152,7 +152,7 @@ def test_a_server_marks_what_a_model_asks_for_and_says_so(start_server, parrot, 
 
     def speak(model: str) -> httpx.Response:
         body = {"input": "A sentence to mark. [pause:0.5s] And another.", "model": model, "response_format": "pcm"}
-        return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=20)
+        return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=60)
 
     plain, marked = speak("tone"), speak("parrot")
     assert (plain.headers["x-watermark"], marked.headers["x-watermark"]) == ("none", "perth")
@@ -167,6 +167,6 @@ def test_a_server_marks_what_a_model_asks_for_and_says_so(start_server, parrot, 
 def test_a_server_that_is_told_not_to(start_server, parrot, marking, tmp_path) -> None:
     parrot.watermarked = True
     server = start_server(parrot=parrot, data_dir=str(tmp_path), preload=("parrot",), watermark="none")
-    response = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello.", "model": "parrot"}, timeout=20)
+    response = httpx.post(server.url + "/v1/audio/speech", json={"input": "Hello.", "model": "parrot"}, timeout=60)
     assert response.headers["x-watermark"] == "none"
     assert marking == []

@@ -44,7 +44,7 @@ def environment(tmp_path) -> dict[str, str]:
 @pytest.fixture
 def run(environment, tmp_path):
     def run_command(
-        *arguments: str, stdin: bytes = b"", timeout: float = 110, **more: str
+        *arguments: str, stdin: bytes = b"", timeout: float = 300, **more: str
     ) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "app.cli", *arguments]
         return subprocess.run(
@@ -224,7 +224,7 @@ def test_interrupted_say_leaves_no_file(environment, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert process.stderr.read() == b"nightingale: interrupted\n"
     finally:
         process.kill()
@@ -280,7 +280,7 @@ def test_serve_reads_its_settings_file_and_flags_win(environment, tmp_path):
         assert httpx.post(command[1], content=body, headers={"Content-Type": "application/json"}).content[:4] == b"RIFF"
         process.send_signal(signal.SIGINT)
         process.stdout.read()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
@@ -317,7 +317,7 @@ def test_a_failure_inside_a_model_is_told_with_its_cause(environment, tmp_path):
     )
     clean = environment | {"PYTHONPATH": str(Path(app.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=110, check=False
+        [sys.executable, "-c", script], cwd=tmp_path, env=clean, capture_output=True, timeout=300, check=False
     )
     said = one_line(done, 1)
     assert "Model 'house' failed: RuntimeError." in said
@@ -350,7 +350,7 @@ def test_list_and_verify(run, tmp_path):
 
 def test_list_into_a_pipe_that_closes_is_quiet(environment):
     command = f"{sys.executable} -m app.cli models list --json | head -c 1"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, env=environment, timeout=60, check=False)
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, env=environment, timeout=300, check=False)
     assert done.stdout == b"["
     assert done.stderr == b""
 
@@ -423,9 +423,9 @@ def test_pull_honors_hf_endpoint(run):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_200)
 def test_bench_measures_every_stage(run):
-    report = json.loads(run("bench", "--repeat", "1", "--json", timeout=290).stdout)
+    report = json.loads(run("bench", "--repeat", "1", "--json", timeout=800).stdout)
     assert report["model"] == "house"
     assert [row["sentence"] for row in report["rows"]] == ["greeting", "short", "medium", "long"]
     for row in report["rows"]:
@@ -443,7 +443,7 @@ def test_version(run):
 
 def test_version_and_list_do_not_start_mlx(environment):
     code = "import sys; from app.cli.main import main; main(['models', 'list']); sys.exit('mlx.core' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 

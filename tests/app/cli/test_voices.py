@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Any:
     def run_command(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         variables = environment | {"NIGHTINGALE_DATA_DIR": str(tmp_path / "data")} | more
         command = [sys.executable, "-m", "app.cli", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300, check=False)
 
     return run_command
 

@@ -16,6 +16,16 @@ REPOSITORY = "someone/tiny"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
+# Bytes after which the gate may hold up an answer.
+HELD_AT = 256 * 1024
+
+
+def open_gate() -> threading.Event:
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
 @dataclass
 class Hub:
     """Files to serve, faults to show, and the requests so far."""
@@ -26,6 +36,7 @@ class Hub:
     drop_after: dict[str, list[int]] = field(default_factory=dict)  # bytes after which each answer breaks off
     ignore_ranges: bool = False
     pace: float = 0.0  # seconds to wait after every 64 KiB
+    gate: threading.Event = field(default_factory=open_gate)  # holds up an answer after HELD_AT bytes while it is shut
     status: dict[str, int] = field(default_factory=dict)
     not_json: bool = False
     endless: set[str] = field(default_factory=set)  # paths whose answer has no end, "listing" among them
@@ -151,6 +162,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
             if self.hub.pace:
                 time.sleep(self.hub.pace)
+            if position >= HELD_AT:
+                self.hub.gate.wait(60)
         if drop_after is not None:
             self.close_connection = True
 

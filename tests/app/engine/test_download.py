@@ -146,25 +146,25 @@ pull(ENTRY, Path(sys.argv[2]), endpoint=sys.argv[3], progress=False)
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_interrupted_pull_goes_on_from_what_it_had(hub, target, how):
-    hub.pace = 0.05
+    hub.gate.clear()
     command = [sys.executable, "-c", PULL, str(Path(__file__).parent), str(target), hub.endpoint]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     part = partial(target) / f"{WEIGHTS}.part"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (part.exists() and part.stat().st_size > 200_000):
             assert process.poll() is None, "ended before it could be interrupted"
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(how)
-        assert process.wait(30) != 0
+        assert process.wait(60) != 0
     finally:
         process.kill()
         process.wait()
+        hub.gate.set()
     have = part.stat().st_size
     assert 200_000 < have < len(FILES[WEIGHTS])
     assert not target.exists()
-    hub.pace = 0.0
     hub.requests.clear()
     pull(ENTRY, target, endpoint=hub.endpoint, progress=False)
     assert hub.ranges(WEIGHTS) == [f"bytes={have}-"]
@@ -342,7 +342,7 @@ def test_a_size_that_is_not_pinned_has_a_bound(hub, target):
 
 def test_write_that_fails_is_one_line(hub, target):
     command = [sys.executable, "-c", LIMITED, str(Path(__file__).parent), str(target), hub.endpoint]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("app.engine.download.HubError: cannot write to ")
     assert done.stderr.splitlines()[-1].endswith(": File too large")

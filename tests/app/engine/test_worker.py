@@ -111,7 +111,7 @@ async def collect(utterance: Results[AudioChunk]) -> list[float]:
 
 
 async def settle(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the condition is another thread's
             await asyncio.sleep(0.002)
 
@@ -207,7 +207,7 @@ def test_cancelling_stops_a_chunk_under_way() -> None:
         utterance = submit(worker, "stuck", 3, token=token)
         await settle(lambda: bool(script.threads))
         token.cancel()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             with pytest.raises(Cancelled):
                 await collect(utterance)
 
@@ -271,17 +271,19 @@ def test_the_queue_is_bounded_for_first_chunks() -> None:
 def test_waiting_is_recorded_as_queue_time() -> None:
     async def run(worker: ModelWorker) -> float:
         timeline = Timeline()
+        begin = time.perf_counter()
         blocker = submit(worker, "blocker")
         waiting = submit(worker, "waiting", timeline=timeline)
         await asyncio.sleep(0.05)
         release(script, 5)
         await collect(blocker)
         await collect(waiting)
+        assert timeline.stages[Stage.QUEUE] <= time.perf_counter() - begin
         return timeline.stages[Stage.QUEUE]
 
     script = Script()
     with working(script) as worker:
-        assert 0.045 < asyncio.run(run(worker)) < 1.0
+        assert asyncio.run(run(worker)) > 0.045
 
 
 def test_stopping_cancels_what_runs_and_fails_what_waits() -> None:
@@ -289,7 +291,7 @@ def test_stopping_cancels_what_runs_and_fails_what_waits() -> None:
         running = submit(worker, "running")
         waiting = submit(worker, "waiting")
         await settle(lambda: bool(script.threads))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.to_thread(worker.stop)
             with pytest.raises(Cancelled):
                 await collect(running)
@@ -323,7 +325,7 @@ def test_models_that_cannot_be_loaded_say_why_and_the_thread_survives() -> None:
         with pytest.raises(ModelFailedError, match="disk on fire"):
             worker.state("bad").ready_model()
         assert worker.alive
-        assert worker.heartbeat_age < 5
+        assert worker.heartbeat_age < 60
     finally:
         worker.stop()
 
@@ -456,7 +458,7 @@ def test_cancelling_stops_a_translation_between_steps() -> None:
         await settle(lambda: len(script.order) == 2)
         token.cancel()
         for each in (results, waiting):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(60):
                 with pytest.raises(Cancelled):
                     await anext(each)
 

@@ -25,7 +25,7 @@ def recording(pitch: float = 500.0, seconds: float = 3.0, container: str = "WAV"
 def upload(server: Any, data: bytes | None = None, field: str = "audio_sample", **fields: str) -> httpx.Response:
     body = {"name": "Ada", "consent": "true"} | fields
     files = {field: ("voice.wav", recording() if data is None else data)}
-    return httpx.post(server.url + VOICES, data=body, files=files, timeout=20)
+    return httpx.post(server.url + VOICES, data=body, files=files, timeout=60)
 
 
 def cloned(server: Any, pitch: float = 500.0, **fields: str) -> str:
@@ -36,7 +36,7 @@ def cloned(server: Any, pitch: float = 500.0, **fields: str) -> str:
 
 def speak(server: Any, voice: str, **more: object) -> httpx.Response:
     body = {"input": TEXT, "model": "parrot", "voice": voice, "response_format": "pcm"} | more
-    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=20)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=60)
 
 
 def pitch_of(audio: bytes) -> float:

@@ -1,4 +1,4 @@
-"""Outcomes of a request whose answer is computed by a stream."""
+"""Outcomes of a request whose answer is computed by a stream. A request's work ends with its client, and the server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Scope
+from starlette.websockets import WebSocketDisconnect
 
 from app.config import Settings
 from app.engine.admission import Admission
-from app.errors import EmptyInputError, ModelFailedError, ServiceError
-from app.server.exchange import StreamExchange
+from app.errors import DrainingError, EmptyInputError, ModelFailedError, ServiceError
+from app.server.exchange import ClientGoneError, StreamExchange, recorded, until_gone
+from models.contract import Cancelled
 
+# Seconds: before the client is watched, and while it is.
+AFTER = (0, 0.004)
 SCOPE: Scope = {"type": "http", "path": "/v1/audio/speech", "headers": []}
 
 
@@ -139,7 +143,8 @@ def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
     async def go(ending: str) -> tuple[str | None, list[Message]]:
         answer, gone = Answer(services(), "wait"), asyncio.Event()
         task = asyncio.create_task(serve(answer, gone))
-        await asyncio.sleep(0.01)
+        for _ in range(100):  # turns in which it begins to wait
+            await asyncio.sleep(0)
         if ending == "gone":
             gone.set()
         else:
@@ -151,6 +156,58 @@ def test_a_client_that_leaves_and_a_server_that_ends_cancel_it() -> None:
     assert (outcome, sent) == ("cancelled", [])
     outcome, sent = asyncio.run(go("abort"))
     assert (outcome, sent[0]["status"]) == ("cancelled", 503)
+
+
+def test_a_client_that_leaves_after_its_last_byte_was_served() -> None:
+    async def go() -> None:
+        answer, gone = Answer(services()), asyncio.Event()
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+            if message["type"] == "http.response.body":
+                gone.set()
+
+        await answer(SCOPE, receive, send)
+        assert answer.stream.outcome == "ok"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("error", "started", "outcome"),
+    [
+        (None, True, "ok"),
+        (EmptyInputError("no"), False, "rejected"),
+        (EmptyInputError("no"), True, "failed"),
+        (ModelFailedError("no"), False, "failed"),
+        (ZeroDivisionError(), True, "failed"),
+        (TimeoutError(), True, "cancelled"),
+        (OSError(), True, "cancelled"),
+        (ClientGoneError(), True, "cancelled"),
+        (WebSocketDisconnect(), True, "cancelled"),
+        (Cancelled(), True, "cancelled"),
+        (asyncio.CancelledError(), False, "cancelled"),
+    ],
+)
+def test_one_rule_of_outcomes(error: BaseException | None, started: bool, outcome: str) -> None:
+    stream = Stream()
+
+    async def go() -> None:
+        async with recorded(stream, lambda: started):
+            if error is not None:
+                raise error
+
+    if error is None:
+        asyncio.run(go())
+    else:
+        with pytest.raises(type(error)):
+            asyncio.run(go())
+    assert stream.outcome == outcome
 
 
 def test_a_request_is_checked_before_it_takes_a_slot() -> None:
@@ -167,3 +224,96 @@ def test_a_request_is_checked_before_it_takes_a_slot() -> None:
         assert sent[0]["status"] == 418
 
     asyncio.run(go())
+
+
+# A request's work ends with its client, and with the server.
+
+
+class Life:
+    """Events that may end a piece of work, and its result."""
+
+    def __init__(self) -> None:
+        self.gone, self.aborted, self.free = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.ended = ""
+
+    async def receive(self) -> Message:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def abort(self) -> None:
+        await self.aborted.wait()
+
+    async def work(self) -> None:
+        try:
+            await self.free.wait()
+            self.ended = "done"
+        except asyncio.CancelledError:
+            self.ended = "cancelled"
+            raise
+
+    async def run(self) -> None:
+        await until_gone(self.receive, self.abort(), self.work())
+
+
+def begin() -> tuple[Life, asyncio.Task[None]]:
+    life = Life()
+    return life, asyncio.create_task(life.run())
+
+
+@pytest.mark.parametrize(("what", "error"), [("gone", ClientGoneError), ("aborted", DrainingError)])
+def test_work_is_cancelled_by_either(what: str, error: type[Exception]) -> None:
+    async def check(after: float) -> None:
+        life, task = begin()
+        await asyncio.sleep(after)
+        getattr(life, what).set()
+        with pytest.raises(error):
+            await task
+        assert life.ended == "cancelled"
+        assert task.cancelling() == 0
+
+    for after in AFTER:
+        asyncio.run(check(after))
+
+
+def test_work_that_is_done_is_done_though_the_client_goes_in_the_same_moment() -> None:
+    async def check(after: float) -> None:
+        life, task = begin()
+        await asyncio.sleep(after)
+        life.gone.set()
+        life.free.set()
+        await task
+        # Nothing of it comes later.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert life.ended == "done"
+
+    for after in AFTER:
+        asyncio.run(check(after))
+
+
+def test_who_cancels_the_whole_is_not_taken_for_the_client() -> None:
+    async def check(after: float) -> None:
+        life, task = begin()
+        await asyncio.sleep(after)
+        life.gone.set()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert life.ended == "cancelled"
+
+    for after in AFTER:
+        asyncio.run(check(after))
+
+
+def test_what_work_raises_comes_through() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0.002)
+        raise ValueError("this")
+
+    async def check() -> None:
+        life = Life()
+        with pytest.raises(ValueError, match="this"):
+            await until_gone(life.receive, life.abort(), fail())
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(check())

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -41,11 +42,11 @@ async def collect(scope: Scope, receive: Receive, send: Send) -> None:
         raised.append(None)
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[tuple[str, int]]:
+@contextmanager
+def listening(ping_seconds: float) -> Iterator[tuple[str, int]]:
     config = uvicorn.Config(
         collect, port=0, ws=partial(WebSocketProtocol, Connections(LIMITS)), ws_max_size=1_000,  # type: ignore[arg-type]
-        ws_ping_interval=0.3, ws_ping_timeout=0.3, lifespan="off", log_config=None,
+        ws_ping_interval=ping_seconds, ws_ping_timeout=ping_seconds, lifespan="off", log_config=None,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -55,8 +56,21 @@ def address() -> Iterator[tuple[str, int]]:
         waiting.wait(0.01)
     yield server.servers[0].sockets[0].getsockname()
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    with listening(ping_seconds=60) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[tuple[str, int]]:
+    """Address of a server that soon gives up a client that answers no ping."""
+    with listening(ping_seconds=0.3) as address:
+        yield address
 
 
 def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
@@ -67,33 +81,37 @@ def frame(payload: bytes, opcode: int = TEXT, *, fin: bool = True) -> bytes:
 
 PRIVATE = "ada-0123456789"
 HEADERS = f"Authorization: Bearer {PRIVATE}\r\nSec-WebSocket-Protocol: token, {PRIVATE}\r\n"
-Talk = Callable[[bytes], list[tuple[int, bytes]]]
+Talk = Callable[..., list[tuple[int, bytes]]]
 
 
 @pytest.fixture
 def talk(address: tuple[str, int]) -> Talk:
-    """`talk(data)` sends `data` after the handshake, and returns the frames until the server closes, without pings."""
+    """`talk(data, texts)`: `exchange` with a server that waits long for the answers to its pings."""
+    return partial(exchange, address)
 
-    def exchange(data: bytes) -> list[tuple[int, bytes]]:
-        raised.clear()
-        key = base64.b64encode(bytes(16)).decode()
-        with socket.create_connection(address, timeout=20) as connection, connection.makefile("rb") as stream:
-            connection.sendall(
-                f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
-            )
-            while stream.readline() != b"\r\n":
-                pass
-            for start in range(0, len(data), PIECE):
-                connection.sendall(data[start : start + PIECE])
-                if start:
-                    time.sleep(0.01)
-            found = []
-            while head := stream.read(2):
-                found.append((head[0] & 0x0F, stream.read(head[1])))
-        return [each for each in found if each[0] != PING]
 
-    return exchange
+def exchange(address: tuple[str, int], data: bytes, texts: int = 0) -> list[tuple[int, bytes]]:
+    """Send `data`, and a close after that many texts came, if any is to come. Return the frames, without pings."""
+    raised.clear()
+    key = base64.b64encode(bytes(16)).decode()
+    with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as stream:
+        connection.sendall(
+            f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{HEADERS}\r\n".encode()
+        )
+        while stream.readline() != b"\r\n":
+            pass
+        for start in range(0, len(data), PIECE):
+            connection.sendall(data[start : start + PIECE])
+            if start:
+                time.sleep(0.01)
+        found = []
+        while head := stream.read(2):
+            found.append((head[0] & 0x0F, stream.read(head[1])))
+            if texts and texts == sum(opcode == TEXT for opcode, _ in found):
+                texts = 0
+                connection.sendall(NORMAL)
+    return [each for each in found if each[0] != PING]
 
 
 def code(answer: tuple[int, bytes]) -> int:
@@ -109,9 +127,8 @@ def test_messages_whole_and_in_pieces(talk: Talk) -> None:
     bird = "🦜".encode()
     pieces = [frame(bird[:1], fin=False), frame(bird[1:2], CONTINUATION, fin=False), frame(b"", PING)]
     pieces += [frame(bird[2:3], CONTINUATION, fin=False), frame(bird[3:], CONTINUATION)]
-    answers = talk(frame(b"abc") + b"".join(pieces) + frame(b"\xff\xfe", BINARY) + frame(b"d"))
-    # The client answers no ping, which ends it.
-    assert code(answers.pop()) == 1011
+    answers = talk(frame(b"abc") + b"".join(pieces) + frame(b"\xff\xfe", BINARY) + frame(b"d"), 4)
+    assert code(answers.pop()) == 1000
     assert [each for each in answers if each[0] == TEXT] == [(TEXT, b"3"), (TEXT, b"1"), (TEXT, b"2"), (TEXT, b"1")]
 
 
@@ -147,9 +164,9 @@ def test_not_even_the_fullest_log_has_keys_or_texts(talk: Talk, caplog: Any) -> 
 
 
 def test_bytes_need_not_be_text(talk: Talk) -> None:
-    first, last = talk(frame(b"ab", fin=False) + frame(b"c", CONTINUATION) + frame(b"\xff", BINARY, fin=False))
+    first, last = talk(frame(b"ab", fin=False) + frame(b"c", CONTINUATION) + frame(b"\xff", BINARY, fin=False), 1)
     assert first == (TEXT, b"3")
-    assert code(last) == 1011
+    assert code(last) == 1000
 
 
 @pytest.mark.parametrize(
@@ -158,13 +175,21 @@ def test_bytes_need_not_be_text(talk: Talk) -> None:
         (NORMAL, 1000),
         (frame(b"abc", 5), 1002),
         (frame(b"\xff"), 1007),
-        # No pong comes.
-        (b"", 1011),
     ],
 )
 def test_sending_to_who_is_gone_is_an_os_error(talk: Talk, data: bytes, closes: int) -> None:
     (answer,) = talk(data)
     assert code(answer) == closes
+    sending_raised_an_os_error()
+
+
+def test_sending_to_who_answers_no_ping_is_an_os_error(impatient: tuple[str, int]) -> None:
+    (answer,) = exchange(impatient, b"")
+    assert code(answer) == 1011
+    sending_raised_an_os_error()
+
+
+def sending_raised_an_os_error() -> None:
     waiting = threading.Event()
     while not raised:
         waiting.wait(0.01)

@@ -17,9 +17,8 @@ from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
 from app.speech.stream import SpokenChunk
 from app.text import markup
 from app.text.errors import MarkupError, TextError
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import TextPlanner, get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
-from app.text.text_planner import TextPlanner
 from app.translation.text.document import Document, Format
 from app.translation.text.glossary import Glossary
 from app.translation.text.identify import identify

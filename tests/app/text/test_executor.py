@@ -15,7 +15,7 @@ def test_work_of_one_step_is_done_alone_and_beside_the_event_loop() -> None:
 
         def long() -> int:
             begun.set()
-            gate.wait(10)
+            gate.wait(60)
             done.append("long")
             return threading.get_ident()
 
@@ -26,7 +26,7 @@ def test_work_of_one_step_is_done_alone_and_beside_the_event_loop() -> None:
         try:
             assert await thread.run(short) != here
             first = asyncio.create_task(thread.run(long))
-            await asyncio.to_thread(begun.wait, 10)
+            await asyncio.to_thread(begun.wait, 60)
             second = asyncio.create_task(thread.run(short))
             await asyncio.sleep(0)
             gate.set()

@@ -8,7 +8,7 @@ import pytest
 
 from app.text.errors import MissingExtraError, UnsupportedLanguageError
 from app.text.languages import LANGUAGES, normalize_language, primary_language
-from app.text.phonemizer import get_phonemizer, made_phonemizer
+from app.text.planner import get_phonemizer, made_phonemizer
 from app.text.types import Utterance
 
 
@@ -30,7 +30,7 @@ def test_unknown_languages_are_refused_with_the_list(given: str) -> None:
 
 
 def test_a_phonemizer_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.text.phonemizer._made", {})
+    monkeypatch.setattr("app.text.planner._made", {})
     assert made_phonemizer("en-gb") is None
     made = get_phonemizer("en-gb")
     assert made_phonemizer("b") is made is get_phonemizer("en_GB")

@@ -6,7 +6,7 @@ import pytest
 
 from app.text import markup
 from app.text.errors import MarkupError, NothingToSpeakError
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import get_phonemizer
 from app.text.types import Pause, Utterance
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.text.phonemizer import Phonemizer
 from app.text.pieces import Piece, PieceKind
+from app.text.planner import Phonemizer
 from app.text.sentence_splitter import sentences
 
 TABLE = Path(__file__).parent / "readings.tsv"

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from app.config import Settings
 from app.engine.admission import Admission
-from app.engine.model_loader import ModelStatus
+from app.engine.model_loader import ModelLoads, ModelStatus
 from app.engine.worker import ModelWorker
 from app.errors import LanguageNotDetectedError, ModelAbsentError, TextTooLongError, UnsupportedLanguageError
 from app.observability import metrics
 from app.translation import service as translation
+from app.translation import stream as translation_stream
 from app.translation.plan import SURE, TranslationOptions
 from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
@@ -85,7 +86,8 @@ async def service(echo: Echo) -> AsyncIterator[TranslationService]:
     worker = ModelWorker(catalog.load)
     worker.start()
     worker.request_load("echo")
-    found = TranslationService(Settings(), catalog, worker, Admission())
+    loads = ModelLoads(catalog, worker, Admission(), most=8, seconds=60)
+    found = TranslationService(Settings(), catalog, worker, loads)
     try:
         while worker.state("echo").status is not ModelStatus.READY:  # noqa: ASYNC110 - it is another thread's
             await asyncio.sleep(0.001)
@@ -247,13 +249,13 @@ def test_texts_take_turns_while_they_are_taken_apart(monkeypatch: pytest.MonkeyP
             long = [asyncio.create_task(subject.prepare(["Endless."], options, Timeline())) for _ in range(3)]
             await asyncio.sleep(0)
             # As long as another one: it needs its turns, and gets them.
-            plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 60)
+            plan = await asyncio.wait_for(subject.prepare(["Word. " * 10_000], options, Timeline()), 300)
             assert len(plan.texts) == 1
             assert not ended.is_set()
             for task in long:
                 task.cancel()
             # Nobody waits for it any more: it is given up in the middle.
-            assert await asyncio.to_thread(ended.wait, 10)
+            assert await asyncio.to_thread(ended.wait, 60)
 
     asyncio.run(run())
 
@@ -272,7 +274,10 @@ def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
     asyncio.run(run())
 
 
-def test_one_phrase_many_times_leaves_the_event_loop_to_others() -> None:
+def test_one_phrase_many_times_leaves_the_event_loop_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    # However fast this machine is, each turn is too long.
+    monkeypatch.setattr(translation_stream, "LOOP_SLICE", 0.0)
+
     async def run() -> None:
         async with service(Echo()) as subject:
             timeline = Timeline()
@@ -299,12 +304,13 @@ def test_one_phrase_many_times_leaves_the_event_loop_to_others() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
-    closed = threading.Event()
+    begun, closed = threading.Event(), threading.Event()
 
     class Endless(Echo):
         def translate(self, batch: Any, timeline: Timeline, cancelled: Callable[[], bool]) -> Iterator[None]:
             try:
                 while True:
+                    begun.set()
                     yield None
             finally:
                 closed.set()
@@ -315,12 +321,12 @@ def test_a_stream_that_is_closed_stops_the_model(whole: bool) -> None:
             plan = await subject.prepare(["Hello."], TranslationOptions(source="en", target="de"), timeline)
             stream = TranslationStream(subject, plan, timeline, LABELS)
             reading = asyncio.create_task(stream.texts())
-            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(begun.wait, 60)
             reading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reading
             stream.close("cancelled", whole=whole)
             assert stream.cancelled() is whole
-            assert await asyncio.to_thread(closed.wait, 5)
+            assert await asyncio.to_thread(closed.wait, 60)
 
     asyncio.run(run())

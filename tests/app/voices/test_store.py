@@ -237,17 +237,17 @@ def test_nobody_sweeps_while_another_writes(tmp_path: Path, monkeypatch: pytest.
 
     def slow(descriptor: int) -> None:
         writing.set()
-        assert swept.wait(10)
+        assert swept.wait(60)
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)
     added: list[StoredVoice] = []
     thread = threading.Thread(target=lambda: added.append(subject.add("slow", PCM)))
     thread.start()
-    assert writing.wait(10)
+    assert writing.wait(60)
     store(tmp_path).sweep()
     swept.set()
-    thread.join(10)
+    thread.join(60)
     assert store(tmp_path).voices() == added
 
 

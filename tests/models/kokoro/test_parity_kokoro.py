@@ -38,7 +38,7 @@ from tests.models.kokoro.house import HOUSE, UTTERANCES, VOICES, decode, distanc
 if TYPE_CHECKING:
     from tests.models.kokoro.reference import Reference, Spoken
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(2_400)]
 
 CURVES, WAVEFORM = 1e-4, 1e-3
 

@@ -18,7 +18,7 @@ from models.nllb.steps import BATCH_BUCKETS, MAX_TOKENS, SOURCE_BUCKETS, Compile
 from models.timeline import Timeline
 from tests.models.nllb.builder import WORDS, translator
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(260)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def batches(count: int) -> list[list[TranslationRequest]]:
@@ -108,6 +108,6 @@ def test_the_cpu_compiles_nothing_new(tmp_path: Path) -> None:
     work.mkdir()
     environment = {**os.environ, "XDG_CACHE_HOME": str(compiled)}
     command = [sys.executable, "-c", PROGRAM, str(work)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []

@@ -27,9 +27,8 @@ from app.server.compat.deepgram.query import (
 )
 from app.server.error_responses import SPEAK_PATH
 from app.server.routes.speech import SpeechResponse
-from app.server.schemas import SpeechBody
+from app.server.schemas import SpeechBody, UnicodeText
 from app.server.state import Services, services
-from app.server.streaming import events
 from app.speech.stream import SpeechStream
 
 router = APIRouter()
@@ -40,7 +39,7 @@ class SpeakBody(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello! How are you today?"}]})
 
-    text: Annotated[events.UnicodeText, Field(description="the text to speak")]
+    text: Annotated[UnicodeText, Field(description="the text to speak")]
 
 
 def _query(name: str, description: str, **schema: Any) -> dict[str, Any]:

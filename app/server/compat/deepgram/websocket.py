@@ -23,13 +23,14 @@ from app.errors import EmptyInputError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.server.compat.deepgram.query import parse_start
 from app.server.error_responses import SPEAK_PATH, error_response, header_text
+from app.server.schemas import UnicodeText
 from app.server.state import services
 from app.server.streaming import events
 from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Effect, Finish, Send
 from app.server.streaming.session import StreamSession
 from app.server.streaming.session_socket import SessionSocket
-from app.speech.options import SpeechOptions
+from app.speech.service import SpeechOptions
 
 router = APIRouter()
 
@@ -38,7 +39,7 @@ class Speak(BaseModel):
     """Some text, cut anywhere."""
 
     type: Literal["Speak"]
-    text: events.UnicodeText
+    text: UnicodeText
 
 
 class Command(BaseModel):
@@ -60,6 +61,7 @@ async def speak_live(socket: WebSocket) -> None:
         speech = await app.speech.prepare(
             SpeechOptions(model=start.model, voice=start.voice, lang=start.lang, speed=start.speed)
         )
+        app.admission.check(speech.model)
         choose_rate(check_format(start.format), speech.synthesizer.sample_rate, start.sample_rate)
     except ServiceError as error:
         headers = {"dg-error": header_text(error.message)}

@@ -1,1 +1,1 @@
-"""ElevenLabs' interfaces: REST and WebSocket."""
+"""ElevenLabs' surface, over HTTP and WebSockets."""

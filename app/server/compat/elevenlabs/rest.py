@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Send
 
 from app.errors import NotFoundError, ServiceError, UnknownVoiceError
-from app.server.audio_response import Reply, ReplyForm
+from app.server.audio_response import Reply, ReplyForm, encode_chunk
 from app.server.compat.elevenlabs.alignment import Aligner, Alignment
 from app.server.compat.elevenlabs.schemas import (
     DEFAULT_OUTPUT,
@@ -180,7 +180,7 @@ class _TimedReply(Reply):
 
     async def whole(self, only: SpokenChunk) -> None:
         encoder = self._encoder(whole=True)
-        data = await self._encode(encoder, only, last=True)
+        data = await encode_chunk(encoder, self._stream, only, last=True)
         self._stream.delivered(only)
         body = _json(data, self._aligner.push(only) + self._aligner.finish(), self._in_lines)
         await self._start(len(body))
@@ -194,7 +194,7 @@ class _TimedReply(Reply):
         encoder = self._encoder(whole=True)
         data = bytearray()
         for chunk in chunks:
-            data += await self._encode(encoder, chunk, last=chunk is chunks[-1])
+            data += await encode_chunk(encoder, self._stream, chunk, last=chunk is chunks[-1])
         alignment = Alignment("", (), 0.0)
         for sentence in _sentences(chunks):
             alignment += self._aligner.push(sentence)

@@ -13,7 +13,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StrictBool, Val
 
 from app.audio.encoders import Format, check_bit_rate, check_rate
 from app.errors import InvalidRequestError, ProtocolError, UnsupportedFormatError
-from app.server.streaming.events import Seed, Speed, UnicodeText, read_json
+from app.server.schemas import Seed, Speed, UnicodeText
+from app.server.streaming.events import read_json
 
 DEFAULT_OUTPUT = "mp3_44100_128"
 # Beginning of the names of ElevenLabs' models. They stand for the default model.

@@ -12,12 +12,13 @@ from pydantic import BaseModel
 from app.audio.encoders import make_encoder
 from app.audio.pcm import frames
 from app.errors import NothingToSpeakError, ServiceError
+from app.server.audio_response import encode_chunk
 from app.server.compat.elevenlabs.alignment import Alignment
 from app.server.compat.elevenlabs.context import Context, TextSet
 from app.server.compat.elevenlabs.rest import as_eleven
 from app.server.compat.elevenlabs.schemas import Output, SocketAlignment, SocketError, SocketOutput
 from app.server.error_responses import note_error
-from app.server.streaming.speaking import encode_chunk, recorded
+from app.server.exchange import recorded
 from app.speech.stream import SpeechStream
 from models.contract import Cancelled
 
@@ -54,7 +55,7 @@ class ContextSpeaker:
     async def _speak_set(self, context: Context, text_set: TextSet) -> None:
         stream = text_set.start()
         try:
-            with recorded(stream):
+            async with recorded(stream, stream.begun):
                 await self._send_speech(context, text_set, stream)
         except (Cancelled, NothingToSpeakError):
             # A language model may write a line of dashes, or an emoji.

@@ -45,7 +45,7 @@ from app.server.compat.elevenlabs.speaker import ContextSpeaker
 from app.server.state import Services, services
 from app.server.streaming.session import SLICE_CHARACTERS
 from app.server.streaming.socket import SocketLoop
-from app.speech.options import PreparedSpeech, SpeechOptions
+from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 from models.timeline import Timeline
 
@@ -105,7 +105,7 @@ class ElevenSocket(SocketLoop):
         options = SpeechOptions(
             model=model_name(query.model_id), voice=self._voice_id, lang=query.language_code, seed=query.seed or 0
         )
-        self._speech = await self.unless_gone(self.app.speech.prepare(options))
+        self._speech = await self.prepare(options)
 
     async def receive(self, frame: str | bytes) -> None:
         """Carry out a message. Raises ServiceError where it ends the socket."""
@@ -258,7 +258,7 @@ class ElevenSocket(SocketLoop):
 
     def _open_stream(self, speech: PreparedSpeech) -> SpeechStream:
         labels = metrics.Labels(speech.model, self.surface, True)
-        return SpeechStream(self.app.speech, speech, Timeline(), labels, charged=True)
+        return SpeechStream(self.app.speech, speech, Timeline(), labels)
 
     def _flush(self, context: Context) -> None:
         self._put(context, context.text.flush())

@@ -19,7 +19,8 @@ from app.server.compat.wyoming.framing import encode_event, read_event
 from app.server.compat.wyoming.info import info
 from app.server.connections import ShutPeer
 from app.server.error_responses import note_error
-from app.server.middleware.websocket_limits import BURST_SECONDS
+from app.server.middleware.limits import BURST_SECONDS
+from app.server.schemas import UnicodeText
 from app.server.state import Services
 from app.server.streaming import events
 from app.server.streaming.inbox import SocketClosedError
@@ -30,23 +31,23 @@ SIGN_EVERY: Final = 0.25
 
 
 class _Voice(BaseModel):
-    name: events.UnicodeText | None = None
-    language: events.UnicodeText | None = None
+    name: UnicodeText | None = None
+    language: UnicodeText | None = None
 
 
 class _Begin(BaseModel):
     """Data of `synthesize-start`, and of `synthesize` besides its text."""
 
     voice: _Voice | None = None
-    text_format: events.UnicodeText | None = None
+    text_format: UnicodeText | None = None
 
 
 class _Text(BaseModel):
-    text: events.UnicodeText
+    text: UnicodeText
 
 
 class _Ping(BaseModel):
-    text: events.UnicodeText | None = None
+    text: UnicodeText | None = None
 
 
 class Client:

@@ -86,7 +86,8 @@ def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not file.keys().find(BOB)
 
 
-def test_the_file_is_not_looked_at_for_every_request(tmp_path: Path) -> None:
+def test_the_file_is_not_looked_at_for_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_file, "LOOK_EVERY", 3_600.0)
     path = tmp_path / "keys.toml"
     path.write_text(FILE)
     file = KeyFile(path)

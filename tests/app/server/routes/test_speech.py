@@ -22,7 +22,7 @@ SPEECH = "/v1/audio/speech"
 LONG = "This is the first sentence. Here comes the second one. And this is the third of them. Now the fourth one."
 
 
-def post(server: Any, timeout: float = 20, **body: object) -> httpx.Response:
+def post(server: Any, timeout: float = 60, **body: object) -> httpx.Response:
     return httpx.post(server.url + SPEECH, json=body, timeout=timeout)
 
 
@@ -67,14 +67,14 @@ def test_a_longer_text_is_streamed_and_whole(server: Any) -> None:
 
 
 def test_first_audio_comes_before_the_rest_is_computed(server: Any) -> None:
-    with httpx.stream("POST", server.url + SPEECH, json={"input": LONG, "voice": "slow"}, timeout=20) as response:
-        start = time.monotonic()
+    body = {"input": LONG, "voice": "gated_second"}
+    with httpx.stream("POST", server.url + SPEECH, json=body, timeout=60) as response:
         pieces = response.iter_raw()
         received = next(pieces)
         assert len(received) > 44
-        assert len(server.tone.computed) < 4
+        assert len(server.tone.computed) == 1
+        server.tone.gate.set()
         rest = b"".join(pieces)
-        assert time.monotonic() - start > 1.5
     assert len(rest) > len(received)
 
 
@@ -276,7 +276,7 @@ def test_a_failure_after_the_first_byte_breaks_the_connection(server: Any, strea
     received = b""
     with (
         pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream("POST", server.url + SPEECH, json=body, timeout=10) as response,
+        httpx.stream("POST", server.url + SPEECH, json=body, timeout=60) as response,
     ):
         assert response.status_code == 200
         for piece in response.iter_raw():
@@ -291,27 +291,30 @@ def test_a_failure_after_the_first_byte_breaks_the_connection(server: Any, strea
 
 
 def test_a_client_that_leaves_stops_its_own_work(server: Any, wait_until: Any) -> None:
-    with httpx.stream("POST", server.url + SPEECH, json={"input": LONG, "voice": "slow"}, timeout=20) as response:
+    # Each sentence takes a second: most of a minute, if nobody stopped it.
+    text = " ".join(f"This is sentence number {n} of a long text." for n in range(45))
+    with httpx.stream("POST", server.url + SPEECH, json={"input": text, "voice": "slow"}, timeout=60) as response:
         next(response.iter_raw())
     # Who left looks like who sends nothing more, until it is sent something.
     assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     begun = len(server.tone.begun)
-    assert begun <= 3
+    assert begun < 45
     # The model thread takes a sentence that is still queued before the second of two later requests.
     assert [post(server, input="Hi.").status_code for _ in range(2)] == [200, 200]
     assert len(server.tone.begun) == begun + 2
-    assert len(server.tone.computed) < 4 + 2
 
 
-def test_a_client_that_leaves_before_the_first_byte_stops_its_own_work(server: Any, wait_until: Any) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        post(server, timeout=0.3, input="Hello there, world.", voice="gated")
+def test_a_client_that_leaves_before_the_first_byte_stops_its_own_work(
+    server: Any, wait_until: Any, leave: Any
+) -> None:
+    body = {"input": "Hello there, world.", "voice": "gated"}
+    leave(server.url + SPEECH, body, lambda: server.tone.begun)
     assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     assert server.tone.computed == []
     assert post(server, input="Hi.").status_code == 200
 
 
-def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, tone: Any) -> None:
+def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any, tone: Any, wait_until: Any) -> None:
     running = start_server(tone=tone, stall_seconds=1.5)
     text = " ".join(f"This is sentence number {n}, which is long enough to fill the buffers." for n in range(150))
     body = json.dumps({"input": text, "speed": 0.25, "response_format": "wav", "sample_rate": 48_000}).encode()
@@ -321,39 +324,28 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         client.connect((host, int(port)))
         head = f"POST {SPEECH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and "nightingale_active_streams 1.0" not in running.metrics():
-            time.sleep(0.01)
-        while time.monotonic() < deadline and "nightingale_active_streams 0.0" not in running.metrics():
-            time.sleep(0.05)
-    assert "nightingale_active_streams 0.0" in running.metrics()
+        assert wait_until(lambda: tone.computed)
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert 0 < len(tone.computed) < 150
 
 
-def test_health_is_quick_while_a_long_synthesis_runs(server: Any) -> None:
+def test_health_is_quick_while_a_long_synthesis_runs(server: Any, wait_until: Any) -> None:
     done = threading.Event()
 
     def speak() -> None:
-        post(server, input=LONG, voice="slow", timeout=30)
+        post(server, input=LONG, voice="gated", timeout=60)
         done.set()
 
     thread = threading.Thread(target=speak)
     thread.start()
-    times: list[float] = []
+    assert wait_until(lambda: server.tone.begun)
     with httpx.Client() as client:
-        client.get(server.url + "/livez")
-        while not done.is_set():
-            start = time.perf_counter()
+        # The sentence waits for the gate: an event loop that waited for the sentence would answer nothing.
+        for _ in range(20):
             assert client.get(server.url + "/livez").status_code == 200
-            times.append(time.perf_counter() - start)
-            time.sleep(0.02)
+    assert not done.is_set()
+    server.tone.gate.set()
     thread.join()
-    times.sort()
-    late = times[int(len(times) * 0.95)]
-    print(f"\n/livez answered {len(times)} times, 95 % within {late * 1e3:.1f} ms, all within {times[-1] * 1e3:.1f} ms")
-    # The model computes for one second at a time: an event loop that waited for it would answer once a second.
-    assert len(times) > 20
-    assert late < 0.5
 
 
 def test_what_the_server_adds_is_small(server: Any) -> None:
@@ -363,10 +355,11 @@ def test_what_the_server_adds_is_small(server: Any) -> None:
             start = time.perf_counter()
             client.post(SPEECH, json={"input": "Hello world."})
             times.append(time.perf_counter() - start)
-    median = sorted(times)[50]
-    print(f"\nrequest to last byte with a model that takes no time: median {median * 1e3:.2f} ms")
-    # Nagle's algorithm with delayed acknowledgements would add 40 ms.
-    assert median < 0.03
+        wires = [each.transport.get_extra_info("socket") for each in list(server.server.server_state.connections)]
+        # Nagle's algorithm with delayed acknowledgements would add 40 ms.
+        assert wires
+        assert all(wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for wire in wires)
+    print(f"\nrequest to last byte with a model that takes no time: median {sorted(times)[50] * 1e3:.2f} ms")
 
 
 def test_many_clients_are_served_and_none_is_lost(server: Any) -> None:
@@ -423,10 +416,10 @@ def test_a_model_being_warmed_does_not_hold_up_another(start_server: Any, wait_u
         speaking = pool.submit(post, running, input="Hi.")
         assert wait_until(lambda: 'nightingale_queue_depth{priority="first"} 1.0' in running.metrics())
         second.warm_gate.release()
-        assert speaking.result(30).status_code == 200
+        assert speaking.result(60).status_code == 200
         assert not waiting.done()
         second.warm_gate.release(2)
-        assert waiting.result(30).status_code == 200
+        assert waiting.result(60).status_code == 200
 
 
 def test_lists(server: Any) -> None:

@@ -16,6 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 TWO = "Hello there, everybody. This is the second sentence."
+# Seconds: longer than a busy machine takes from one message of a client to the next.
+IDLE = 2.5
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
 
 
@@ -34,7 +36,7 @@ def send(socket: ClientConnection, kind: str, **fields: object) -> None:
 
 
 def receive(socket: ClientConnection) -> dict[str, Any]:
-    message = socket.recv(timeout=10)
+    message = socket.recv(timeout=60)
     assert isinstance(message, str)
     found = json.loads(message)
     assert isinstance(found, dict)
@@ -46,7 +48,7 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes,
     chunks: list[dict[str, Any]] = []
     audio = b""
     while True:
-        message = socket.recv(timeout=10)
+        message = socket.recv(timeout=60)
         if isinstance(message, bytes):
             audio += message
             continue
@@ -59,7 +61,7 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], bytes,
 def close_code(socket: ClientConnection) -> int:
     with pytest.raises(ConnectionClosed):
         while True:
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
     assert socket.close_code is not None
     return socket.close_code
 
@@ -103,7 +105,7 @@ def test_a_sentence_is_spoken_before_the_text_goes_on(server: Any) -> None:
     with session(server) as socket:
         send(socket, "text", text="Hello there, everybody. And then")
         assert receive(socket)["text"].strip() == "Hello there, everybody."
-        assert isinstance(socket.recv(timeout=5), bytes)
+        assert isinstance(socket.recv(timeout=60), bytes)
         send(socket, "text", text=" some more.")
         send(socket, "flush")
         chunks, _, done = until_answer(socket)
@@ -157,41 +159,41 @@ def test_ready_says_what_will_be_used(server: Any) -> None:
 
 
 def test_cancel_stops_within_a_stage_and_the_session_goes_on(server: Any, wait_until: Any) -> None:
-    with session(server, voice="slow") as socket:
+    with session(server, voice="gated_second") as socket:
         send(socket, "text", text=LONG)
         send(socket, "flush")
         assert receive(socket)["type"] == "chunk"
-        computed = len(server.tone.computed)
+        assert wait_until(lambda: len(server.tone.begun) == 2)
         send(socket, "cancel")
         while True:
-            message = socket.recv(timeout=5)
+            message = socket.recv(timeout=60)
             if isinstance(message, str) and json.loads(message)["type"] == "done":
                 break
         assert json.loads(message)["cancelled"]
-        # The next sentence was being computed, which takes a second.
-        assert len(server.tone.computed) == computed
-        begun = len(server.tone.begun)
-        with pytest.raises(TimeoutError):
-            socket.recv(timeout=1.3)
-        assert len(server.tone.begun) == begun < 5
-        send(socket, "text", text="After that.")
-        send(socket, "flush")
-        chunks, audio, done = until_answer(socket)
-        assert (len(chunks), done["type"], done["cancelled"]) == (1, "done", False)
-        assert audio
+        # The next sentence was being computed, which would have taken for ever.
+        assert len(server.tone.computed) == 1
+        server.tone.gate.set()
+        # The model thread takes a sentence that is still queued before the second of two later sets.
+        for _ in range(2):
+            send(socket, "text", text="After that.")
+            send(socket, "flush")
+            chunks, audio, done = until_answer(socket)
+            assert (len(chunks), done["type"], done["cancelled"]) == (1, "done", False)
+            assert len(audio) == round(chunks[0]["duration"] * 24_000) * 2
+        assert len(server.tone.begun) == 2 + 2
 
 
 def test_leaving_cancels(server: Any, wait_until: Any) -> None:
-    with session(server, voice="slow") as socket:
+    with session(server, voice="gated_second") as socket:
         send(socket, "text", text=LONG)
         send(socket, "flush")
         receive(socket)
-    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics(), 2)
-    begun = len(server.tone.begun)
+        assert wait_until(lambda: len(server.tone.begun) == 2)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
     # The model thread takes a sentence that is still queued before the second of two later requests.
     for _ in range(2):
-        httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hi."}, timeout=10).raise_for_status()
-    assert len(server.tone.begun) - 2 == begun < 5
+        httpx.post(f"{server.url}/v1/audio/speech", json={"input": "Hi."}, timeout=60).raise_for_status()
+    assert len(server.tone.begun) == 2 + 2
 
 
 @pytest.mark.parametrize(
@@ -267,21 +269,22 @@ def test_a_failing_model_fails_one_set(server: Any) -> None:
 
 
 def test_silence_closes_the_socket(start_server: Any) -> None:
-    running = start_server(idle_seconds=0.4)
-    with session(running) as socket:
-        start = time.monotonic()
+    running = start_server(idle_seconds=IDLE)
+    begin = time.monotonic()
+    with connect(running.websocket_url) as mute, session(running) as socket:
         assert receive(socket)["error"]["code"] == "idle_timeout"
-        assert 0.3 < time.monotonic() - start < 5
+        assert time.monotonic() - begin >= IDLE
         assert close_code(socket) == 1008
-    with connect(running.websocket_url) as mute:
         assert receive(mute)["error"]["code"] == "idle_timeout"
 
 
-def test_waiting_for_slow_audio_is_not_silence(start_server: Any) -> None:
-    running = start_server(idle_seconds=0.4)
-    with session(running, voice="slow") as socket:
+def test_waiting_for_slow_audio_is_not_silence(start_server: Any, tone: Any) -> None:
+    running = start_server(tone=tone, idle_seconds=IDLE)
+    with session(running, voice="gated") as socket:
         send(socket, "text", text="Hello there.")
         send(socket, "flush")
+        time.sleep(IDLE + 0.5)
+        tone.gate.set()
         assert until_answer(socket)[2]["type"] == "done"
 
 
@@ -293,7 +296,7 @@ def test_a_client_that_does_not_read_stops_its_own_generation(start_server: Any,
         send(socket, "text", text=text)
         send(socket, "flush")
         assert wait_until(lambda: len(tone.computed) > 3)
-        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics(), 10)
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert len(tone.computed) < 200
     with session(running) as socket:
         send(socket, "text", text="Still here.")

@@ -1,7 +1,9 @@
 """Speech in another language, over HTTP and WebSocket: a translator that writes capitals and a model that hums."""
 
+import itertools
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,14 +28,14 @@ def server(translating: Any) -> Any:
 
 def post(server: Any, **body: object) -> httpx.Response:
     body = {"input": THREE, "source": "en", "translate_to": "fr"} | body
-    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=30)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, timeout=60)
 
 
 @contextmanager
 def session(server: Any, **start: object) -> Iterator[ClientConnection]:
     with connect(server.websocket_url) as socket:
         send(socket, "start", **({"source": "en", "translate_to": "fr"} | start))
-        ready = json.loads(socket.recv(timeout=10))
+        ready = json.loads(socket.recv(timeout=60))
         assert ready["type"] == "ready", ready
         yield socket
 
@@ -47,7 +49,7 @@ def until_answer(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, d
     chunks: list[dict[str, Any]] = []
     audio = 0
     while True:
-        message = socket.recv(timeout=20)
+        message = socket.recv(timeout=60)
         if isinstance(message, bytes):
             audio += len(message)
         elif (event := json.loads(message))["type"] == "chunk":
@@ -79,7 +81,7 @@ def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
     with connect(server.websocket_url) as socket:
         for lang, words in (("es", chunk["words"]), ("en-us", None)):
             send(socket, "start", lang=lang, timestamps=True)
-            assert json.loads(socket.recv(timeout=10))["lang"] == lang
+            assert json.loads(socket.recv(timeout=60))["lang"] == lang
             send(socket, "text", text="WHERE IS THE STATION?")
             send(socket, "flush")
             found, _, _ = until_answer(socket)
@@ -110,7 +112,7 @@ def test_absent_weights_are_named_on_both_surfaces(server: Any) -> None:
     assert "nightingale models pull absent-translator" in response.json()["error"]["message"]
     with connect(server.websocket_url) as socket:
         send(socket, "start", translate_to="fr", translate_model="absent-translator")
-        event = json.loads(socket.recv(timeout=10))
+        event = json.loads(socket.recv(timeout=60))
     assert (event["type"], event["error"]["code"], event["fatal"]) == ("error", "model_not_installed", True)
 
 
@@ -165,9 +167,9 @@ def test_a_sentence_is_spoken_while_the_next_is_translated(server: Any) -> None:
     with session(server) as socket:
         send(socket, "text", text="Here is the first one. This one is gated for now. ")
         send(socket, "flush")
-        first = json.loads(socket.recv(timeout=10))
+        first = json.loads(socket.recv(timeout=60))
         assert first["text"].strip() == "HERE IS THE FIRST ONE."
-        assert isinstance(socket.recv(timeout=10), bytes)
+        assert isinstance(socket.recv(timeout=60), bytes)
         server.shout.gate.set()
         chunks, _, done = until_answer(socket)
     assert [chunk["text"].strip() for chunk in chunks] == ["THIS ONE IS GATED FOR NOW."]
@@ -199,14 +201,10 @@ def test_cancel_reaches_the_translator(server: Any, wait_until: Any) -> None:
     assert [chunk["text"] for chunk in chunks] == ["AND ON."]
 
 
-def test_a_client_that_goes_stops_the_translator(server: Any, wait_until: Any) -> None:
+def test_a_client_that_goes_stops_the_translator(server: Any, wait_until: Any, leave: Any) -> None:
     closed = server.shout.closed
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.post(
-            server.url + "/v1/audio/speech",
-            json={"input": "This is gated for good.", "source": "en", "translate_to": "fr"},
-            timeout=0.5,
-        )
+    body = {"input": "This is gated for good.", "source": "en", "translate_to": "fr"}
+    leave(server.url + "/v1/audio/speech", body, lambda: server.shout.batches)
     assert wait_until(lambda: server.shout.closed == closed + 1)
 
 
@@ -221,7 +219,7 @@ def test_a_failure_inside_the_translator_is_an_error_event(server: Any) -> None:
         assert until_answer(socket)[2]["type"] == "done"
 
 
-def test_metrics_count_what_was_translated_for_speech(server: Any) -> None:
+def test_metrics_count_what_was_translated_for_speech(server: Any, wait_until: Any) -> None:
     def counted() -> float:
         pattern = r'translation_sentences_total\{model="shout",streaming="false",surface="openai"\} ([\d.]+)'
         found = re.search(pattern, server.metrics())
@@ -229,7 +227,8 @@ def test_metrics_count_what_was_translated_for_speech(server: Any) -> None:
 
     before = counted()
     post(server)
-    assert counted() == before + 3
+    # The client has the last byte before the server has counted.
+    assert wait_until(lambda: counted() == before + 3)
 
 
 # A language model's text.
@@ -261,7 +260,7 @@ def test_a_first_clause_is_spoken_before_its_sentence_ends(server: Any) -> None:
     with session(server, input="llm") as socket:
         for token in tokens(opening):
             send(socket, "text", text=token)
-        first = json.loads(socket.recv(timeout=10))
+        first = json.loads(socket.recv(timeout=60))
         assert first["text"].strip() == "WHEN YOU HAVE CROSSED THE OLD BRIDGE,"
         send(socket, "cancel")
     assert not any(request.text == opening for batch in server.shout.batches for request in batch)
@@ -271,22 +270,23 @@ def test_silence_ends_a_sentence(server: Any) -> None:
     """No look-ahead, no flush: the last sentence is not held back."""
     with session(server, input="llm") as socket:
         send(socket, "text", text="It is done.")
-        first = json.loads(socket.recv(timeout=10))
+        first = json.loads(socket.recv(timeout=60))
         assert first["text"].strip() == "IT IS DONE."
         send(socket, "flush")
         _, _, done = until_answer(socket)
-    assert 0.05 < done["stages"]["boundary"] < 5
+    assert done["stages"]["boundary"] > 0.05
 
 
-def test_the_wait_for_a_boundary_is_a_stage(server: Any) -> None:
+def test_the_wait_for_a_boundary_is_a_stage(server: Any, wait_until: Any) -> None:
     with session(server, input="llm") as socket:
         send(socket, "text", text="It is ")
+        server.take(socket)
         time.sleep(0.3)
         send(socket, "text", text="done.")
         send(socket, "end")
         _, _, done = until_answer(socket)
     assert done["stages"]["boundary"] >= 0.3
-    assert 'stage="boundary"' in server.metrics()
+    assert wait_until(lambda: 'stage="boundary"' in server.metrics())
 
 
 def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: Any, wait_until: Any) -> None:
@@ -296,10 +296,10 @@ def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: An
         send(socket, "text", text=sentence)
         assert wait_until(lambda: server.shout.closed > closed)
         ahead = server.shout.begun[-1]
-        # What the model thread has handed over is taken before this is answered.
-        assert httpx.get(server.url + "/livez").status_code == 200
+        # The model thread hands the draft over before it speaks, and the event loop takes it before it answers.
+        assert httpx.post(server.url + "/v1/audio/speech", json={"input": "Hi."}).status_code == 200
         send(socket, "text", text=" every day. And then")
-        first = json.loads(socket.recv(timeout=10))
+        first = json.loads(socket.recv(timeout=60))
         send(socket, "end")
         until_answer(socket)
     assert first["text"].strip() == f"{sentence} every day.".upper()
@@ -310,37 +310,49 @@ def test_a_partial_sentence_is_translated_ahead_and_serves_as_a_draft(server: An
 def test_nothing_is_anticipated_where_it_is_not_wanted(server: Any) -> None:
     with session(server, input="llm", anticipate=False) as socket:
         send(socket, "text", text="The old man walks along the river with his dog")
+        server.take(socket)
         time.sleep(0.3)
         assert server.shout.batches == []
         send(socket, "end")
         until_answer(socket)
+    # The whole alone: nothing came before it.
     assert len(server.shout.batches) == 1
 
 
 def test_a_long_markdown_text_in_one_message_holds_nobody_up(server: Any) -> None:
     text = "This is *one* of many sentences. " * 500
     with session(server, input="llm", voice="steady") as socket:
+        turns, done = [], threading.Event()
+        loop = server.server.servers[0].get_loop()
+
+        def tick() -> None:
+            turns.append(time.thread_time())
+            if not done.is_set():
+                loop.call_later(0.005, tick)
+
+        loop.call_soon_threadsafe(tick)
         send(socket, "text", text=text)
-        slowest = 0.0
         for _ in range(10):
-            start = time.perf_counter()
             assert httpx.get(server.url + "/livez").status_code == 200
-            slowest = max(slowest, time.perf_counter() - start)
         send(socket, "cancel")
         until_answer(socket)
-    assert slowest < 3.0
+        done.set()
+    # Seconds of the processor, of which a busy machine takes no more.
+    longest = max(after - before for before, after in itertools.pairwise(turns))
+    print(f"\nlongest turn of the event loop: {longest:.3f} s")
+    assert longest < 0.5
 
 
 def test_idle_sockets_with_a_deadline_still_close(start_server: Any) -> None:
-    server = start_server(idle_seconds=0.5)
+    server = start_server(idle_seconds=2.5)
     with connect(server.websocket_url) as socket:
         send(socket, "start", input="llm")
-        assert json.loads(socket.recv(timeout=10))["type"] == "ready"
+        assert json.loads(socket.recv(timeout=60))["type"] == "ready"
         send(socket, "text", text="An unfinished")
-        error = json.loads(socket.recv(timeout=10))
+        error = json.loads(socket.recv(timeout=60))
         assert error["error"]["code"] == "idle_timeout"
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
 
 
 # Subtitles.

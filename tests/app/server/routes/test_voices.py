@@ -66,13 +66,13 @@ def test_over_the_websocket_too(running: Any) -> None:
     voice = cloned(running, 700.0)
     with connect(running.websocket_url) as ws:
         ws.send(json.dumps({"type": "start", "model": "parrot", "voice": voice, "temperature": 0.5}))
-        ready = json.loads(ws.recv(timeout=10))
+        ready = json.loads(ws.recv(timeout=60))
         assert (ready["type"], ready["voice"], ready["watermark"]) == ("ready", voice, "none")
         ws.send(json.dumps({"type": "text", "text": "One sentence here. Another there."}))
         ws.send(json.dumps({"type": "end"}))
         audio, chunks = b"", []
         while True:
-            message = ws.recv(timeout=10)
+            message = ws.recv(timeout=60)
             if isinstance(message, bytes):
                 audio += message
                 continue
@@ -270,23 +270,25 @@ def test_clients_that_do_not_end_their_bodies(running: Any, wait_until: Any) -> 
         assert wait_until(lambda: upload(running).status_code == 503)
         refused = error(upload(running), 503, "overloaded")
         assert "uploaded" in refused["message"]
-        assert "nightingale_active_streams 0.0" in running.metrics()
+        assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
         assert speak(running, "own").status_code == 200
     assert wait_until(lambda: upload(running).status_code == 200)
 
 
-def test_an_upload_that_is_all_there_takes_a_slot(start_server: Any, tmp_path: Path, parrot: Any) -> None:
+def test_an_upload_that_is_all_there_takes_a_slot(
+    start_server: Any, tmp_path: Path, parrot: Any, wait_until: Any
+) -> None:
     parrot.hold.clear()
     running = start_server(data_dir=str(tmp_path / "data"), preload=("parrot",), max_streams=1, parrot=parrot)
     url = running.url + "/v1/audio/speech"
     body = {"input": TEXT, "model": "parrot", "response_format": "pcm"}
-    with httpx.stream("POST", url, json=body, timeout=20) as reply:
+    with httpx.stream("POST", url, json=body, timeout=60) as reply:
         pieces = reply.iter_raw()
         assert next(pieces)
         error(upload(running), 503, "overloaded")
         parrot.hold.set()
         assert list(pieces)
-    assert upload(running).status_code == 200
+    assert wait_until(lambda: upload(running).status_code == 200)
 
 
 def test_a_client_that_goes_while_its_recording_is_decoded(
@@ -315,7 +317,7 @@ def test_a_client_that_goes_while_its_recording_is_decoded(
     for client in clients:
         client.close()
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
-    assert upload(running).status_code == 200
+    assert wait_until(lambda: upload(running).status_code == 200)
 
 
 def test_there_is_a_greatest_number_of_voices(start_server: Any, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_nor_one_that_a_translation_is_in(start_server: Any, tmp_path: Path) -> 
 def test_a_wrong_start_over_the_websocket(cloning: Any, start: dict[str, object], code: str, says: str) -> None:
     with connect(cloning.websocket_url) as ws:
         ws.send(json.dumps({"type": "start", "model": "parrot"} | start))
-        answer = json.loads(ws.recv(timeout=10))
+        answer = json.loads(ws.recv(timeout=60))
     assert (answer["type"], answer["fatal"], answer["error"]["code"]) == ("error", True, code)
     assert says in answer["error"]["message"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,8 +92,8 @@ def services(**settings: float) -> Any:
     return SimpleNamespace(settings=SimpleNamespace(**known), admission=Admission(max_streams=1))
 
 
-def run(app: Any, *texts: str, then: str = "") -> tuple[Echo, Wire]:
-    """Serve a socket that sends `texts`. Then the server drains or aborts, or the client leaves."""
+def run(app: Any, *texts: str, then: str | Callable[[], None] = "") -> tuple[Echo, Wire]:
+    """Serve a socket that sends `texts`. Then the server drains or aborts, the client leaves, or `then` is called."""
 
     async def scenario() -> tuple[Echo, Wire]:
         wire = Wire()
@@ -100,12 +101,15 @@ def run(app: Any, *texts: str, then: str = "") -> tuple[Echo, Wire]:
         for text in texts:
             wire.put(text)
         serving = asyncio.create_task(echo.serve())
-        await asyncio.sleep(0.05)
-        if then == "gone":
+        for _ in range(100):  # turns in which it reads what is there
+            await asyncio.sleep(0)
+        if callable(then):
+            then()
+        elif then == "gone":
             wire.messages.put_nowait({"type": "websocket.disconnect"})
         elif then:
             getattr(app.admission, then)()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await serving
         return echo, wire
 
@@ -142,9 +146,13 @@ def test_the_end_of_the_server_ends_the_socket(texts: tuple[str, ...], then: str
     assert ended(app, echo)
 
 
-def test_silence_is_an_error() -> None:
+def test_silence_is_an_error(silence_clock: Any) -> None:
     app = services(idle_seconds=0.1)
-    echo, wire = run(app, "one")
+
+    def wait() -> None:
+        silence_clock.now += 0.2
+
+    echo, wire = run(app, "one", then=wait)
     assert wire.sent == ["one", "idle_timeout"]
     assert wire.closed == (1008, "Nothing came.")
     assert ended(app, echo)
@@ -169,7 +177,7 @@ def test_a_client_that_reads_nothing_is_left() -> None:
         wire.writable.clear()
         wire.put("one")
         echo = Echo(wire, app)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await echo.serve()
         assert (wire.sent, wire.closed) == ([], None)
         return echo
@@ -184,7 +192,7 @@ def test_a_socket_without_a_slot_is_told_and_takes_none() -> None:
         app.admission.admit()
         wire = Wire()
         echo = Echo(wire, app)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await echo.serve()
         return echo, wire
 

@@ -19,7 +19,7 @@ from app.text.english import g2p
 from app.text.english.g2p import EnglishG2P
 from app.text.english.lexicon import get_lexicon
 from app.text.english.tagger import tags
-from app.text.phonemizer import get_phonemizer
+from app.text.planner import get_phonemizer
 from app.text.types import Utterance
 
 ROOT = Path(__file__).parents[4]
@@ -214,7 +214,7 @@ def test_a_process_that_is_killed_leaves_nothing_of_espeak_behind(tmp_path: Path
 
 def test_importing_loads_neither_lexicons_nor_espeak() -> None:
     code = (
-        "import sys, app.text.phonemizer; bad = {m for m in sys.modules if m.split('.')[0] in "
+        "import sys, app.text.planner; bad = {m for m in sys.modules if m.split('.')[0] in "
         "('misaki', 'phonemizer', 'num2words', 'espeakng_loader', 'jieba', 'fugashi')}; "
         "sys.exit(str(bad) if bad else 0)"
     )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.english.normalize import READERS, normalize
+from app.text.english.g2p import READERS
+from app.text.english.normalize import normalize
 from app.text.english.patterns import FINDER
-from app.text.pieces import PieceKind
+from app.text.pieces import Piece, PieceKind
+
+
+def pieces(text: str, offset: int = 0, *, british: bool = False) -> list[Piece]:
+    return normalize(text, offset, READERS, british=british)
 
 
 def read(text: str, *, british: bool = False) -> str:
     out = ""
-    for piece in normalize(text, british=british):
+    for piece in pieces(text, british=british):
         out += piece.text if piece.kind is PieceKind.PUNCTUATION or piece.glued or not out else f" {piece.text}"
     return out
 
@@ -152,7 +157,7 @@ def test_british_reading(text: str, spoken: str) -> None:
 
 def test_an_expansion_keeps_the_characters_it_came_from() -> None:
     text = "Pay $5.50 by 9 am."
-    spans = [(piece.text, text[piece.start : piece.end]) for piece in normalize(text)]
+    spans = [(piece.text, text[piece.start : piece.end]) for piece in pieces(text)]
     assert spans == [
         ("Pay", "Pay"), ("five", "$5.50"), ("dollars", "$5.50"), ("and", "$5.50"), ("fifty", "$5.50"),
         ("cents", "$5.50"), ("by", "by"), ("nine", "9"), ("AM", "am"), (".", "."),
@@ -160,7 +165,7 @@ def test_an_expansion_keeps_the_characters_it_came_from() -> None:
 
 
 def test_offset_is_added() -> None:
-    assert [(piece.start, piece.end) for piece in normalize("one two", 100)] == [(100, 103), (104, 107)]
+    assert [(piece.start, piece.end) for piece in pieces("one two", 100)] == [(100, 103), (104, 107)]
 
 
 def test_every_kind_of_token_has_a_reader() -> None:

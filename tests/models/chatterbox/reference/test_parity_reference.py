@@ -26,7 +26,7 @@ from tests.models.chatterbox.reference.builder import Arrays, as_mlx, distance, 
 if TYPE_CHECKING:
     from tests.models.chatterbox.reference.package import Conditioner
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(2_400)]
 
 VECTOR, LOGARITHM = 1e-4, 1e-4
 

@@ -21,7 +21,7 @@ from models.checkpoint import read_arrays
 torch = pytest.importorskip("torch")
 reference = pytest.importorskip("tests.models.chatterbox.s3gen.flow_reference")
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(1_200)]
 
 RELATIVE = 1e-4
 PROMPT, SPOKEN = 25, 15

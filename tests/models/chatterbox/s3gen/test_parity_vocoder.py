@@ -23,7 +23,7 @@ from models.chatterbox.s3gen.weights import load_vocoder
 from models.checkpoint import read_arrays
 from models.contract import WeightsError
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(1_200)]
 
 PITCH, WAVEFORM = 1e-4, 1e-3
 FRAMES = [1, 2, 7, 24, 50, 101, 204]

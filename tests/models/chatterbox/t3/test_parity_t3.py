@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(3_600),
     pytest.mark.filterwarnings("ignore:.*sdp_kernel:FutureWarning"),  # the reference's perceiver
 ]
 

@@ -18,7 +18,7 @@ def reference(server: Any, text: str, **options: object) -> bytes:
 
 def post(server: Any, text: object = TWO, **query: object) -> httpx.Response:
     params = {key: str(value) for key, value in query.items()}
-    return httpx.post(server.url + "/v1/speak", params=params, json={"text": text}, timeout=20)
+    return httpx.post(server.url + "/v1/speak", params=params, json={"text": text}, timeout=60)
 
 
 @pytest.mark.parametrize(

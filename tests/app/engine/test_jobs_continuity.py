@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.engine.jobs import CancelToken, Job, Priority
-from app.engine.scheduler import Queues
+from app.engine.jobs import CancelToken, Job, Priority, Queues
 from app.speech.stream import AHEAD
 from loadtest.arrivals import LONG_TEXTS
 from loadtest.playback import TOLERANCE
