@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from models.layers import int8_argmax
 from models.layers.int8_argmax import MOST_INPUTS, Int8Argmax
+from models.native import process
 
 
 def random_weight(rows: int, width: int, seed: int = 0) -> np.ndarray:
@@ -77,7 +78,7 @@ def test_the_most_inputs() -> None:
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Translation works without the routine: nothing is raised where it is looked for, only where it is used."""
-    monkeypatch.setattr(native.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(process.shutil, "which", lambda _name: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     int8_argmax.library.cache_clear()
     try:

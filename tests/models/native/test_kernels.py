@@ -244,9 +244,7 @@ def test_equal_bits_on_any_number_of_threads() -> None:
 
     def compute() -> None:
         with mx.stream(mx.new_stream(mx.cpu)):
-            for k in range(30):
-                if not np.array_equal(np.array(kernels.conv1d(x, packed)), expected):
-                    wrong.append(k)
+            wrong.extend(k for k in range(30) if not np.array_equal(np.array(kernels.conv1d(x, packed)), expected))
         mx.clear_streams()
 
     threads = [threading.Thread(target=compute) for _ in range(3)]
