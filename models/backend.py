@@ -1,7 +1,7 @@
 """Device choice, CPU streams, memory and shapes: everything that differs between the machines MLX runs on.
 
-Import MLX through this module (`from models.backend import mx`): `models.native.process` prepares the process before MLX is
-loaded. `python -m models.backend` compiles what is needed and prints the choice.
+Import MLX through this module (`from models.backend import mx`): `models.native.process` prepares the process before
+MLX is loaded. `python -m models.backend` compiles what is needed and prints the choice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Weights of 8 bits on the CPU: products in C (int8.c) that replace MLX's BLAS call.
 
 MLX's own quantized product on the CPU is scalar code, slower than float32. Here the weights stay in float32, and have
-copies of 8 bits. The forwarding object before BLAS (`models.native.process`) recognizes a product with such a matrix by its
-address. Each row of weights has one scale; each input row is rounded to 8 bits in the call.
+copies of 8 bits. The forwarding object before BLAS (`models.native.process`) recognizes a product with such a matrix by
+its address. Each row of weights has one scale; each input row is rounded to 8 bits in the call.
 
 `product_reference` is the plain definition of that product, which the tests compare with.
 """

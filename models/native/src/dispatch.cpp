@@ -3,12 +3,37 @@
 
 #include "kernels.h"
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace nightingale {
 
 #if defined(__x86_64__)
-extern const Kernels kernels_avx512, kernels_avx2;
+extern const Kernels kernels_amx, kernels_avx512, kernels_avx2;
 #endif
 extern const Kernels kernels_baseline;
+
+#if defined(__x86_64__)
+namespace {
+
+// Whether this processor has AMX in bfloat16, and the system lets this process use its tiles.
+bool has_amx() {
+#if defined(__linux__)
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  const bool bf16 = d >> 22 & 1, tile = d >> 24 & 1;
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return bf16 && tile && !syscall(SYS_arch_prctl, kRequest, kTileData);
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+#endif
 
 const Kernels& kernels() {
   static const Kernels& chosen = []() -> const Kernels& {
@@ -19,6 +44,7 @@ const Kernels& kernels() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    if (avx512 && most == "amx" && has_amx()) return kernels_amx;
     if (avx512 && most != "avx2" && most != "baseline") return kernels_avx512;
     if (avx2 && most != "baseline") return kernels_avx2;
 #endif

@@ -2,6 +2,9 @@
 #include "kernels.h"
 
 #include "convolution.h"
+#if defined(__AMX_BF16__)
+#include "convolution_amx.h"
+#endif
 #include "elementwise.h"
 #include "recurrent.h"
 
@@ -15,11 +18,19 @@ namespace nightingale {
 extern const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA);
 const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .name = NIGHTINGALE_STRING(NIGHTINGALE_ISA),
+#if defined(__AMX_BF16__)
+    .plan = amx_plan,
+    .packed_size = amx_packed_size,
+    .pack = amx_pack,
+    .pieces = pieces,
+    .conv = amx_convolve,
+#else
     .plan = plan,
     .packed_size = packed_size,
     .pack = pack,
     .pieces = pieces,
     .conv = convolve,
+#endif
     .moments = find_moments,
     .recurrence_units = kPair * kLanes,
     .pack_recurrence = pack_recurrence,
