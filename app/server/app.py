@@ -35,6 +35,22 @@ from app.server.routes import speech as openai
 log = logging.getLogger(__name__)
 
 
+# Routers of all surfaces, each with its heading in the OpenAPI description. WebSockets have none.
+_ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
+    (openai.router, "Speech and models"),
+    (voices.router, "Voices"),
+    (stream.router, None),
+    (phonemes.router, "Speech and models"),
+    (translate.router, "Translation"),
+    (libretranslate.router, "LibreTranslate"),
+    (deepgram_rest.router, "Deepgram"),
+    (deepgram_socket.router, None),
+    (rest.router, "ElevenLabs"),
+    (elevenlabs_socket.router, None),
+    (health.router, "Operation"),
+)
+
+
 def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
     """Return the ASGI application. `catalog` defaults to the models of this machine.
 
@@ -62,18 +78,9 @@ def create_app(settings: Settings, catalog: Catalog | None = None) -> FastAPI:
         redoc_url=None,
     )
     exception_handlers.install(app)
-    app.include_router(openai.router, tags=["Speech and models"])
-    app.include_router(voices.router, tags=["Voices"])
-    app.include_router(stream.router)
-    app.include_router(phonemes.router, tags=["Speech and models"])
-    app.include_router(translate.router, tags=["Translation"])
-    app.include_router(libretranslate.router, tags=["LibreTranslate"])
-    app.include_router(deepgram_rest.router, tags=["Deepgram"])
-    app.include_router(deepgram_socket.router)
-    app.include_router(rest.router, tags=["ElevenLabs"])
-    app.include_router(elevenlabs_socket.router)
-    app.include_router(health.router, tags=["Operation"])
-    app.include_router(_heads(openai.router, voices.router, libretranslate.router, rest.router, health.router))
+    for router, tag in _ROUTERS:
+        app.include_router(router, tags=[tag] if tag else None)
+    app.include_router(_heads(pages.router, *(router for router, _ in _ROUTERS)))
     pages.install(app)
     return app
 

@@ -40,25 +40,25 @@ HEADERS = {
 router = APIRouter(include_in_schema=False)
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@router.get("/")
 async def playground() -> Response:
     """Return the playground."""
     return _page("index.html")
 
 
-@router.api_route("/dashboard", methods=["GET", "HEAD"])
+@router.get("/dashboard")
 async def dashboard() -> Response:
     """Return the page that shows `/metrics`."""
     return _page("dashboard.html")
 
 
-@router.api_route("/docs", methods=["GET", "HEAD"])
+@router.get("/docs")
 async def docs() -> Response:
     """Return the page that shows the OpenAPI description."""
     return _page("docs.html")
 
 
-@router.api_route("/dashboard/requests", methods=["GET", "HEAD"])
+@router.get("/dashboard/requests")
 async def requests() -> JSONResponse:
     """Return the last requests, newest first, each with the times of its stages. No text, no voice."""
     entries = [{**asdict(entry), "rtf": entry.rtf} for entry in reversed(logs.recent)]
@@ -67,7 +67,7 @@ async def requests() -> JSONResponse:
     return JSONResponse({"requests": entries}, headers={"cache-control": "no-store"})
 
 
-@router.api_route("/playground/settings", methods=["GET", "HEAD"])
+@router.get("/playground/settings")
 async def settings(request: Request) -> JSONResponse:
     """Return the properties of this server that the playground needs."""
     return JSONResponse(
@@ -79,7 +79,7 @@ async def settings(request: Request) -> JSONResponse:
     )
 
 
-@router.api_route("/docs/messages", methods=["GET", "HEAD"])
+@router.get("/docs/messages")
 async def docs_messages() -> JSONResponse:
     """Describe the messages of `WS /v1/audio/stream` as JSON schemas: OpenAPI has no WebSockets."""
     return JSONResponse({"client": INCOMING.json_schema(), "server": TypeAdapter(Outgoing).json_schema()})

@@ -116,6 +116,7 @@ def test_same_seed_same_samples(model: ChatterboxSynthesizer) -> None:
     assert other.shape != run(5).shape or not np.array_equal(other, run(5))
 
 
+@pytest.mark.slow
 def test_interleaved_utterances_do_not_touch(checkpoints: dict[Variant, Path]) -> None:
     """The worker takes turns between requests: each must keep its own state, drafts included."""
     path = files(checkpoints["chatterbox"], "chatterbox")
@@ -265,6 +266,7 @@ def test_warm_reports_each_step(model: ChatterboxSynthesizer) -> None:
     assert [step.done for step in steps] == list(range(1, steps[-1].total + 1))
 
 
+@pytest.mark.slow
 def test_every_shape_of_a_gpu_can_be_warmed(checkpoints: dict[Variant, Path]) -> None:
     """On the CPU, padded as on a GPU: the steps run, and what is spoken then has as many samples as unpadded."""
     for name, path in checkpoints.items():

@@ -95,7 +95,7 @@ def test_buckets_equal_the_unpadded(monkeypatch: pytest.MonkeyPatch, count: int)
         assert distance(found[:, : 2 * total], exact) < 1e-4
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_speed_leaves_the_boundary_tokens(padded: bool) -> None:
     """Durations of the phonemes scale by 1 / speed, those of the silence around them do not."""
     model, ids = padded_house() if padded else house(), tokens(UTTERANCES["numbers"])
@@ -198,7 +198,7 @@ def test_voices() -> None:
     assert house().sample_rate == 24_000
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_cancelled_between_any_two_stages(padded: bool) -> None:
     """Whenever `cancelled` turns true, Cancelled is raised there and nothing after it is computed."""
     model, asked = padded_house() if padded else house(), 0
@@ -226,7 +226,7 @@ def test_cancelled_between_any_two_stages(padded: bool) -> None:
     assert len(speak(HELLO, model).pcm) > 0
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_sentences_that_take_turns_sound_as_if_alone(padded: bool) -> None:
     """A later sentence gives way after every piece of its work; what is computed in between changes no sample."""
     model = padded_house() if padded else house()

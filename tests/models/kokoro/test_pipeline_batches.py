@@ -66,7 +66,7 @@ class Curves:
         monkeypatch.setattr(kind, "curves", curves)
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("padded", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", BATCHES)
 def test_each_is_what_it_is_alone(monkeypatch: pytest.MonkeyPatch, name: str, padded: bool) -> None:
     """Durations equal; F0 and energy within 1e-4; samples within what rounding of F0 makes of their phase."""

@@ -70,7 +70,7 @@ def same(found: Translation, wanted: Translation, index: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_batch_says_what_its_sentences_say_alone(model: NllbTranslator, padded: NllbTranslator, beams: int) -> None:
     """Mixed pairs, mixed lengths, more rows than one group holds; padded to buckets, and not."""
     batch = requests(MAX_BATCH, beams=beams, alternatives=beams - 1)
@@ -110,7 +110,7 @@ def test_unknown_never_comes_out(tmp_path: Path) -> None:
             assert found.best.tokens
 
 
-@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("padding", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_drafts_change_nothing(model: NllbTranslator, padded: NllbTranslator, padding: bool) -> None:
     """Whole, cut short, wrong at every position, longer than the translation, with ids that do not exist."""
     each = padded if padding else model
@@ -330,6 +330,7 @@ def test_shortlist(tmp_path: Path) -> None:
     assert [one.best for one in run(listed, requests(8))] != [one.best for one in run(whole, requests(8))]
 
 
+@pytest.mark.slow
 def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The 8-bit copy of the output projection changes no token: alone, in batches, with drafts, with shortlists."""
     batch = requests(12)

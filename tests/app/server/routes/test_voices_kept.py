@@ -117,6 +117,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(running: Any, tmp_path: Path, mo
 # After a restart.
 
 
+@pytest.mark.slow
 def test_voices_survive_a_killed_server(tmp_path: Path, wait_until: Any) -> None:
     """Real processes: the second finds what the first was killed after, and sweeps what it left half-written."""
     conftest = Path(__file__).parents[2] / "conftest.py"
