@@ -38,11 +38,14 @@ _FLAGS = (
 )
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512")
+_AMX = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
 _INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512},
+    "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "amx": _AMX},
     "aarch64": {"baseline": ()},
     "arm64": {"baseline": ()},
 }
+# Source files that see MLX's and nanobind's headers.
+_PRIMITIVES = ("decoder", "convolution", "recurrent", "module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def _units() -> list[_Unit]:
         raise OSError(f"no kernels for the processor {platform.machine()}")
     return [
         _Unit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
-        _Unit(SOURCES / "module.cpp", "module", bound),
+        *(_Unit(SOURCES / f"{name}.cpp", name, bound) for name in _PRIMITIVES),
         *(
             _Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
             for name, flags in instructions.items()

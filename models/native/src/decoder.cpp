@@ -1,0 +1,312 @@
+// Primitives of Kokoro's decoder: its residual blocks as wholes, and the head of its inverse STFT.
+#include "primitive.h"
+
+namespace nightingale {
+namespace {
+
+// Scale and shift of AdaIN [2, channels] from the moments of tiles [tiles, 2, channels] and gamma, beta [2 * channels].
+void affine_of(const float* moments, int rows, int tile, const float* affine, int channels, float* scale, float* shift) {
+  const int tiles = tiles_of(rows, tile);
+  for (int c = 0; c < channels; ++c) {
+    double mean = 0.0, deviation = 0.0, seen = 0.0;
+    for (int t = 0; t < tiles; ++t) {
+      const double n = std::min(tile, rows - t * tile);
+      const double d = moments[(2 * t) * channels + c] - mean, total = seen + n;
+      mean += d * (n / total);
+      deviation += moments[(2 * t + 1) * channels + c] + d * d * (seen * n / total);
+      seen = total;
+    }
+    const double gain = (1.0 + affine[c]) / std::sqrt(deviation / std::max(seen, 1.0) + 1e-5);
+    scale[c] = static_cast<float>(gain);
+    shift[c] = static_cast<float>(affine[channels + c] - mean * gain);
+  }
+}
+
+// The shortest tile of any plan.
+constexpr int kLeastTile = 60;
+
+// Residual blocks of AdaIN, Snake and convolution: see `models.layers.snake`.
+struct BlockShape {
+  int kernel;
+  std::vector<int> dilations;
+  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin
+};
+
+class ResBlocks : public Kernel {
+ public:
+  ResBlocks(mx::Stream stream, std::vector<BlockShape> shapes, float slope)
+      : Kernel(stream), shapes_(std::move(shapes)), slope_(slope) {}
+
+  const char* name() const override { return "NightingaleResBlocks"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
+      const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
+      const int before = 240;
+      const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
+      const float* x = floats(in[0]);
+      const float* styled = floats(in[1]);
+      const float* bias = floats(in[2]);
+      const int32_t* count = in[3].size() ? in[3].data<int32_t>() : nullptr;
+      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
+      const auto current = uninitialized(B * plane), inner = uninitialized(B * plane);
+      const auto start = uninitialized(B * moments_size), found = uninitialized(B * moments_size);
+      std::vector<float> scale(B * C), shift(B * C);
+      float* y = out.data<float>();
+      for_tiles(B, L, before, [&](int b, int first, int last) {
+        kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), start.get() + b * moments_size + first / before * 2 * C);
+      });
+      int at = 4;  // the next block's arrays
+      for (size_t n = 0; n < shapes.size(); ++n) {
+        const auto& shape = shapes[n];
+        const int convolutions = static_cast<int>(shape.affines.size());
+        const float* rates = floats(in[at]);
+        const int weights = at + 1;
+        at += 1 + convolutions;
+        int tile = before;
+        for (int k = 0; k < convolutions; ++k) {
+          const bool second = k % 2, last_one = k + 1 == convolutions;
+          for (int b = 0; b < B; ++b)
+            affine_of((k ? found : start).get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C,
+                      &scale[b * C], &shift[b * C]);
+          Conv conv{};
+          conv.kernel = shape.kernel;
+          conv.dilation = second ? 1 : shape.dilations[k / 2];
+          conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
+          conv.length = conv.rows = L;
+          conv.inputs = conv.outputs = C;
+          conv.plan = kernels().plan(L, conv.kernel, conv.dilation, C, C);
+          conv.activation = Activation::kSnake;
+          conv.rate = rates + static_cast<size_t>(2 * k) * C;
+          conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
+          conv.weights = floats(in[weights + k]);
+          tile = conv.plan.tile;
+          convolve(B, [&](int b) {
+            Conv mine = conv;
+            mine.x = (second ? inner.get() : k ? current.get() : x) + b * plane;
+            mine.scale = &scale[b * C];
+            mine.shift = &shift[b * C];
+            mine.residual = second ? (k == 1 ? x : current.get()) + b * plane : nullptr;
+            mine.y = (second ? current : inner).get() + b * plane;
+            mine.moments = last_one ? nullptr : found.get() + b * moments_size;
+            mine.valid = mine.out_valid = valid(b);
+            return mine;
+          });
+        }
+        const bool whole = n + 1 == shapes.size();
+        const float share = 1.0f / static_cast<float>(shapes.size());
+        for_tiles(B, L, before, [&](int b, int first, int last) {
+          for (int r = first; r < last; ++r) {
+            const float* row = current.get() + b * plane + static_cast<size_t>(r) * C;
+            float* sum = y + b * plane + static_cast<size_t>(r) * C;
+            const float live = r < valid(b) ? 1.0f : 0.0f;
+            for (int c = 0; c < C; ++c) {
+              const float v = row[c] + (n ? sum[c] : 0.0f);
+              const float mean = v * share + bias[c];
+              sum[c] = whole ? live * std::max(mean, mean * slope) : v;
+            }
+          }
+        });
+      }
+    };
+  }
+
+ private:
+  std::vector<BlockShape> shapes_;
+  float slope_;
+};
+
+// Residual block of AdaIN, LeakyReLU and convolutions of three taps: see `models.kokoro.network.AdainResBlock`.
+struct AdainShape {
+  int inputs, outputs, affine1, affine2;
+  bool upsample, shortcut;
+};
+
+class AdainBlock : public Kernel {
+ public:
+  AdainBlock(mx::Stream stream, AdainShape shape) : Kernel(stream), shape_(shape) {}
+
+  const char* name() const override { return "NightingaleAdainBlock"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [s = shape_](const Arrays& in, mx::array& out) {
+      // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
+      const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
+      const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
+      const Plan first_plan = kernels().plan(rows, 3, 1, I, O), second_plan = kernels().plan(rows, 3, 1, O, O), one_plan = kernels().plan(rows, 1, 1, I, O);
+      const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
+      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
+      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
+      const int factor = s.upsample ? 2 : 1;
+      const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, kLeastTile)) * 2 * O;
+      const auto found = uninitialized(B * found_size), inner_found = uninitialized(B * inner_size);
+      const auto inner = uninitialized(B * y_plane), shortcut = uninitialized(s.shortcut ? B * y_plane : 0);
+      const auto pooled = uninitialized(s.upsample ? B * u_plane : 0), wide = uninitialized(s.upsample ? B * u_plane : 0);
+      std::vector<float> scale(B * std::max(I, O)), shift(B * std::max(I, O));
+      const float *x = floats(in[0]), *styled = floats(in[1]);
+      float* y = out.data<float>();
+      for_tiles(B, L, before, [&](int b, int first, int last) {
+        kernels().moments(x + b * x_plane, I, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
+      });
+      for (int b = 0; b < B; ++b)
+        affine_of(found.get() + b * found_size, valid(b), before, styled + static_cast<size_t>(b) * S + s.affine1, I, &scale[b * I], &shift[b * I]);
+      if (s.upsample) {
+        const float *taps = floats(in[7]), *bias = floats(in[8]);
+        for_tiles(B, L, before, [&](int b, int first, int last) {
+          const float *gain = &scale[b * I], *offset = &shift[b * I];
+          const auto at = [&](int row, int c) {
+            if (row >= valid(b)) return 0.0f;
+            const float v = x[b * x_plane + static_cast<size_t>(row) * I + c] * gain[c] + offset[c];
+            return std::max(v, 0.2f * v);
+          };
+          for (int row = first; row < last; ++row) {
+            float *even = pooled.get() + b * u_plane + static_cast<size_t>(2 * row) * I, *odd = even + I;
+            for (int c = 0; c < I; ++c) {
+              const float here = at(row, c), next = at(row + 1, c);
+              even[c] = row < valid(b) ? here * taps[I + c] + bias[c] : 0.0f;
+              odd[c] = row < valid(b) ? here * taps[2 * I + c] + next * taps[c] + bias[c] : 0.0f;
+            }
+            float* twice = wide.get() + b * u_plane + static_cast<size_t>(2 * row) * I;
+            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice);
+            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice + I);
+          }
+        });
+      }
+      const auto base = [&](int b, int inputs, const Plan& plan) {
+        Conv conv{};
+        conv.plan = plan;
+        conv.length = conv.rows = rows;
+        conv.valid = conv.out_valid = factor * valid(b);
+        conv.inputs = inputs;
+        conv.outputs = O;
+        conv.kernel = 3;
+        conv.dilation = conv.left = conv.right = 1;
+        conv.slope = 0.2f;
+        return conv;
+      };
+      convolve(B, [&](int b) {
+        Conv conv = base(b, I, first_plan);
+        conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
+        if (!s.upsample) {
+          conv.scale = &scale[b * I];
+          conv.shift = &shift[b * I];
+          conv.activation = Activation::kLeaky;
+        }
+        conv.weights = floats(in[3]);
+        conv.y = inner.get() + b * y_plane;
+        conv.moments = inner_found.get() + b * inner_size;
+        return conv;
+      });
+      const float* passed = s.upsample ? wide.get() : x;
+      if (s.shortcut) {
+        convolve(B, [&](int b) {
+          Conv conv = base(b, I, one_plan);
+          conv.x = passed + b * u_plane;
+          conv.kernel = 1;
+          conv.left = conv.right = 0;
+          conv.weights = floats(in[6]);
+          conv.y = shortcut.get() + b * y_plane;
+          return conv;
+        });
+        passed = shortcut.get();
+      }
+      for (int b = 0; b < B; ++b)
+        affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
+                  &scale[b * O], &shift[b * O]);
+      convolve(B, [&](int b) {
+        Conv conv = base(b, O, second_plan);
+        conv.x = inner.get() + b * y_plane;
+        conv.scale = &scale[b * O];
+        conv.shift = &shift[b * O];
+        conv.activation = Activation::kLeaky;
+        conv.weights = floats(in[4]);
+        conv.bias = floats(in[5]);
+        conv.residual = passed + b * y_plane;
+        conv.gain = 0.70710678f;
+        conv.y = y + b * y_plane;
+        return conv;
+      });
+    };
+  }
+
+ private:
+  AdainShape shape_;
+};
+
+class Spectrum : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  const char* name() const override { return "NightingaleSpectrum"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [](const Arrays& in, mx::array& out) {
+      const int rows = in[0].shape(0) * in[0].shape(1), bins = in[0].shape(2) / 2;
+      for_tiles(1, rows, 256, [&](int, int first, int last) { kernels().spectrum(floats(in[0]), bins, first, last, out.data<float>()); });
+    };
+  }
+};
+
+using Shapes = std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>;
+
+mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::array& bias, const std::optional<mx::array>& count,
+                     const std::vector<Arrays>& blocks, const Shapes& shapes, float slope) {
+  if (x.ndim() != 3 || styled.ndim() != 2 || blocks.empty() || blocks.size() != shapes.size() || bias.size() != static_cast<size_t>(x.shape(2)))
+    throw std::invalid_argument("res_blocks: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), contiguous(bias, s), counts(count, x.shape(0), s)};
+  std::vector<BlockShape> made;
+  for (size_t n = 0; n < shapes.size(); ++n) {
+    const auto& [kernel, more] = shapes[n];
+    const auto& [dilations, affines] = more;
+    const size_t C = x.shape(2), convolutions = affines.size();
+    if (kernel < 3 || kernel % 2 == 0 || convolutions != 2 * dilations.size() || blocks[n].size() != 1 + convolutions ||
+        blocks[n][0].size() != 2 * convolutions * C)
+      throw std::invalid_argument("res_blocks: a block's arrays do not fit its shape");
+    for (size_t k = 0; k < convolutions; ++k)
+      if (blocks[n][1 + k].size() != kernels().packed_size(C, kernel, C) || affines[k] < 0 ||
+          affines[k] + 2 * static_cast<int>(C) > styled.shape(1))
+        throw std::invalid_argument("res_blocks: a convolution's weights or style do not fit");
+    made.push_back({kernel, dilations, affines});
+    inputs.insert(inputs.end(), blocks[n].begin(), blocks[n].end());
+  }
+  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, std::move(made), slope), std::move(inputs));
+}
+
+mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
+                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut) {
+  auto s = mx::default_stream(mx::Device::cpu);
+  if (x.ndim() != 3 || styled.ndim() != 2 || weights.size() != 6 || affines.size() != 2) throw std::invalid_argument("adain_block: shapes do not fit");
+  const int I = x.shape(2), S = styled.shape(1);
+  const auto size = [&](int k) { return weights[k].size(); };
+  const bool fits = size(0) == kernels().packed_size(outputs, 3, I) && size(1) == kernels().packed_size(outputs, 3, outputs) &&
+                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == kernels().packed_size(outputs, 1, I)) &&
+                    (shortcut || I == outputs) && (!upsample || (size(4) == 3 * static_cast<size_t>(I) && size(5) == static_cast<size_t>(I))) &&
+                    affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
+  if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
+  const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, shape), std::move(inputs));
+}
+
+mx::array spectrum(const mx::array& x) {
+  if (x.ndim() != 3 || x.shape(2) % 2) throw std::invalid_argument("spectrum: x is [B, T, 2 * bins]");
+  auto s = mx::default_stream(mx::Device::cpu);
+  return mx::array(x.shape(), mx::float32, std::make_shared<Spectrum>(s), {contiguous(x, s)});
+}
+
+}  // namespace
+
+void bind_decoder(nb::module_& m) {
+  m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
+        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"));
+  m.def("spectrum", &spectrum);
+  m.def("res_blocks", &res_blocks, nb::arg("x"), nb::arg("styled"), nb::arg("bias"), nb::arg("count").none(),
+        nb::arg("blocks"), nb::arg("shapes"), nb::arg("slope"));
+}
+
+}  // namespace nightingale

@@ -1,0 +1,92 @@
+// A primitive of one output, and what the files of primitives share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels.h"
+#include "mlx/allocator.h"
+#include "mlx/array.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
+#include "mlx/primitives.h"
+#include "mlx/utils.h"
+#include "pool.h"
+
+namespace nb = nanobind;
+namespace mx = mlx::core;
+
+namespace nightingale {
+
+// Each file of primitives adds its functions to the module.
+void bind_convolution(nb::module_& m);
+void bind_decoder(nb::module_& m);
+void bind_recurrent(nb::module_& m);
+
+using Arrays = std::vector<mx::array>;
+
+// A primitive of one output whose work is one task of its CPU stream.
+class Kernel : public mx::Primitive {
+ public:
+  using mx::Primitive::Primitive;
+
+  void eval_cpu(const Arrays& inputs, Arrays& outputs) override {
+    auto& y = outputs[0];
+    y.set_data(mx::allocator::malloc(y.nbytes()));
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    for (const auto& each : inputs) encoder.set_input_array(each);
+    encoder.set_output_array(y);
+    Arrays views;
+    for (const auto& each : inputs) views.push_back(mx::array::unsafe_weak_copy(each));
+    encoder.dispatch([self = task(), views = std::move(views), y = mx::array::unsafe_weak_copy(y)]() mutable { self(views, y); });
+  }
+
+  void eval_gpu(const Arrays&, Arrays&) override { throw std::runtime_error("the native kernels compute on the CPU"); }
+
+ protected:
+  // What is computed, as a value that outlives the primitive.
+  virtual std::function<void(const Arrays&, mx::array&)> task() const = 0;
+};
+inline int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
+
+// Run work(batch, first row, last row) for every tile of every sequence of a batch.
+inline void for_tiles(int batch, int rows, int tile, const std::function<void(int, int, int)>& work) {
+  const int tiles = tiles_of(rows, tile);
+  parallel(batch * tiles, [&](int k) {
+    const int first = k % tiles * tile;
+    work(k / tiles, first, std::min(rows, first + tile));
+  });
+}
+
+// Convolve every sequence of a batch; conv_of(b) is the convolution of number b.
+inline void convolve(int batch, const std::function<Conv(int)>& conv_of) {
+  const int pieces = kernels().pieces(conv_of(0));
+  parallel(batch * pieces, [&](int k) { kernels().conv(conv_of(k / pieces), k % pieces); });
+}
+
+inline std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }
+
+inline const float* floats(const mx::array& a) { return a.data<float>(); }
+
+inline mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
+
+// The valid rows of each sequence, int32 [B]; empty without.
+inline mx::array counts(const std::optional<mx::array>& count, int batch, mx::Stream s) {
+  if (!count) return mx::zeros({0}, mx::int32, s);
+  if (count->size() != static_cast<size_t>(batch)) throw std::invalid_argument("count needs one number for each sequence");
+  return mx::contiguous(mx::astype(*count, mx::int32, s), false, s);
+}
+
+}  // namespace nightingale
