@@ -59,18 +59,29 @@ LEAST_INPUTS = 16
 
 @dataclass(frozen=True, slots=True)
 class PackedConv:
-    """Weights of a convolution in the kernels' order, a flat array."""
+    """Weights of a convolution in the kernels' order, a flat array; `bfloat16` products have sums in float32."""
 
     weights: mx.array
     kernel: int
     outputs: int
+    bfloat16: bool
 
 
-def pack_conv(taps: mx.array) -> PackedConv | None:
-    """Return taps [K, I, O] in the kernels' order, or None where a convolution of them stays with MLX."""
+def has_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16 by the native kernels."""
+    return available() and bool(module().has_bfloat16())
+
+
+def pack_conv(taps: mx.array, *, bfloat16: bool = False) -> PackedConv | None:
+    """Return taps [K, I, O] in the kernels' order, or None where a convolution of them stays with MLX.
+
+    `bfloat16` asks for products in bfloat16, where this processor has them.
+    """
     if not available() or taps.dtype != mx.float32 or taps.shape[1] < LEAST_INPUTS:
         return None
-    return PackedConv(module().pack_conv(taps.transpose(2, 0, 1)), taps.shape[0], taps.shape[2])
+    bfloat16 = bfloat16 and has_bfloat16()
+    weights = module().pack_conv(taps.transpose(2, 0, 1), bfloat16)
+    return PackedConv(weights, taps.shape[0], taps.shape[2], bfloat16)
 
 
 def conv1d(
@@ -78,7 +89,7 @@ def conv1d(
 ) -> mx.array:
     """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start`: [B, L', O]."""
     result: mx.array = module().conv1d(
-        x, packed.weights, None, start, packed.outputs, packed.kernel, dilation, left, right
+        x, packed.weights, None, start, packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
     )
     return result
 
@@ -86,7 +97,7 @@ def conv1d(
 def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
     """Return x [..., I] times weights of one tap, plus `bias` [O]: [..., O]."""
     rows = x.reshape(1, -1, x.shape[-1])
-    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0)
+    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0, packed.bfloat16)
     return result.reshape(*x.shape[:-1], packed.outputs)
 
 
@@ -114,7 +125,7 @@ def res_blocks(
     """Return LeakyReLU of the mean of the blocks' results plus `bias`, [B, L, C].
 
     Args:
-        blocks: All of one width.
+        blocks: All of one width and one kind of products.
         x: [B, L, C].
         styled: The style bank's result [B, S].
         bias: [C].
@@ -123,7 +134,7 @@ def res_blocks(
     """
     shapes = [(block.convs[0].kernel, (list(block.dilations), list(block.affines))) for block in blocks]
     arrays = [[block.rates, *(conv.weights for conv in block.convs)] for block in blocks]
-    result: mx.array = module().res_blocks(x, styled, bias, count, arrays, shapes, slope)
+    result: mx.array = module().res_blocks(x, styled, bias, count, arrays, shapes, slope, blocks[0].convs[0].bfloat16)
     return result
 
 
@@ -136,13 +147,13 @@ class PackedAdainBlock:
     outputs: int
     upsample: bool
     shortcut: bool
+    bfloat16: bool
 
 
 def adain_block(block: PackedAdainBlock, x: mx.array, styled: mx.array, count: mx.array | None) -> mx.array:
     """Return the block's result for x [B, L, I]: [B, L or 2 L, O]; `count` as of `res_blocks`."""
-    result: mx.array = module().adain_block(
-        x, styled, count, list(block.arrays), list(block.affines), block.outputs, block.upsample, block.shortcut
-    )
+    shape = (block.outputs, block.upsample, block.shortcut, block.bfloat16)
+    result: mx.array = module().adain_block(x, styled, count, list(block.arrays), list(block.affines), *shape)
     return result
 
 

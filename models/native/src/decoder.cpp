@@ -23,7 +23,7 @@ void affine_of(const float* moments, int rows, int tile, const float* affine, in
 }
 
 // The shortest tile of any plan.
-constexpr int kLeastTile = 60;
+constexpr int kLeastTile = 32;
 
 // Residual blocks of AdaIN, Snake and convolution: see `models.layers.snake`.
 struct BlockShape {
@@ -34,14 +34,14 @@ struct BlockShape {
 
 class ResBlocks : public Kernel {
  public:
-  ResBlocks(mx::Stream stream, std::vector<BlockShape> shapes, float slope)
-      : Kernel(stream), shapes_(std::move(shapes)), slope_(slope) {}
+  ResBlocks(mx::Stream stream, const Kernels& table, std::vector<BlockShape> shapes, float slope)
+      : Kernel(stream), table_(table), shapes_(std::move(shapes)), slope_(slope) {}
 
   const char* name() const override { return "NightingaleResBlocks"; }
 
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
+    return [&table = table_, shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
       const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
       const int before = 240;
       const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
@@ -76,13 +76,13 @@ class ResBlocks : public Kernel {
           conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
           conv.length = conv.rows = L;
           conv.inputs = conv.outputs = C;
-          conv.plan = kernels().plan(L, conv.kernel, conv.dilation, C, C);
+          conv.plan = table.plan(L, conv.kernel, conv.dilation, C, C);
           conv.activation = Activation::kSnake;
           conv.rate = rates + static_cast<size_t>(2 * k) * C;
           conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
           conv.weights = floats(in[weights + k]);
           tile = conv.plan.tile;
-          convolve(B, [&](int b) {
+          convolve(table, B, [&](int b) {
             Conv mine = conv;
             mine.x = (second ? inner.get() : k ? current.get() : x) + b * plane;
             mine.scale = &scale[b * C];
@@ -113,6 +113,7 @@ class ResBlocks : public Kernel {
   }
 
  private:
+  const Kernels& table_;
   std::vector<BlockShape> shapes_;
   float slope_;
 };
@@ -125,17 +126,17 @@ struct AdainShape {
 
 class AdainBlock : public Kernel {
  public:
-  AdainBlock(mx::Stream stream, AdainShape shape) : Kernel(stream), shape_(shape) {}
+  AdainBlock(mx::Stream stream, const Kernels& table, AdainShape shape) : Kernel(stream), table_(table), shape_(shape) {}
 
   const char* name() const override { return "NightingaleAdainBlock"; }
 
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [s = shape_](const Arrays& in, mx::array& out) {
+    return [&table = table_, s = shape_](const Arrays& in, mx::array& out) {
       // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
       const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
       const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
-      const Plan first_plan = kernels().plan(rows, 3, 1, I, O), second_plan = kernels().plan(rows, 3, 1, O, O), one_plan = kernels().plan(rows, 1, 1, I, O);
+      const Plan first_plan = table.plan(rows, 3, 1, I, O), second_plan = table.plan(rows, 3, 1, O, O), one_plan = table.plan(rows, 1, 1, I, O);
       const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
       const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
       const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
@@ -186,7 +187,7 @@ class AdainBlock : public Kernel {
         conv.slope = 0.2f;
         return conv;
       };
-      convolve(B, [&](int b) {
+      convolve(table, B, [&](int b) {
         Conv conv = base(b, I, first_plan);
         conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
         if (!s.upsample) {
@@ -201,7 +202,7 @@ class AdainBlock : public Kernel {
       });
       const float* passed = s.upsample ? wide.get() : x;
       if (s.shortcut) {
-        convolve(B, [&](int b) {
+        convolve(table, B, [&](int b) {
           Conv conv = base(b, I, one_plan);
           conv.x = passed + b * u_plane;
           conv.kernel = 1;
@@ -215,7 +216,7 @@ class AdainBlock : public Kernel {
       for (int b = 0; b < B; ++b)
         affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
                   &scale[b * O], &shift[b * O]);
-      convolve(B, [&](int b) {
+      convolve(table, B, [&](int b) {
         Conv conv = base(b, O, second_plan);
         conv.x = inner.get() + b * y_plane;
         conv.scale = &scale[b * O];
@@ -232,6 +233,7 @@ class AdainBlock : public Kernel {
   }
 
  private:
+  const Kernels& table_;
   AdainShape shape_;
 };
 
@@ -253,7 +255,8 @@ class Spectrum : public Kernel {
 using Shapes = std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>;
 
 mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::array& bias, const std::optional<mx::array>& count,
-                     const std::vector<Arrays>& blocks, const Shapes& shapes, float slope) {
+                     const std::vector<Arrays>& blocks, const Shapes& shapes, float slope, bool bfloat16) {
+  const Kernels& table = kernels_of(bfloat16);
   if (x.ndim() != 3 || styled.ndim() != 2 || blocks.empty() || blocks.size() != shapes.size() || bias.size() != static_cast<size_t>(x.shape(2)))
     throw std::invalid_argument("res_blocks: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
@@ -267,30 +270,31 @@ mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::arra
         blocks[n][0].size() != 2 * convolutions * C)
       throw std::invalid_argument("res_blocks: a block's arrays do not fit its shape");
     for (size_t k = 0; k < convolutions; ++k)
-      if (blocks[n][1 + k].size() != kernels().packed_size(C, kernel, C) || affines[k] < 0 ||
+      if (blocks[n][1 + k].size() != table.packed_size(C, kernel, C) || affines[k] < 0 ||
           affines[k] + 2 * static_cast<int>(C) > styled.shape(1))
         throw std::invalid_argument("res_blocks: a convolution's weights or style do not fit");
     made.push_back({kernel, dilations, affines});
     inputs.insert(inputs.end(), blocks[n].begin(), blocks[n].end());
   }
-  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, std::move(made), slope), std::move(inputs));
+  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, table, std::move(made), slope), std::move(inputs));
 }
 
 mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
-                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut) {
+                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut, bool bfloat16) {
+  const Kernels& table = kernels_of(bfloat16);
   auto s = mx::default_stream(mx::Device::cpu);
   if (x.ndim() != 3 || styled.ndim() != 2 || weights.size() != 6 || affines.size() != 2) throw std::invalid_argument("adain_block: shapes do not fit");
   const int I = x.shape(2), S = styled.shape(1);
   const auto size = [&](int k) { return weights[k].size(); };
-  const bool fits = size(0) == kernels().packed_size(outputs, 3, I) && size(1) == kernels().packed_size(outputs, 3, outputs) &&
-                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == kernels().packed_size(outputs, 1, I)) &&
+  const bool fits = size(0) == table.packed_size(outputs, 3, I) && size(1) == table.packed_size(outputs, 3, outputs) &&
+                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == table.packed_size(outputs, 1, I)) &&
                     (shortcut || I == outputs) && (!upsample || (size(4) == 3 * static_cast<size_t>(I) && size(5) == static_cast<size_t>(I))) &&
                     affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
   if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
   const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
   Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, shape), std::move(inputs));
+  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, table, shape), std::move(inputs));
 }
 
 mx::array spectrum(const mx::array& x) {
@@ -303,10 +307,10 @@ mx::array spectrum(const mx::array& x) {
 
 void bind_decoder(nb::module_& m) {
   m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
-        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"));
+        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"), nb::arg("bfloat16"));
   m.def("spectrum", &spectrum);
   m.def("res_blocks", &res_blocks, nb::arg("x"), nb::arg("styled"), nb::arg("bias"), nb::arg("count").none(),
-        nb::arg("blocks"), nb::arg("shapes"), nb::arg("slope"));
+        nb::arg("blocks"), nb::arg("shapes"), nb::arg("slope"), nb::arg("bfloat16"));
 }
 
 }  // namespace nightingale

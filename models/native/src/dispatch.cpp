@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
 #include "kernels.h"
@@ -16,9 +17,14 @@ extern const Kernels kernels_amx, kernels_avx512, kernels_avx2;
 #endif
 extern const Kernels kernels_baseline;
 
-#if defined(__x86_64__)
 namespace {
 
+std::string bound() {
+  const char* given = std::getenv("NATIVE_KERNELS");
+  return given ? given : "";
+}
+
+#if defined(__x86_64__)
 // Whether this processor has AMX in bfloat16, and the system lets this process use its tiles.
 bool has_amx() {
 #if defined(__linux__)
@@ -31,20 +37,36 @@ bool has_amx() {
   return false;
 #endif
 }
+#endif
 
 }  // namespace
+
+const Kernels* bfloat16_kernels() {
+#if defined(__x86_64__)
+  static const bool found = [] {
+    const std::string most = bound();
+    return &kernels() == &kernels_avx512 && (most.empty() || most == "amx") && has_amx();
+  }();
+  return found ? &kernels_amx : nullptr;
+#else
+  return nullptr;
 #endif
+}
+
+const Kernels& kernels_of(bool bfloat16) {
+  if (!bfloat16) return kernels();
+  if (!bfloat16_kernels()) throw std::invalid_argument("this processor does not multiply in bfloat16");
+  return *bfloat16_kernels();
+}
 
 const Kernels& kernels() {
   static const Kernels& chosen = []() -> const Kernels& {
-    const char* bound = std::getenv("NATIVE_KERNELS");
-    const std::string most = bound ? bound : "";
+    const std::string most = bound();
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    if (avx512 && most == "amx" && has_amx()) return kernels_amx;
     if (avx512 && most != "avx2" && most != "baseline") return kernels_avx512;
     if (avx2 && most != "baseline") return kernels_avx2;
 #endif

@@ -60,7 +60,14 @@ struct Kernels {
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };
 
-// The best kernels for this processor; `NATIVE_KERNELS` (avx512, avx2, baseline) bounds the choice.
+// The best kernels in float32 for this processor; `NATIVE_KERNELS` (avx512, avx2, baseline) bounds the choice.
 const Kernels& kernels();
+
+// The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and
+// where `NATIVE_KERNELS` names others than amx.
+const Kernels* bfloat16_kernels();
+
+// One of the two. Throws std::invalid_argument for bfloat16 without them.
+const Kernels& kernels_of(bool bfloat16);
 
 }  // namespace nightingale

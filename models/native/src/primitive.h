@@ -71,9 +71,9 @@ inline void for_tiles(int batch, int rows, int tile, const std::function<void(in
 }
 
 // Convolve every sequence of a batch; conv_of(b) is the convolution of number b.
-inline void convolve(int batch, const std::function<Conv(int)>& conv_of) {
-  const int pieces = kernels().pieces(conv_of(0));
-  parallel(batch * pieces, [&](int k) { kernels().conv(conv_of(k / pieces), k % pieces); });
+inline void convolve(const Kernels& table, int batch, const std::function<Conv(int)>& conv_of) {
+  const int pieces = table.pieces(conv_of(0));
+  parallel(batch * pieces, [&](int k) { table.conv(conv_of(k / pieces), k % pieces); });
 }
 
 inline std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }

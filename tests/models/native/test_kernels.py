@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,12 @@ from mlx import nn
 from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
+from models.contract import ModelSpec
 from models.kokoro import generator, network
+from models.kokoro.config import load_config
 from models.kokoro.generator import ResBlock
 from models.kokoro.network import AdainResBlock
+from models.kokoro.pipeline import load
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
@@ -84,6 +88,9 @@ def test_convolution(
     start = mx.random.normal(expected.shape)
     added = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right, start=start)
     assert apart(added, expected + start) < CLOSE
+    everywhere = mx.random.normal((1, 1, outputs))
+    added = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right, start=everywhere)
+    assert apart(added, expected + everywhere) < CLOSE
 
 
 def test_convolution_of_a_view_reads_the_view() -> None:
@@ -103,7 +110,7 @@ def test_what_does_not_fit_is_refused() -> None:
         kernels.conv1d(mx.zeros((1, 2, 16)), packed)
     with pytest.raises(ValueError, match="do not fit"):
         kernels.conv1d(mx.zeros((9, 16)), packed)
-    with pytest.raises(ValueError, match="start"):
+    with pytest.raises(ValueError, match="cannot be broadcast"):
         kernels.conv1d(mx.zeros((1, 9, 16)), packed, start=mx.zeros((1, 6, 16)))
     with pytest.raises(ValueError, match="do not fit"):
         kernels.bilstm(mx.zeros((1, 4, 8 * 64)), mx.zeros((5,)), None)
@@ -270,3 +277,52 @@ def test_description_names_what_is_in_use() -> None:
     assert on_cpu()
     assert kernels.description().startswith("native kernels (") and "threads)" in kernels.description()
     assert math.isfinite(network.AdainResBlock(4, 4, 4).conv1.weight.size)
+
+
+needs_bfloat16 = pytest.mark.skipif(not kernels.has_bfloat16(), reason="this processor does not multiply in bfloat16")
+# Of rounding both factors to 8 bits of mantissa.
+CLOSE_IN_BFLOAT16 = 2e-2
+
+
+@needs_bfloat16
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs", "kernel", "dilation"),
+    [(1, 16, 16, 3, 1), (61, 48, 48, 3, 5), (137, 24, 22, 7, 1), (700, 48, 96, 11, 5), (90, 274, 208, 1, 1)],
+)
+def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: int, dilation: int) -> None:
+    x, taps = mx.random.normal((2, rows, inputs)), mx.random.normal((kernel, inputs, outputs))
+    packed = kernels.pack_conv(taps, bfloat16=True)
+    assert packed is not None
+    assert packed.bfloat16
+    reach = (kernel - 1) * dilation // 2
+    expected = conv_reference(x, taps, dilation, reach, reach)
+    distance = apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), expected)
+    assert 0 < distance < CLOSE_IN_BFLOAT16
+    rounded = conv_reference(x.astype(mx.bfloat16).astype(mx.float32), taps.astype(mx.bfloat16), dilation, reach, reach)
+    assert apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), rounded) < CLOSE
+
+
+@needs_bfloat16
+def test_house_voice_in_bfloat16() -> None:
+    """The waveform of one alignment and one F0 stays within two hundredths of that in float32."""
+    folder = Path(generator.__file__).parents[1] / "house"
+    files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
+    spec = ModelSpec("house", "kokoro", {name: str(folder / path) for name, path in files.items()})
+    exact, coarse = (load(replace(spec, dtype=dtype)).network.decoder for dtype in ("float32", "bfloat16"))
+    frames, rng = 60, mx.random.key(3)
+    config = load_config(spec.files["config"])
+    text, style, energy, noise = (
+        mx.random.normal(shape, key=key)
+        for shape, key in zip(
+            ((1, frames, config.hidden_dim), (1, config.style_dim), (1, 2 * frames), (1, 600 * frames)),
+            mx.random.split(rng, 4),
+            strict=True,
+        )
+    )
+    f0 = mx.full((1, 2 * frames), 180.0)
+    first, second = (
+        decoder.generator(decoder.features(text, f0, energy, style, PaddingMask()), style, f0, noise)
+        for decoder in (exact, coarse)
+    )
+    distance = float(mx.linalg.norm(second - first) / mx.linalg.norm(first))
+    assert 0 < distance < CLOSE_IN_BFLOAT16
