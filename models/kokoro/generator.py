@@ -291,7 +291,12 @@ def mean_of_blocks(
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
     if len(native) == len(blocks):
-        yield [kernels.res_blocks(native, x, styled, bias, valid.counts, slope)]
+        total = None
+        for each in native[:-1]:
+            total = kernels.res_block(each, x, styled, valid.counts, start=total)
+            yield [total]
+        share = 1 / len(blocks)
+        yield [kernels.res_block(native[-1], x, styled, valid.counts, start=total, bias=bias, share=share, slope=slope)]
         return
     results = []
     for block in blocks:

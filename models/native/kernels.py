@@ -11,7 +11,6 @@ import importlib.util
 import logging
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -114,27 +113,32 @@ class PackedBlock:
     affines: tuple[int, ...]
 
 
-def res_blocks(
-    blocks: Sequence[PackedBlock],
+def res_block(
+    block: PackedBlock,
     x: mx.array,
     styled: mx.array,
-    bias: mx.array,
     count: mx.array | None,
-    slope: float,
+    *,
+    start: mx.array | None = None,
+    bias: mx.array | None = None,
+    share: float = 1.0,
+    slope: float = 1.0,
 ) -> mx.array:
-    """Return LeakyReLU of the mean of the blocks' results plus `bias`, [B, L, C].
+    """Return LeakyReLU of (the block's result + `start`) * `share` + `bias`, [B, L, C].
 
     Args:
-        blocks: All of one width and one kind of products.
+        block: The block.
         x: [B, L, C].
         styled: The style bank's result [B, S].
-        bias: [C].
         count: Valid rows of each sequence, int32 [B]; zero follows them. None: all rows.
-        slope: Of LeakyReLU; 1 leaves the mean as it is.
+        start: [B, L, C].
+        bias: [C].
+        share: Factor of the sum.
+        slope: Of LeakyReLU; 1 leaves the sum as it is.
     """
-    shapes = [(block.convs[0].kernel, (list(block.dilations), list(block.affines))) for block in blocks]
-    arrays = [[block.rates, *(conv.weights for conv in block.convs)] for block in blocks]
-    result: mx.array = module().res_blocks(x, styled, bias, count, arrays, shapes, slope, blocks[0].convs[0].bfloat16)
+    weights = [conv.weights for conv in block.convs]
+    shape = (block.convs[0].kernel, list(block.dilations), list(block.affines), share, slope, block.convs[0].bfloat16)
+    result: mx.array = module().res_block(x, styled, count, start, bias, block.rates, weights, *shape)
     return result
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +16,16 @@ from mlx import nn
 from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
-from models.contract import ModelSpec
 from models.kokoro import generator, network
-from models.kokoro.config import load_config
 from models.kokoro.generator import ResBlock
 from models.kokoro.network import AdainResBlock
-from models.kokoro.pipeline import load
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
 from models.native import kernels
+from tests.models.native.checks import CLOSE, apart, conv_reference
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
-
-# Products of a transform lose up to two bits more than plain sums of float32.
-CLOSE = 1e-5
-
-
-def apart(found: mx.array, expected: mx.array) -> float:
-    """Largest difference, relative to the largest number expected."""
-    assert found.shape == expected.shape
-    assert bool(mx.all(mx.isfinite(found)))
-    return float(mx.max(mx.abs(found - expected)) / mx.maximum(mx.max(mx.abs(expected)), 1e-6))
 
 
 def counted(counts: Sequence[int] | None) -> mx.array | None:
@@ -47,15 +34,6 @@ def counted(counts: Sequence[int] | None) -> mx.array | None:
 
 def masked(counts: Sequence[int] | None, rows: int) -> PaddingMask:
     return PaddingMask() if counts is None else PaddingMask.of(mx.array(counts)[:, None, None], rows)
-
-
-def conv_reference(x: mx.array, taps: mx.array, dilation: int, left: int, right: int) -> mx.array:
-    """Sum over the taps of one product each, in double precision."""
-    padded = np.pad(np.array(x, dtype=np.float64), [(0, 0), (left, right), (0, 0)])
-    kernel = np.array(taps, dtype=np.float64)
-    rows = padded.shape[1] - (len(kernel) - 1) * dilation
-    y = sum(padded[:, k * dilation : k * dilation + rows] @ kernel[k] for k in range(len(kernel)))
-    return mx.array(np.asarray(y, dtype=np.float32))
 
 
 @pytest.mark.parametrize(
@@ -277,52 +255,3 @@ def test_description_names_what_is_in_use() -> None:
     assert on_cpu()
     assert kernels.description().startswith("native kernels (") and "threads)" in kernels.description()
     assert math.isfinite(network.AdainResBlock(4, 4, 4).conv1.weight.size)
-
-
-needs_bfloat16 = pytest.mark.skipif(not kernels.has_bfloat16(), reason="this processor does not multiply in bfloat16")
-# Of rounding both factors to 8 bits of mantissa.
-CLOSE_IN_BFLOAT16 = 2e-2
-
-
-@needs_bfloat16
-@pytest.mark.parametrize(
-    ("rows", "inputs", "outputs", "kernel", "dilation"),
-    [(1, 16, 16, 3, 1), (61, 48, 48, 3, 5), (137, 24, 22, 7, 1), (700, 48, 96, 11, 5), (90, 274, 208, 1, 1)],
-)
-def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: int, dilation: int) -> None:
-    x, taps = mx.random.normal((2, rows, inputs)), mx.random.normal((kernel, inputs, outputs))
-    packed = kernels.pack_conv(taps, bfloat16=True)
-    assert packed is not None
-    assert packed.bfloat16
-    reach = (kernel - 1) * dilation // 2
-    expected = conv_reference(x, taps, dilation, reach, reach)
-    distance = apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), expected)
-    assert 0 < distance < CLOSE_IN_BFLOAT16
-    rounded = conv_reference(x.astype(mx.bfloat16).astype(mx.float32), taps.astype(mx.bfloat16), dilation, reach, reach)
-    assert apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), rounded) < CLOSE
-
-
-@needs_bfloat16
-def test_house_voice_in_bfloat16() -> None:
-    """The waveform of one alignment and one F0 stays within two hundredths of that in float32."""
-    folder = Path(generator.__file__).parents[1] / "house"
-    files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
-    spec = ModelSpec("house", "kokoro", {name: str(folder / path) for name, path in files.items()})
-    exact, coarse = (load(replace(spec, dtype=dtype)).network.decoder for dtype in ("float32", "bfloat16"))
-    frames, rng = 60, mx.random.key(3)
-    config = load_config(spec.files["config"])
-    text, style, energy, noise = (
-        mx.random.normal(shape, key=key)
-        for shape, key in zip(
-            ((1, frames, config.hidden_dim), (1, config.style_dim), (1, 2 * frames), (1, 600 * frames)),
-            mx.random.split(rng, 4),
-            strict=True,
-        )
-    )
-    f0 = mx.full((1, 2 * frames), 180.0)
-    first, second = (
-        decoder.generator(decoder.features(text, f0, energy, style, PaddingMask()), style, f0, noise)
-        for decoder in (exact, coarse)
-    )
-    distance = float(mx.linalg.norm(second - first) / mx.linalg.norm(first))
-    assert 0 < distance < CLOSE_IN_BFLOAT16
