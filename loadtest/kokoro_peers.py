@@ -223,7 +223,7 @@ def main() -> None:
     parser.add_argument("--phonemes", default="4,14,50")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--onnx", action="store_true", help="add ONNX Runtime (CPU)")
-    parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, ours on a GPU and on a CPU with such instructions")
+    parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, and ours where it can")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
 
