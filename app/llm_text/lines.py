@@ -1,120 +1,76 @@
-"""Beginnings of lines in Markdown: headings, list items, rules, fences, rows of tables. Their text stays."""
+"""Beginnings of lines in Markdown, and fenced code. Code is not spoken; the text of other blocks stays."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
 
-from app.llm_text.cursor import LOOK_AHEAD, WAIT, Cursor
-from app.llm_text.output import Output
+from app.llm_text.scanner import Mode, Rule, break_block, drop
 from app.llm_text.state import State
 
-_HEADING: Final = re.compile(r"#{1,6}(?=[ \t\n])")
-_RULE: Final = re.compile(r"([-*_=])(?:[ \t]*\1)*[ \t]*")
-_BULLET: Final = re.compile(r"[-+*•‣▪–][ \t]+")
-_TASK: Final = re.compile(r"\[[ xX]\][ \t]")
-_TASK_START: Final = re.compile(r"\[[ xX]?\]?")
-_NUMBER: Final = re.compile(r"\d{1,9}[.)](?=[ \t])")
-_NUMBER_START: Final = re.compile(r"\d{1,9}[.)]?")
-_TABLE_RULE: Final = re.compile(r"[|\-: \t]+")
+_BULLET = "[-+*•‣▪–]"
 
 
-def begin_line(state: State, cursor: Cursor, out: Output) -> int:
-    """Read the beginning of a line, one mark at a time. Return 0 where its text begins."""
-    character = cursor.character
-    if character == "\n":
-        state.end_paragraph()
-        return state.end_line(out, cursor.at)
-    if character.isspace() or character == ">":
-        return 1
-    window = cursor.window
-    sure = cursor.final or len(window) == LOOK_AHEAD
-    if state.after_bullet:
-        if not sure and len(window) < 4 and _TASK_START.fullmatch(window):
-            return WAIT
-        state.after_bullet = False
-        if _TASK.match(window):
-            return 3
-    count = _begin_block(state, cursor, out, window, sure)
-    if not count:
-        state.line_start = False
-    return count
+def _end_paragraph(state: State, token: re.Match[str]) -> None:
+    state.end_paragraph()
+    state.end_line(token.start())
 
 
-def _begin_block(state: State, cursor: Cursor, out: Output, window: str, sure: bool) -> int:
-    character, at = cursor.character, cursor.at
-    if character in "`~":
-        return _begin_fence(state, out, window, at, sure)
-    if character == "|":
-        return _begin_row(state, out, window, at, sure)
-    if character in "-*_=+•‣▪–":
-        return _begin_item(state, out, window, at, sure)
-    if character == "#":
-        return _begin_heading(state, out, window, at, sure)
-    if character.isdecimal():
-        if not sure and _NUMBER_START.fullmatch(window):
-            return WAIT
-        if _NUMBER.match(window):
-            state.break_block(out, at)
-    return 0
+def _begin_text(state: State, token: re.Match[str]) -> None:
+    state.context = "text"
 
 
-def _begin_heading(state: State, out: Output, window: str, at: int, sure: bool) -> int:
-    if not sure and window.strip("#") == "" and len(window) <= 6:
-        return WAIT
-    heading = _HEADING.match(window)
-    if heading is None:
-        return 0
-    state.break_block(out, at)
-    state.heading, state.line_start = True, False
-    return heading.end()
+def _begin_number(state: State, token: re.Match[str]) -> None:
+    state.break_block(token.start())
+    state.context = "text"
 
 
-def _begin_item(state: State, out: Output, window: str, at: int, sure: bool) -> int:
-    """Read a rule, or the bullet of a list item; 0 if it is neither."""
-    rule = _RULE.match(window)
-    if rule is not None:
-        rest = window[rule.end() : rule.end() + 1]
-        if not rest and not sure:
-            return WAIT
-        marks = rule.end() - sum(map(str.isspace, rule.group()))
-        if rest in ("", "\n", "\r") and marks >= 3:
-            state.break_block(out, at)
-            return rule.end()
-    elif len(window) == 1 and not sure:
-        return WAIT
-    bullet = _BULLET.match(window)
-    if bullet is None:
-        return 0
-    state.break_block(out, at)
-    state.after_bullet = True
-    return bullet.end()
+def _begin_heading(state: State, token: re.Match[str]) -> None:
+    _begin_number(state, token)
+    state.line = "heading"
 
 
-def _begin_fence(state: State, out: Output, window: str, at: int, sure: bool) -> int:
-    run = len(window) - len(window.lstrip(window[0]))
-    line, newline, _ = window.partition("\n")
-    if run < 3 and (run < len(window) or sure):
-        return 0
-    if run >= 3 and "`" in line[run:] and window[0] == "`":  # code within a line
-        return 0
-    if not newline and not sure:
-        return WAIT
-    state.break_block(out, at)
+def _begin_row(state: State, token: re.Match[str]) -> None:
+    _begin_number(state, token)
+    state.line = "row"
+
+
+def _open_fence(state: State, token: re.Match[str]) -> None:
+    state.break_block(token.start())
+    mark = token.group()[0]
+    count = len(token.group()) - len(token.group().lstrip(mark))
     if state.announcement:
-        out.give(state.announcement, at, at + run)
-        state.break_block(out, at + run)
-    state.fence = window[:run]
-    state.in_code_line = not newline
-    return len(line) + len(newline)
+        state.out.give(state.announcement, token.start(), token.start() + count)
+        state.out.break_block(token.start() + count)
+    state.fence = mark * count
+    state.context = "fenced code"
 
 
-def _begin_row(state: State, out: Output, window: str, at: int, sure: bool) -> int:
-    line, newline, _ = window.partition("\n")
-    rule = _TABLE_RULE.match(line)
-    length = rule.end() if rule else 0
-    if length == len(line):
-        return length + len(newline) if newline or sure else WAIT
-    state.break_block(out, at)
-    state.table, state.line_start = True, False
-    return len(line) - len(line.lstrip("| \t"))
+def _close_fence(state: State, token: re.Match[str]) -> None:
+    if token["closing"].startswith(state.fence):
+        state.context = "line"
+
+
+LINE = Mode(
+    Rule(r"\n", _end_paragraph),
+    Rule(r"(?:[^\S\n]|>)+", drop),  # indentation and marks of quotes
+    Rule(r"(?:`{3,}[^`\n]*|~{3,}[^\n]*)(?:\n|\Z)", _open_fence, r"`{1,2}|`{3,}[^`\n]*|~{1,2}|~{3,}[^\n]*"),
+    Rule(r"\|[|\-: \t]*(?:\n|\Z)", drop, r"\|[|\-: \t]*"),  # the rule of a table
+    Rule(r"\|[| \t]*", _begin_row),
+    Rule(
+        r"(?P<mark>[-*_=])(?:[ \t]*(?P=mark)){2,}[ \t]*(?=[\r\n]|\Z)",
+        break_block,
+        r"(?P<begun>[-*_=])(?:[ \t]*(?P=begun))*[ \t]*",
+    ),
+    Rule(rf"{_BULLET}[ \t]+(?:\[[ xX]\][ \t])?", break_block, rf"{_BULLET}(?:[ \t]+(?:\[(?:[ xX]\]?)?)?)?"),
+    Rule(r"#{1,6}(?=[ \t\n])", _begin_heading, r"#{1,6}"),
+    Rule(r"(?=\d{1,9}[.)][ \t])", _begin_number, r"\d{1,9}[.)]?"),
+    Rule("", _begin_text),
+)
+FENCED_CODE = Mode(
+    Rule(
+        r"(?<=\n)[ \t>\r]*(?P<closing>`{3,}|~{3,})[ \t>\r]*(?:\n|\Z)",
+        _close_fence,
+        r"(?<=\n)[ \t>\r]*(?:`*|~*)[ \t>\r]*",
+    ),
+    Rule(r"[^\n]*\n|[^\n]+", drop),
+)
