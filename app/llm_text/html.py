@@ -6,17 +6,13 @@ import re
 from typing import Final
 
 from app.llm_text.characters import SILENT
-from app.llm_text.scanner import Mode, Rule, beginnings, drop
+from app.llm_text.scanner import Mode, Rule, beginnings, drop, go_to
 from app.llm_text.state import State
 from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
 # Elements whose content is not for a listener; open models write their thinking between such tags.
 _SILENT: Final = ("script", "style", "think", "thinking")
-
-
-def _skip_comment(state: State, token: re.Match[str]) -> None:
-    state.context = "-->"
 
 
 def _read_tag(state: State, token: re.Match[str]) -> None:
@@ -29,13 +25,9 @@ def _read_tag(state: State, token: re.Match[str]) -> None:
         state.break_block(token.start())
 
 
-def _end_silence(state: State, token: re.Match[str]) -> None:
-    state.context = "text"
-
-
 def _skip_to(end: str) -> Mode:
     return Mode(
-        Rule(rf"(?i:{re.escape(end)})", _end_silence, beginnings(end)),
+        Rule(rf"(?i:{re.escape(end)})", go_to("text"), beginnings(end)),
         Rule(r"[^<\-]+|.", drop),
     )
 
@@ -56,7 +48,7 @@ def _decode(state: State, token: re.Match[str]) -> None:
 
 
 HTML_RULES = (
-    Rule(r"<!--", _skip_comment),
+    Rule(r"<!--", go_to("-->")),
     Rule(TAG.pattern, _read_tag, TAG_START.pattern),
     Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
-from app.llm_text.scanner import Rule, drop
+from app.llm_text.characters import NOT_AFTER_WORD
+from app.llm_text.scanner import Action, Rule, drop, space
 from app.llm_text.state import State
 
 _SIGNS: Final = {
@@ -16,20 +17,11 @@ _SIGNS: Final = {
 }  # fmt: skip
 
 
-def _delimit(state: State, token: re.Match[str]) -> None:
-    match token.group():
-        case r"\(":
-            state.math = "inline"
-        case r"\[":
-            state.math = "display"
-        case "$$":
-            state.math = "" if state.math else "display"
-        case "$" if not state.math:
-            state.math = "inline"
-        case "$" if state.math == "display":
-            state.out.give("$", token.start(), token.end())
-        case _:
-            state.math = ""
+def _set(math: Literal["", "inline", "display"]) -> Action:
+    def action(state: State, token: re.Match[str]) -> None:
+        state.math = math
+
+    return action
 
 
 def _say_command(state: State, token: re.Match[str]) -> None:
@@ -44,29 +36,23 @@ def _say_escaped(state: State, token: re.Match[str]) -> None:
     state.out.give(token.group()[1], token.start(), token.end())
 
 
-def _space(state: State, token: re.Match[str]) -> None:
-    state.out.space(token.start(), token.end())
-
-
-_DELIMITERS = (
-    Rule(r"\\[()\[\]]", _delimit, r"\\"),
-    Rule(r"\$\$", _delimit, r"\$.?"),
-)
-# A capital letter alone is a variable; "$5" and "$PATH" are none.
-LATEX_RULES = (
-    *_DELIMITERS,
-    Rule(r"(?<![^\W_])\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", _delimit),
+LATEX_RULES: Final = (
+    Rule(r"\\\(", _set("inline"), r"\\"),
+    Rule(r"\\\[", _set("display")),
+    Rule(r"\\[)\]]", _set("")),
+    Rule(r"\$\$", _set("display"), r"\$.?"),
+    # A capital letter alone is a variable; "$5" and "$PATH" are none.
+    Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", _set("inline")),
     Rule(r"\\(?=\n)", drop),
     Rule(r"\\[!-/:-@\[-`{-~]", _say_escaped),
 )
 """Rules for the beginning of mathematics, and for escaped characters, which Markdown has too."""
-MATH_RULES = (
-    *_DELIMITERS,
-    Rule(r"\$", _delimit),
-    Rule(r"\\[a-zA-Z]{1,31}", _say_command, r"\\[a-zA-Z]{1,30}"),
+MATH_RULES: Final = (
+    Rule(r"\$\$?", _set(""), r"\$"),
+    Rule(r"\\[a-zA-Z]{1,31}", _say_command, r"\\[a-zA-Z]{0,30}"),
     Rule(r"\\[{},]", drop),
+    Rule(r"_+", space, r"_+"),
     Rule(r"\}\{", _say_slash, r"\}"),
     Rule(r"[{}]", drop),
-    Rule(r"_+", _space, r"_+"),
 )
-"""Rules within mathematics."""
+"""Rules within mathematics, before those of the text."""

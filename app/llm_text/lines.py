@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.llm_text.scanner import Mode, Rule, break_block, drop
+from app.llm_text.scanner import Mode, Rule, break_block, drop, go_to
 from app.llm_text.state import State
 
 _BULLET = "[-+*•‣▪–]"
@@ -13,10 +13,6 @@ _BULLET = "[-+*•‣▪–]"
 def _end_paragraph(state: State, token: re.Match[str]) -> None:
     state.end_paragraph()
     state.end_line(token.start())
-
-
-def _begin_text(state: State, token: re.Match[str]) -> None:
-    state.context = "text"
 
 
 def _begin_number(state: State, token: re.Match[str]) -> None:
@@ -41,8 +37,7 @@ def _open_fence(state: State, token: re.Match[str]) -> None:
     if state.announcement:
         state.out.give(state.announcement, token.start(), token.start() + count)
         state.out.break_block(token.start() + count)
-    state.fence = mark * count
-    state.context = "fenced code"
+    state.context, state.fence = "fenced code", mark * count
 
 
 def _close_fence(state: State, token: re.Match[str]) -> None:
@@ -64,7 +59,7 @@ LINE = Mode(
     Rule(rf"{_BULLET}[ \t]+(?:\[[ xX]\][ \t])?", break_block, rf"{_BULLET}(?:[ \t]+(?:\[(?:[ xX]\]?)?)?)?"),
     Rule(r"#{1,6}(?=[ \t\n])", _begin_heading, r"#{1,6}"),
     Rule(r"(?=\d{1,9}[.)][ \t])", _begin_number, r"\d{1,9}[.)]?"),
-    Rule("", _begin_text),
+    Rule("", go_to("text")),
 )
 FENCED_CODE = Mode(
     Rule(

@@ -57,6 +57,9 @@ def beginnings(*words: str) -> str:
     return f"(?i:{'|'.join(sorted(found))})"
 
 
+# Actions
+
+
 def drop(state: State, token: re.Match[str]) -> None:
     """Say nothing for a token."""
 
@@ -75,3 +78,12 @@ def space(state: State, token: re.Match[str]) -> None:
 def break_block(state: State, token: re.Match[str]) -> None:
     """End the paragraph, and have a blank line before the next text."""
     state.break_block(token.start())
+
+
+def go_to(context: str) -> Action:
+    """Return the action that drops a token and goes on in another mode."""
+
+    def action(state: State, token: re.Match[str]) -> None:
+        state.context = context
+
+    return action
