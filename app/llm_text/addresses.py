@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from app.llm_text.characters import NOT_AFTER_WORD
-from app.llm_text.scanner import Mode, Rule, beginnings, drop, go_to, say
-from app.llm_text.state import State
+from app.llm_text.scanner import NOT_AFTER_WORD, Action, Mode, Rule, State, beginnings, drop, go_to, say
 
-_TAIL = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
+_PART: Final = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
 
 
-def _open_parenthesis(state: State, token: re.Match[str]) -> None:
-    state.context, state.depth = "parenthesis", 1
+def open_parenthesis(context: str) -> Action:
+    """Return the action for the parenthesis after which `context` holds, until it is closed."""
+
+    def action(state: State, token: re.Match[str]) -> None:
+        state.context, state.depth = context, 1
+
+    return action
 
 
 def _count_parenthesis(state: State, token: re.Match[str]) -> None:
@@ -21,34 +25,31 @@ def _count_parenthesis(state: State, token: re.Match[str]) -> None:
         state.context = "path" if state.context == "parenthesis" else "text"
 
 
-def begin_destination(state: State, token: re.Match[str]) -> None:
-    """Drop the parenthesis that begins a link's destination. All until its end is dropped."""
-    state.context, state.depth = "destination", 1
-
-
-ADDRESS_RULES = (
+ADDRESS_RULES: Final = (
     Rule(r"<(?=(?i:https?://))", drop, beginnings("<https://", "<http://")),
     # "www." is not spoken either.
     Rule(
         rf"{NOT_AFTER_WORD}(?i:(?:https?|ftp)://(?:www\.)?|www\.)",
         go_to("host"),
-        rf"{NOT_AFTER_WORD}{beginnings('https://www.', 'http://www.', 'ftp://www.', 'www.')}",
+        NOT_AFTER_WORD + beginnings("https://www.", "http://www.", "ftp://www.", "www."),
     ),
 )
-HOST = Mode(
-    Rule(r"[\w\-]+|[.:@](?=\w)", say, r"[.:@]"),
-    Rule(r"[/?#]", go_to("path")),
-    Rule(r">?", go_to("text")),
-)
 # Punctuation belongs to an address if more of it follows.
-_PATH_RULES = (
-    Rule(rf"{_TAIL}|[.,;:!?*']+(?={_TAIL})", drop, r"[.,;:!?*']+"),
+_PATH: Final = (
+    Rule(rf"{_PART}|[.,;:!?*']+(?={_PART})", drop, r"[.,;:!?*']+"),
     Rule(r">?", go_to("text")),
 )
-PATH = Mode(Rule(r"\(", _open_parenthesis), *_PATH_RULES)
-PARENTHESIS = Mode(Rule(r"[()]", _count_parenthesis), *_PATH_RULES)
-DESTINATION = Mode(
-    Rule(r"[()]", _count_parenthesis),
-    Rule(r"[^()\n]+", drop),
-    Rule("", go_to("text")),
-)
+ADDRESS_MODES: Final = {
+    "host": Mode(
+        Rule(r"[\w\-]+|[.:@](?=\w)", say, r"[.:@]"),
+        Rule(r"[/?#]", go_to("path")),
+        Rule(r">?", go_to("text")),
+    ),
+    "path": Mode(Rule(r"\(", open_parenthesis("parenthesis")), *_PATH),
+    "parenthesis": Mode(Rule(r"[()]", _count_parenthesis), *_PATH),
+    "destination": Mode(
+        Rule(r"[()]", _count_parenthesis),
+        Rule(r"[^()\n]+", drop),
+        Rule("", go_to("text")),
+    ),
+}

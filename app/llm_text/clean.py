@@ -10,28 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.llm_text.addresses import DESTINATION, HOST, PARENTHESIS, PATH
-from app.llm_text.html import SILENT_PARTS
-from app.llm_text.inline import CODE, MATH, TEXT
-from app.llm_text.lines import FENCED_CODE, LINE
+from app.llm_text.markdown import MODES
 from app.llm_text.output import CleanText, Output
-from app.llm_text.scanner import LOOK_AHEAD, WAIT, Mode
-from app.llm_text.state import State
+from app.llm_text.scanner import LOOK_AHEAD, State
 
 __all__ = ["LOOK_AHEAD", "Cleaner"]
 
-_MODES: Final[dict[str, Mode]] = {
-    "line": LINE,
-    "text": TEXT,
-    "code": CODE,
-    "math": MATH,
-    "host": HOST,
-    "path": PATH,
-    "parenthesis": PARENTHESIS,
-    "destination": DESTINATION,
-    "fenced code": FENCED_CODE,
-    **SILENT_PARTS,
-}
+_WAIT: Final = -1
+"""Result of a step that needs more text."""
 
 
 class Cleaner:
@@ -70,7 +56,7 @@ class Cleaner:
         position = 1
         while position < len(self._text):
             count = self._step(self._text, position, final)
-            if count == WAIT:
+            if count == _WAIT:
                 break
             position += count
         done = self._state.out.collect()
@@ -79,8 +65,8 @@ class Cleaner:
         return done
 
     def _step(self, text: str, at: int, final: bool) -> int:
-        """Deal with the token at `at`. Return its length, which may be 0 if the mode has changed, or WAIT."""
-        mode = _MODES[self._state.mode]
+        """Deal with the token at `at`. Return its length, which may be 0 if the mode has changed, or _WAIT."""
+        mode = MODES[self._state.mode]
         end = at + LOOK_AHEAD
         pattern = mode.token if final or end <= len(text) else mode.token_or_wait
         token = pattern.match(text, at, end)
@@ -88,6 +74,6 @@ class Cleaner:
             raise ValueError("no rule matches")
         action = mode.actions.get(token.lastgroup)
         if action is None:
-            return WAIT
+            return _WAIT
         action(self._state, token)
         return token.end() - at

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.characters import SILENT
-from app.llm_text.scanner import Mode, Rule, beginnings, drop, go_to
-from app.llm_text.state import State
+from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, drop, go_to
 from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Final
 
-from app.llm_text.characters import NOT_AFTER_WORD
-from app.llm_text.scanner import Action, Rule, drop, space
-from app.llm_text.state import State
+from app.llm_text.scanner import NOT_AFTER_WORD, Action, Math, Rule, State, drop, space
 
 _SIGNS: Final = {
     "times": "×", "cdot": "·", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
@@ -17,7 +15,7 @@ _SIGNS: Final = {
 }  # fmt: skip
 
 
-def _set(math: Literal["", "inline", "display"]) -> Action:
+def _set(math: Math) -> Action:
     def action(state: State, token: re.Match[str]) -> None:
         state.math = math
 
