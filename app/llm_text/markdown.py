@@ -130,17 +130,18 @@ _CITATION: Final = r"\[(?:\d{1,3}|\^[^\]\n]{0,40})\]"
 _CITATION_BEGUN: Final = r"\[(?:\d{0,3}|\^[^\]\n]{0,40})\]?"
 _IMAGE: Final = rf"{NOT_AFTER_WORD}(?<![!?.)\]\"'”’])!"
 _ALSO_IN_CODE: Final = (
+    Rule(r"[^\S\n]+", space),
     Rule(r"\n", _end_line),
     Rule(r"`+", _read_backticks, r"`+"),
-    Rule(r"[^\S\n]+", space),
-    Rule(SILENT, drop),
-    Rule(r".", say),
 )
+_OTHER: Final = (Rule(SILENT, drop), Rule(r".", say))
 _TEXT: Final = (
     Rule(rf"(?![hHwWfF]){WORD}{_MORE_WORDS}", say),
     *ADDRESS_RULES,
     Rule(WORD + _MORE_WORDS, say),
-    Rule(r"[\u0900-\u0fff]+", say),  # Indic scripts: to `re` a vowel sign is no part of a word
+    # Plain marks, and Indic scripts: to `re` a vowel sign is no part of a word
+    Rule(r"[-,.;:?'\"()/]+|[\u0900-\u0fff]+", say),
+    *_ALSO_IN_CODE,
     # No emphasis: "2*3", "snake_case", a mark between spaces
     Rule(rf"(?<=\d)\*+(?=\d)|{AFTER_WORD}_+(?=[^\W_])|(?<=\s)[*_](?=\s|\Z)", say, r"\*+|_+"),
     Rule(r"\*+|_+|(?<!~)~~(?!~)", drop, r"(?<!~)~~?"),
@@ -152,7 +153,7 @@ _TEXT: Final = (
     Rule(r"\|", _read_bar),
     *HTML_RULES,
     *LATEX_RULES,
-    *_ALSO_IN_CODE,
+    *_OTHER,
 )
 
 MODES: Final[dict[str, Mode]] = {
@@ -160,7 +161,7 @@ MODES: Final[dict[str, Mode]] = {
     "fenced code": _FENCED_CODE,
     "text": Mode(*_TEXT),
     "math": Mode(*MATH_RULES, *_TEXT),
-    "code": Mode(Rule(WORD, say), *_ALSO_IN_CODE),
+    "code": Mode(Rule(WORD, say), *_ALSO_IN_CODE, *_OTHER),
     **ADDRESS_MODES,
     **SILENT_PARTS,
 }
