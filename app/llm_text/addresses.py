@@ -5,18 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import NOT_AFTER_WORD, Action, Mode, Rule, State, beginnings, drop, go_to, say
+from app.llm_text.scanner import NOT_AFTER_WORD, Mode, Rule, State, beginnings, change, drop, say
 
 _PART: Final = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
-
-
-def open_parenthesis(context: str) -> Action:
-    """Return the action for the parenthesis after which `context` holds, until it is closed."""
-
-    def action(state: State, token: re.Match[str]) -> None:
-        state.context, state.depth = context, 1
-
-    return action
 
 
 def _count_parenthesis(state: State, token: re.Match[str]) -> None:
@@ -30,26 +21,26 @@ ADDRESS_RULES: Final = (
     # "www." is not spoken either.
     Rule(
         rf"{NOT_AFTER_WORD}(?i:(?:https?|ftp)://(?:www\.)?|www\.)",
-        go_to("host"),
+        change(context="host"),
         NOT_AFTER_WORD + beginnings("https://www.", "http://www.", "ftp://www.", "www."),
     ),
 )
 # Punctuation belongs to an address if more of it follows.
 _PATH: Final = (
     Rule(rf"{_PART}|[.,;:!?*']+(?={_PART})", drop, r"[.,;:!?*']+"),
-    Rule(r">?", go_to("text")),
+    Rule(r">?", change(context="text")),
 )
 ADDRESS_MODES: Final = {
     "host": Mode(
         Rule(r"[\w\-]+|[.:@](?=\w)", say, r"[.:@]"),
-        Rule(r"[/?#]", go_to("path")),
-        Rule(r">?", go_to("text")),
+        Rule(r"[/?#]", change(context="path")),
+        Rule(r">?", change(context="text")),
     ),
-    "path": Mode(Rule(r"\(", open_parenthesis("parenthesis")), *_PATH),
+    "path": Mode(Rule(r"\(", change(context="parenthesis", depth=1)), *_PATH),
     "parenthesis": Mode(Rule(r"[()]", _count_parenthesis), *_PATH),
     "destination": Mode(
         Rule(r"[()]", _count_parenthesis),
         Rule(r"[^()\n]+", drop),
-        Rule("", go_to("text")),
+        Rule("", change(context="text")),
     ),
 }

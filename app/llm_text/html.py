@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, drop, go_to
+from app.llm_text.scanner import SILENT, Mode, Rule, State, beginnings, change, drop
 from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
@@ -25,7 +25,7 @@ def _read_tag(state: State, token: re.Match[str]) -> None:
 
 def _skip_to(end: str) -> Mode:
     return Mode(
-        Rule(rf"(?i:{re.escape(end)})", go_to("text"), beginnings(end)),
+        Rule(rf"(?i:{re.escape(end)})", change(context="text"), beginnings(end)),
         Rule(r"[^<\-]+|.", drop),
     )
 
@@ -46,7 +46,7 @@ def _decode(state: State, token: re.Match[str]) -> None:
 
 
 HTML_RULES = (
-    Rule(r"<!--", go_to("-->")),
+    Rule(r"<!--", change(context="-->")),
     Rule(TAG.pattern, _read_tag, TAG_START.pattern),
     Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),
 )

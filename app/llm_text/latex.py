@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from app.llm_text.scanner import NOT_AFTER_WORD, Action, Math, Rule, State, drop, space
+from app.llm_text.scanner import NOT_AFTER_WORD, Rule, change, drop, say_as, space
 
 _SIGNS: Final = {
     "times": "×", "cdot": "·", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
@@ -14,43 +13,23 @@ _SIGNS: Final = {
     "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Omega": "Ω", "degree": "°", "circ": "°",
 }  # fmt: skip
 
-
-def _set(math: Math) -> Action:
-    def action(state: State, token: re.Match[str]) -> None:
-        state.math = math
-
-    return action
-
-
-def _say_command(state: State, token: re.Match[str]) -> None:
-    state.out.give(_SIGNS.get(token.group()[1:], ""), token.start(), token.end())
-
-
-def _say_slash(state: State, token: re.Match[str]) -> None:
-    state.out.give("/", token.start(), token.end())
-
-
-def _say_escaped(state: State, token: re.Match[str]) -> None:
-    state.out.give(token.group()[1], token.start(), token.end())
-
-
 LATEX_RULES: Final = (
-    Rule(r"\\\(", _set("inline"), r"\\"),
-    Rule(r"\\\[", _set("display")),
-    Rule(r"\\[)\]]", _set("")),
-    Rule(r"\$\$", _set("display"), r"\$.?"),
+    Rule(r"\\\(", change(math="inline"), r"\\"),
+    Rule(r"\\\[", change(math="display")),
+    Rule(r"\\[)\]]", change(math="")),
+    Rule(r"\$\$", change(math="display"), r"\$.?"),
     # A capital letter alone is a variable; "$5" and "$PATH" are none.
-    Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", _set("inline")),
+    Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", change(math="inline")),
     Rule(r"\\(?=\n)", drop),
-    Rule(r"\\[!-/:-@\[-`{-~]", _say_escaped),
+    Rule(r"\\[!-/:-@\[-`{-~]", say_as(lambda token: token[1])),
 )
 """Rules for the beginning of mathematics, and for escaped characters, which Markdown has too."""
 MATH_RULES: Final = (
-    Rule(r"\$\$?", _set(""), r"\$"),
-    Rule(r"\\[a-zA-Z]{1,31}", _say_command, r"\\[a-zA-Z]{0,30}"),
+    Rule(r"\$\$?", change(math=""), r"\$"),
+    Rule(r"\\[a-zA-Z]{1,31}", say_as(lambda token: _SIGNS.get(token[1:], "")), r"\\[a-zA-Z]{0,30}"),
     Rule(r"\\[{},]", drop),
     Rule(r"_+", space, r"_+"),
-    Rule(r"\}\{", _say_slash, r"\}"),
+    Rule(r"\}\{", say_as(lambda token: "/"), r"\}"),
     Rule(r"[{}]", drop),
 )
 """Rules within mathematics, before those of the text."""

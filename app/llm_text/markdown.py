@@ -6,9 +6,9 @@ Neither fenced code nor the marks are spoken. The text of headings, list items, 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
-from app.llm_text.addresses import ADDRESS_MODES, ADDRESS_RULES, open_parenthesis
+from app.llm_text.addresses import ADDRESS_MODES, ADDRESS_RULES
 from app.llm_text.html import HTML_RULES, SILENT_PARTS
 from app.llm_text.latex import LATEX_RULES, MATH_RULES
 from app.llm_text.scanner import (
@@ -18,13 +18,12 @@ from app.llm_text.scanner import (
     SILENT,
     WORD,
     Action,
-    Line,
     Mode,
     Rule,
     State,
     break_block,
+    change,
     drop,
-    go_to,
     say,
     space,
 )
@@ -48,7 +47,7 @@ def _end_paragraph(state: State, token: re.Match[str]) -> None:
     _end_line(state, token)
 
 
-def _begin(line: Line) -> Action:
+def _begin(line: Literal["", "heading", "row"]) -> Action:
     def action(state: State, token: re.Match[str]) -> None:
         state.break_block(token.start())
         state.context, state.line = "text", line
@@ -89,7 +88,7 @@ _LINE: Final = Mode(
     Rule(rf"{_BULLET}[ \t]+(?:\[[ xX]\][ \t])?", break_block, rf"{_BULLET}(?:[ \t]+(?:\[(?:[ xX]\]?)?)?)?"),
     Rule(r"#{1,6}(?=[ \t\n])", _begin("heading"), r"#{1,6}"),
     Rule(r"(?=\d{1,9}[.)][ \t])", _begin(""), r"\d{1,9}[.)]?"),
-    Rule("", go_to("text")),
+    Rule("", change(context="text")),
 )
 _FENCED_CODE: Final = Mode(
     Rule(
@@ -145,7 +144,7 @@ _TEXT: Final = (
     # No emphasis: "2*3", "snake_case", a mark between spaces
     Rule(rf"(?<=\d)\*+(?=\d)|{AFTER_WORD}_+(?=[^\W_])|(?<=\s)[*_](?=\s|\Z)", say, r"\*+|_+"),
     Rule(r"\*+|_+|(?<!~)~~(?!~)", drop, r"(?<!~)~~?"),
-    Rule(rf"(?:{_CITATION}|\])\(", open_parenthesis("destination")),
+    Rule(rf"(?:{_CITATION}|\])\(", change(context="destination", depth=1)),
     Rule(rf"{_CITATION}:?|\]\[[^\]\n]*\]", drop, rf"{_CITATION_BEGUN}|\](?:\[[^\]\n]*)?"),
     Rule(rf"{AFTER_WORD}\[", space),
     Rule(rf"{_IMAGE}(?=\[)", drop, _IMAGE),

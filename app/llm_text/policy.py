@@ -23,14 +23,6 @@ _SPACE_ENDS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Text that was cut off the buffer and is not yet committed."""
-
-    text: str
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
 class BoundaryOptions:
     """Limits of a `BoundaryPolicy`."""
 
@@ -84,7 +76,7 @@ class BoundaryPolicy(TextSource):
         self._now = float("-inf")
         self._last_fragment = 0.0
         self._played_out = float("-inf")
-        self._waiting: list[_Part] = []
+        self._waiting: list[tuple[str, Reason]] = []
         self._arrivals: deque[tuple[int, float]] = deque()
         self._fed = 0
         self._committed = 0
@@ -96,7 +88,7 @@ class BoundaryPolicy(TextSource):
     @property
     def waiting(self) -> str:
         """Complete sentences before `pending` that wait to be merged."""
-        return "".join(part.text for part in self._waiting)
+        return "".join(text for text, _ in self._waiting)
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
         commits = self.tick(now)
@@ -119,7 +111,7 @@ class BoundaryPolicy(TextSource):
         silence = self._silence_deadline()
         if silence is not None and now >= silence:
             for text in self._buffer.flush():
-                commits += self._offer(_Part(text, "silence"))
+                commits += self._offer(text, "silence")
         release = self._release_deadline()
         if release is not None and now >= release:
             commits += self._release()
@@ -138,14 +130,13 @@ class BoundaryPolicy(TextSource):
             else:
                 parts.append(text)
         for text in parts:
-            commits += self._offer(_Part(text, "flush"))
+            commits += self._offer(text, "flush")
         commits += self._release()
         self._opening = self._options.first_clause
         return commits
 
-    def queued(self, seconds: float, now: float | None = None) -> None:
-        """Note that `seconds` of audio are queued at `now` (default: the latest time). They drain in real time."""
-        self._now = self._now if now is None else max(self._now, now)
+    def queued(self, seconds: float, now: float) -> None:
+        self._now = max(self._now, now)
         self._played_out = self._now + seconds
 
     # From parts to commits
@@ -158,8 +149,8 @@ class BoundaryPolicy(TextSource):
         if self._may_cut() and self._cutter.is_long(text):
             cut = self._cutter.find(text, forced=False)
             if cut and len(text[cut:].split()) > 2:
-                commits, text = self._offer(_Part(text[:cut], "clause")), text[cut:]
-        return commits + self._offer(_Part(text, reason))
+                commits, text = self._offer(text[:cut], "clause"), text[cut:]
+        return commits + self._offer(text, reason)
 
     def _may_cut(self) -> bool:
         return self._opening and not self._waiting and not self._enough_queued()
@@ -170,7 +161,7 @@ class BoundaryPolicy(TextSource):
         reason: Reason = "clause"
         if not cut:
             cut, reason = self._cutter.find(held), "forced"
-        return self._offer(_Part(self._buffer.take(cut), reason)) if cut else []
+        return self._offer(self._buffer.take(cut), reason) if cut else []
 
     def _cut_at_space(self) -> list[Speakable]:
         commits: list[Speakable] = []
@@ -180,22 +171,23 @@ class BoundaryPolicy(TextSource):
             cut = next((end for end in islice(ends, TRIES) if not is_open(held[:end])), 0)
             if not cut:
                 return commits
-            commits += self._offer(_Part(self._buffer.take(cut), "sentence"))
+            commits += self._offer(self._buffer.take(cut), "sentence")
 
-    def _offer(self, part: _Part) -> list[Speakable]:
-        """Commit a part, or let it wait for others while enough audio is queued."""
-        if self._waiting or (part.text.strip() and self._enough_queued()):
-            self._waiting.append(part)
-            size = sum(len(waiting.text) for waiting in self._waiting)
-            return self._release() if size >= self._options.merge_characters or not self._enough_queued() else []
-        return [self._commit([part])]
+    def _offer(self, text: str, reason: Reason) -> list[Speakable]:
+        """Commit a text, or let it wait for others while enough audio is queued."""
+        if not self._waiting and not (text.strip() and self._enough_queued()):
+            return [self._commit([(text, reason)])]
+        self._waiting.append((text, reason))
+        wait = self._enough_queued() and len(self.waiting) < self._options.merge_characters
+        return [] if wait else self._release()
 
     def _release(self) -> list[Speakable]:
         parts, self._waiting = self._waiting, []
         return [self._commit(parts)] if parts else []
 
-    def _commit(self, parts: list[_Part]) -> Speakable:
-        text = "".join(part.text for part in parts)
+    def _commit(self, parts: list[tuple[str, Reason]]) -> Speakable:
+        sentences = tuple(text for text, _ in parts)
+        text = "".join(sentences)
         start, end = self._committed, self._committed + len(text)
         self._committed = end
         first = start + len(text) - len(text.lstrip())
@@ -206,8 +198,8 @@ class BoundaryPolicy(TextSource):
             self._arrivals.popleft()
         if self._cutter.suffices(text):
             self._opening = False
-        reason: Reason = "merged" if len(parts) > 1 else parts[0].reason
-        return Speakable(text, text, start, end, max(0.0, waited), reason, tuple(part.text for part in parts))
+        reason: Reason = "merged" if len(parts) > 1 else parts[0][1]
+        return Speakable(text, text, start, end, max(0.0, waited), reason, sentences)
 
     # Deadlines
 

@@ -30,9 +30,6 @@ WORD: Final = "[^\\W_\u2776-\u2793\U0001f100-\U0001f10c]+"
 AFTER_WORD: Final = r"(?<=[^\W_])"
 NOT_AFTER_WORD: Final = r"(?<![^\W_])"
 
-Line = Literal["", "heading", "row"]
-Math = Literal["", "inline", "display"]
-
 
 @dataclass(slots=True)
 class State:
@@ -42,11 +39,11 @@ class State:
     announcement: str
     context: str = "line"
     """Name of the mode, or "text" for the mode of the open marks."""
-    line: Line = ""
+    line: Literal["", "heading", "row"] = ""
     """Kind of line, if a blank line is due after it."""
     code: int = 0
     """Count of the backticks that opened code; 0 outside code."""
-    math: Math = ""
+    math: Literal["", "inline", "display"] = ""
     depth: int = 0
     """Count of the open parentheses of an address."""
     fence: str = ""
@@ -121,6 +118,15 @@ def say(state: State, token: re.Match[str]) -> None:
     state.out.give(token.group(), start, end)
 
 
+def say_as(spoken: Callable[[str], str]) -> Action:
+    """Return the action that says `spoken(token)` for a token."""
+
+    def action(state: State, token: re.Match[str]) -> None:
+        state.out.give(spoken(token.group()), token.start(), token.end())
+
+    return action
+
+
 def space(state: State, token: re.Match[str]) -> None:
     """Have a space before the next text."""
     state.out.space(token.start(), token.start() + 1)
@@ -131,10 +137,11 @@ def break_block(state: State, token: re.Match[str]) -> None:
     state.break_block(token.start())
 
 
-def go_to(context: str) -> Action:
-    """Return the action that drops a token and goes on in another mode."""
+def change(**fields: object) -> Action:
+    """Return the action that drops a token and changes fields of the state."""
 
     def action(state: State, token: re.Match[str]) -> None:
-        state.context = context
+        for name, value in fields.items():
+            setattr(state, name, value)
 
     return action
