@@ -8,12 +8,20 @@ from typing import Final
 from app.llm_text.scanner import NOT_AFTER_WORD, Mode, Rule, State, beginnings, change, drop, say
 
 _PART: Final = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
+# Text after a parenthesis that is never closed is spoken from there on.
+_LONGEST_DESTINATION: Final = 2048
 
 
 def _count_parenthesis(state: State, token: re.Match[str]) -> None:
     state.depth += 1 if token.group() == "(" else -1
     if not state.depth:
         state.context = "path" if state.context == "parenthesis" else "text"
+
+
+def _skip(state: State, token: re.Match[str]) -> None:
+    state.length += 1
+    if state.length == _LONGEST_DESTINATION:
+        state.context = "text"
 
 
 ADDRESS_RULES: Final = (
@@ -40,7 +48,7 @@ ADDRESS_MODES: Final = {
     "parenthesis": Mode(Rule(r"[()]", _count_parenthesis), *_PATH),
     "destination": Mode(
         Rule(r"[()]", _count_parenthesis),
-        Rule(r"[^()\n]+", drop),
+        Rule(r"[^\n]", _skip),
         Rule("", change(context="text")),
     ),
 }

@@ -144,7 +144,7 @@ _TEXT: Final = (
     # No emphasis: "2*3", "snake_case", a mark between spaces
     Rule(rf"(?<=\d)\*+(?=\d)|{AFTER_WORD}_+(?=[^\W_])|(?<=\s)[*_](?=\s|\Z)", say, r"\*+|_+"),
     Rule(r"\*+|_+|(?<!~)~~(?!~)", drop, r"(?<!~)~~?"),
-    Rule(rf"(?:{_CITATION}|\])\(", change(context="destination", depth=1)),
+    Rule(rf"(?:{_CITATION}|\])\(", change(context="destination", depth=1, length=0)),
     Rule(rf"{_CITATION}:?|\]\[[^\]\n]*\]", drop, rf"{_CITATION_BEGUN}|\](?:\[[^\]\n]*)?"),
     Rule(rf"{AFTER_WORD}\[", space),
     Rule(rf"{_IMAGE}(?=\[)", drop, _IMAGE),

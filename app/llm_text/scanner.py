@@ -46,6 +46,8 @@ class State:
     math: Literal["", "inline", "display"] = ""
     depth: int = 0
     """Count of the open parentheses of an address."""
+    length: int = 0
+    """Characters of a link's destination so far, without parentheses."""
     fence: str = ""
     """Mark of the open fence, as "```"."""
 

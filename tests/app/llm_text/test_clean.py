@@ -100,6 +100,12 @@ def test_a_code_block_can_be_announced() -> None:
     assert clean("As follows:\n```py\nx\n```\nDone.", code="Code.") == "As follows:\n\nCode.\n\nDone."
 
 
+def test_a_destination_that_is_never_closed_ends_with_the_line_or_after_2048_characters() -> None:
+    text = "See [this](" + "x" * 2048 + " and that."
+    assert clean(text) == clean(*text) == "See this and that."
+    assert clean("See [this](x(y\nand that.") == "See this\nand that."
+
+
 _snippets = st.sampled_from(
     [*"aB1 \t\n.,!?*_~`[](){}<>&\\$|#-+=>:;/\"'😀\u200d\ufe0f→é。\r", "**", "```", "\n```", "~~~\n", "\n\n", "\n- ",
      "\n# ", "\n| a | ", "|--", "\n1. ", "[a](b)", "![", "](", "https://", "www.", "a.b/c", "<b>", "</think>",
