@@ -8,7 +8,7 @@ from typing import Final
 from app.llm_text.scanner import NOT_AFTER_WORD, Mode, Rule, State, beginnings, change, drop, say
 
 _PART: Final = r"[^\s<>\[\]()\"'.,;:!?*|`。，！？、]+"
-# Text after a parenthesis that is never closed is spoken from there on.
+# Characters of a destination without its end, after which text is spoken again.
 _LONGEST_DESTINATION: Final = 2048
 
 

@@ -4,6 +4,9 @@ Dropped or replaced: marks of emphasis, headings, bullets, quotes, rules and tab
 between blocks), fenced code, HTML tags, destinations of links and images, bare addresses (their host stays), emoji and
 other pictographs, citation numbers, and all but the signs of LaTeX. Brackets go, so that no text of a model is taken
 for the markup of speech.
+
+The raw text is cut first: the rules of a mode cut one token after the other off it, and keep an unfinished token back.
+Then the rule of each token says what is spoken for it. Only the `State` goes from token to token.
 """
 
 from __future__ import annotations

@@ -72,19 +72,24 @@ def _close_fence(state: State, token: re.Match[str]) -> None:
 _BULLET: Final = "[-+*•‣▪–]"
 _LINE: Final = Mode(
     Rule(r"\n", _end_paragraph),
-    Rule(r"(?:[^\S\n]|>)+", drop),  # indentation and marks of quotes
+    # Indentation and quotes
+    Rule(r"(?:[^\S\n]|>)+", drop),
+    # Fences of code
     Rule(
         r"(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})[^\n]*(?:\n|\Z)",
         _open_fence,
         r"`{1,2}|`{3,}[^`\n]*|~{1,2}|~{3,}[^\n]*",
     ),
-    Rule(r"\|[|\-: \t]*(?:\n|\Z)", drop, r"\|[|\-: \t]*"),  # rule of a table
+    # Tables: the line of dashes, other rows
+    Rule(r"\|[|\-: \t]*(?:\n|\Z)", drop, r"\|[|\-: \t]*"),
     Rule(r"\|[| \t]*", _begin("row")),
+    # Thematic breaks, underlines of headings
     Rule(
         r"(?P<mark>[-*_=])(?:[ \t]*(?P=mark)){2,}[ \t]*(?=[\r\n]|\Z)",
         break_block,
         r"(?P<begun>[-*_=])(?:[ \t]*(?P=begun))*[ \t]*",
     ),
+    # Items of lists, with a box to tick or without; headings; numbered items
     Rule(rf"{_BULLET}[ \t]+(?:\[[ xX]\][ \t])?", break_block, rf"{_BULLET}(?:[ \t]+(?:\[(?:[ xX]\]?)?)?)?"),
     Rule(r"#{1,6}(?=[ \t\n])", _begin("heading"), r"#{1,6}"),
     Rule(r"(?=\d{1,9}[.)][ \t])", _begin(""), r"\d{1,9}[.)]?"),
@@ -141,13 +146,15 @@ _TEXT: Final = (
     # Plain marks, and Indic scripts: to `re` a vowel sign is no part of a word
     Rule(r"[-,.;:?'\"()/]+|[\u0900-\u0fff]+", say),
     *_ALSO_IN_CODE,
-    # No emphasis: "2*3", "snake_case", a mark between spaces
+    # Emphasis, after what is none: "2*3", "snake_case", a mark between spaces
     Rule(rf"(?<=\d)\*+(?=\d)|{AFTER_WORD}_+(?=[^\W_])|(?<=\s)[*_](?=\s|\Z)", say, r"\*+|_+"),
     Rule(r"\*+|_+|(?<!~)~~(?!~)", drop, r"(?<!~)~~?"),
+    # Brackets: a link's end and its destination, citation numbers, a link's reference, images
     Rule(rf"(?:{_CITATION}|\])\(", change(context="destination", depth=1, length=0)),
     Rule(rf"{_CITATION}:?|\]\[[^\]\n]*\]", drop, rf"{_CITATION_BEGUN}|\](?:\[[^\]\n]*)?"),
     Rule(rf"{AFTER_WORD}\[", space),
     Rule(rf"{_IMAGE}(?=\[)", drop, _IMAGE),
+    # The closing marks of a heading, cells of a table
     Rule(r"(?<=[^\S\n])#+(?=[\r\n]|\Z)", _close_heading, r"(?<=[^\S\n])#+"),
     Rule(r"\|", _read_bar),
     *HTML_RULES,
