@@ -41,7 +41,7 @@ def _decode(state: State, token: re.Match[str]) -> None:
         state.out.space(start, end)
     elif not decoded:  # no reference
         state.out.give(token.group(), start, end)
-    elif not re.match(SILENT, decoded):
+    elif not SILENT.match(decoded):
         state.out.give(decoded, start, end)
 
 

@@ -11,7 +11,10 @@ from app.llm_text.sources import Speakable, TextSource
 
 
 class LiveText(TextSource):
-    """`Cleaner` before a `BoundaryPolicy`. A text has words, except the last of a stream with nothing more to speak."""
+    """`Cleaner` before a `BoundaryPolicy`.
+
+    No text is blank, except that the last of a stream is empty if nothing more is to be spoken.
+    """
 
     def __init__(self, policy: BoundaryPolicy, cleaner: Cleaner | None = None) -> None:
         self._policy = policy

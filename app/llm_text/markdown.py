@@ -128,6 +128,11 @@ def _read_bar(state: State, token: re.Match[str]) -> None:
         say(state, token)
 
 
+def _say_visible(state: State, token: re.Match[str]) -> None:
+    if not SILENT.match(token.string, token.start()):
+        say(state, token)
+
+
 # Words that cannot begin an address, and the plain marks between them: most of a text in few steps.
 _MORE_WORDS: Final = rf"(?:(?:[,.;:'’-] ?| )(?![hHwWfF]){WORD})*"
 _CITATION: Final = r"\[(?:\d{1,3}|\^[^\]\n]{0,40})\]"
@@ -138,7 +143,7 @@ _ALSO_IN_CODE: Final = (
     Rule(r"\n", _end_line),
     Rule(r"`+", _read_backticks, r"`+"),
 )
-_OTHER: Final = (Rule(SILENT, drop), Rule(r".", say))
+_OTHER: Final = Rule(r".", _say_visible)
 _TEXT: Final = (
     Rule(rf"(?![hHwWfF]){WORD}{_MORE_WORDS}", say),
     *ADDRESS_RULES,
@@ -159,7 +164,7 @@ _TEXT: Final = (
     Rule(r"\|", _read_bar),
     *HTML_RULES,
     *LATEX_RULES,
-    *_OTHER,
+    _OTHER,
 )
 
 MODES: Final[dict[str, Mode]] = {
@@ -167,7 +172,7 @@ MODES: Final[dict[str, Mode]] = {
     "fenced code": _FENCED_CODE,
     "text": Mode(*_TEXT),
     "math": Mode(*MATH_RULES, *_TEXT),
-    "code": Mode(Rule(WORD, say), *_ALSO_IN_CODE, *_OTHER),
+    "code": Mode(Rule(WORD, say), *_ALSO_IN_CODE, _OTHER),
     **ADDRESS_MODES,
     **SILENT_PARTS,
 }

@@ -8,7 +8,10 @@ from typing import Final, NamedTuple
 
 
 class CleanText(NamedTuple):
-    """Speakable text for characters [start, end) of the original. If the lengths are equal, it is the original."""
+    """Speakable text for characters [start, end) of the original.
+
+    If the lengths are equal, each character stands for one of the original.
+    """
 
     text: str
     start: int

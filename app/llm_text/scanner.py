@@ -23,8 +23,8 @@ _PICTOGRAPHS: Final = (
 # Square brackets, which would be markup of speech; variation selectors, the keycap, direction marks, soft hyphens,
 # zero-width spaces.
 _INVISIBLE: Final = r"\[\]\ufe00-\ufe0f\u20e3\u200b\u200e\u200f\u00ad\u2060\ufeff\u202a-\u202e\u2066-\u2069\r"
-SILENT: Final = f"[{_PICTOGRAPHS}{_INVISIBLE}]|(?<=[{_PICTOGRAPHS}\ufe0f])\u200d"
-"""Pattern of a character that is not spoken: a pictograph, the joiner of two, or an invisible character."""
+SILENT: Final = re.compile(f"[{_PICTOGRAPHS}{_INVISIBLE}]|(?<=[{_PICTOGRAPHS}\ufe0f])\u200d")
+"""A character that is not spoken: a pictograph, the joiner of two, or an invisible character."""
 WORD: Final = "[^\\W_\u2776-\u2793\U0001f100-\U0001f10c]+"
 """Pattern of letters and digits, without the pictographs among them."""
 AFTER_WORD: Final = r"(?<=[^\W_])"
