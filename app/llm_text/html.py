@@ -10,14 +10,14 @@ from app.text.markup import ENTITY, ENTITY_START, TAG, TAG_START, decode
 
 _BREAKING: Final = re.compile(r"(?:br|p|div|li|ul|ol|tr|table|h[1-6]|hr|blockquote|section)", re.IGNORECASE)
 # Elements whose content is not for a listener; open models write their thinking between such tags.
-_SILENT: Final = ("script", "style", "think", "thinking")
+_SILENT_ELEMENTS: Final = ("script", "style", "think", "thinking")
 
 
 def _read_tag(state: State, token: re.Match[str]) -> None:
     tag = token.group()
     name = re.split(r"[^\w:-]+", tag)[1].lower()
     opens = tag[1] != "/" and tag[-2] != "/"
-    if name in _SILENT and opens and token.string[token.start() - 1] == "\n":
+    if name in _SILENT_ELEMENTS and opens and token.string[token.start() - 1] == "\n":
         state.context = f"</{name}>"
     elif _BREAKING.fullmatch(name):
         state.break_block(token.start())
@@ -30,7 +30,7 @@ def _skip_to(end: str) -> Mode:
     )
 
 
-SILENT_PARTS = {end: _skip_to(end) for end in ("-->", *(f"</{name}>" for name in _SILENT))}
+SILENT_PARTS: Final = {end: _skip_to(end) for end in ("-->", *(f"</{name}>" for name in _SILENT_ELEMENTS))}
 """Modes of the parts that are not spoken, by the text that ends each."""
 
 
@@ -45,7 +45,7 @@ def _decode(state: State, token: re.Match[str]) -> None:
         state.out.give(decoded, start, end)
 
 
-HTML_RULES = (
+HTML_RULES: Final = (
     Rule(r"<!--", change(context="-->")),
     Rule(TAG.pattern, _read_tag, TAG_START.pattern),
     Rule(ENTITY.pattern, _decode, ENTITY_START.pattern),

@@ -71,7 +71,7 @@ class Rule(NamedTuple):
     """Kind of token, and what becomes of it.
 
     `unfinished` matches all text that can become such a token, or one of a later rule, if more text follows. It may
-    match too much: then a token waits for one character more.
+    match too much: then a token tokens_or_waits for one character more.
     """
 
     pattern: str
@@ -89,16 +89,16 @@ class Mode:
     def __init__(self, *rules: Rule) -> None:
         self.actions: Final[dict[str | None, Action]] = {}
         tokens: list[str] = []
-        waits: list[str] = []
+        tokens_or_waits: list[str] = []
         for number, (pattern, action, unfinished) in enumerate(rules):
             self.actions[f"rule{number}"] = action
             # A group around the pattern, instead of after it, would hide the first character from `re`.
             tokens.append(f"(?:{pattern})(?P<rule{number}>)")
             if unfinished:
-                waits.append(rf"(?:{unfinished})\Z(?P<wait{number}>)")
-            waits.append(tokens[-1])
+                tokens_or_waits.append(rf"(?:{unfinished})\Z(?P<wait{number}>)")
+            tokens_or_waits.append(tokens[-1])
         self.token: Final = re.compile("|".join(tokens), re.DOTALL)
-        self.token_or_wait: Final = re.compile("|".join(waits), re.DOTALL)
+        self.token_or_wait: Final = re.compile("|".join(tokens_or_waits), re.DOTALL)
 
 
 def beginnings(*words: str) -> str:
