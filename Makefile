@@ -151,9 +151,10 @@ $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
 	@echo "Installing the locked dependencies: some 60 packages, 120 MB unless pip has them already"
 	$(call install_lock,$(PY),configs/lock/runtime.txt)
-	@echo "Installing Nightingale"
+	@echo "Installing Nightingale, and compiling its kernels for this processor (about half a minute)"
 	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@$(PY) -m models.backend
+	@$(PY) -m models.native.build || true  # without them everything works, slower; the command says why
 	@touch $@
 	@echo "The command is $(VENV)/bin/nightingale; 'source $(VENV)/bin/activate' puts it on your PATH"
 
