@@ -233,13 +233,26 @@ void check_turns(int rounds) {
   }
 }
 
+// Two pieces that wait for each other end only if two threads do them.
+void check_that_threads_share() {
+  std::atomic<int> begun{0};
+  parallel(2, [&](int) {
+    ++begun;
+    for (int waited = 0; begun != 2; ++waited) {
+      if (waited > 60000) fail("a piece of work waits for a thread that does not come");
+      usleep(1000);
+    }
+  });
+}
+
 void check_pool() {
+  check_that_threads_share();
   check_turns(3000);
   std::vector<std::thread> callers;
   for (int k = 0; k < 3; ++k) callers.emplace_back([] { check_turns(1000); });
   for (auto& caller : callers) caller.join();
   usleep(20000);  // the threads sleep now
-  check_turns(10);
+  check_that_threads_share();
 }
 
 // A child of fork() has none of the pool's threads; it works all the same, while its parent's other threads compute.
@@ -251,7 +264,7 @@ void check_fork() {
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();
     if (!child) {
-      alarm(60);
+      check_that_threads_share();
       check_turns(50);
       _exit(0);
     }
