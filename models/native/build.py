@@ -95,7 +95,9 @@ def library(seconds: float = START_SECONDS) -> Path:
     if compiler is None:
         raise OSError("no C++ compiler (g++ or clang++) on PATH (on Debian and Ubuntu: apt-get install g++)")
     units = _units()
-    described = "\0".join((*_identity(compiler), *(str(unit.flags) for unit in units)))
+    # Folders of headers do not count: their packages' releases do.
+    flags = [flag for unit in units for flag in (unit.name, *unit.flags) if not flag.startswith("-isystem")]
+    described = "\0".join((*_identity(compiler), *flags))
     key = _DIGEST(described.encode() + b"\0".join(_contents())).hexdigest()
     target = cache_folder() / f"native-{key[:16]}.so"
     if not _is_whole(target):
@@ -234,12 +236,13 @@ def _build(compiler: str, units: Sequence[Unit], target: Path, deadline: float) 
                 for unit, made in zip(units, objects, strict=True)
             ],
             deadline,
+            folder,
         )
         built = folder / target.name
         # The process that loads the module has MLX's library already: it is found by its name alone.
         link = ["-shared", "-pthread", *map(str, objects), f"-L{_mlx() / 'lib'}", "-lmlx", "-o", str(built)]
-        run_all([[compiler, *link]], deadline)
-        run_all([[sys.executable, "-c", _TRIAL, str(built)]], time.monotonic() + TRIAL_SECONDS)
+        run_all([[compiler, *link]], deadline, folder)
+        run_all([[sys.executable, "-c", _TRIAL, str(built)]], time.monotonic() + TRIAL_SECONDS, folder)
         with built.open("ab") as file:
             file.write(_DIGEST(built.read_bytes()).digest())
         built.replace(target)

@@ -16,16 +16,17 @@ from models.native.processors import cpu_count
 LOOK_EVERY = 0.05
 
 
-def run_all(commands: Sequence[Sequence[str]], deadline: float) -> None:
+def run_all(commands: Sequence[Sequence[str]], deadline: float, folder: Path) -> None:
     """Run programs, as many at once as there are processors; none runs on, nor a child of it, when this returns.
 
-    Raises OSError with the first error that one prints, and at `deadline` (of `time.monotonic`).
+    Their temporary files are in `folder`. Raises OSError with the first error that one prints, and at `deadline` (of
+    `time.monotonic`).
     """
     waiting, running = [*commands], list[_Program]()
     try:
         while waiting or running:
             while waiting and len(running) < cpu_count():
-                running.append(_Program(waiting.pop(0)))
+                running.append(_Program(waiting.pop(0), folder))
             time.sleep(LOOK_EVERY)
             for program in [each for each in running if each.ended]:
                 running.remove(program)
@@ -40,17 +41,18 @@ def run_all(commands: Sequence[Sequence[str]], deadline: float) -> None:
 class _Program:
     """A running program in a group of its own, with what it prints as errors. It finds the package `models`."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
         self.name = command[0]
         packages = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  (`check` and `kill` close it)
+        self._printed = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (`check` and `kill` close it)
         self._process = subprocess.Popen(  # noqa: S603  (a compiler, or this interpreter)
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._printed,
             # Messages in English: `check` looks for the word "error".
-            env=os.environ | {"LC_ALL": "C", "PYTHONPATH": os.pathsep.join(filter(None, packages))},
+            env=os.environ
+            | {"LC_ALL": "C", "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, packages))},
             process_group=0,
         )
 

@@ -38,8 +38,8 @@ def compiled(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | N
         for unit, made in zip(units, objects, strict=True)
     ]
     deadline = time.monotonic() + 300
-    run_all(commands, deadline)
-    run_all([[compiler, *flags, "-pthread", *objects, "-o", str(folder / "program")]], deadline)
+    run_all(commands, deadline, folder)
+    run_all([[compiler, *flags, "-pthread", *objects, "-o", str(folder / "program")]], deadline, folder)
     return folder / "program"
 
 
