@@ -16,6 +16,7 @@ from mlx import nn
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers import int8
 from models.layers.int8 import Int8Weights
+from models.native import kernels
 
 _LEAST_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
 _LEAST_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
@@ -39,14 +40,20 @@ class Linear(nn.Module):
         self.weight = mx.zeros((outputs, inputs))
         self.bias = mx.zeros((outputs,))
         self._columns: list[mx.array] = []
+        self._packed: kernels.PackedConv | None = None
 
     def lower(self) -> None:
-        """Cut the weight into one piece a CPU stream (CPU); frees the loaded order."""
-        if on_cpu() and not self._columns:
+        """Bring the weight into the native kernel's order, or cut it into one piece a CPU stream; frees the loaded."""
+        if not on_cpu() or self._columns or self._packed is not None:
+            return
+        self._packed = kernels.pack_conv(self.weight.T[None])
+        if self._packed is None:
             self._columns = column_chunks(self.weight.T)
-            self.weight = self._columns[0]
+        self.weight = mx.zeros((0,)) if self._packed is not None else self._columns[0]
 
     def __call__(self, x: mx.array) -> mx.array:
+        if self._packed is not None:
+            return kernels.linear(x, self._packed, self.bias)
         if not self._columns:
             return mx.addmm(self.bias, x, self.weight.T)
         parts = []

@@ -157,6 +157,7 @@ class BiLSTM(nn.Module):
         super().__init__()
         self.hidden = hidden
         self._packed: mx.array | None = None
+        self._inputs: kernels.PackedConv | None = None
         shapes = {"weight_ih": (inputs,), "weight_hh": (hidden,), "bias_ih": (), "bias_hh": ()}
         for suffix in _DIRECTIONS:
             for name, columns in shapes.items():
@@ -171,10 +172,16 @@ class BiLSTM(nn.Module):
         self.wh = mx.stack([cell[1].T for cell in cells])
         self.bias = mx.concatenate([cell[2] + cell[3] for cell in cells])
         self._packed = kernels.pack_bilstm(self.wh)
+        self._inputs = kernels.pack_conv(self.wx[None])
+        if self._inputs is not None:
+            self.wx = mx.zeros((0,))
+        if self._packed is not None:
+            self.wh = mx.zeros((0,))
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         """Return the states of both directions, zero on padded rows."""
-        xp = mx.addmm(self.bias, x, self.wx)
+        packed = self._inputs
+        xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
         if cuda.available() and self.hidden % UNITS == 0:
             return bilstm_cuda(xp, self.wh, valid.number(x))
         if self._packed is not None:

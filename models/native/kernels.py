@@ -114,6 +114,13 @@ def conv1d(
     return result
 
 
+def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
+    """Return x [..., I] times weights of one tap, plus `bias` [O]: [..., O]."""
+    rows = x.reshape(1, -1, x.shape[-1])
+    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0)
+    return result.reshape(*x.shape[:-1], packed.outputs)
+
+
 @dataclass(frozen=True, slots=True)
 class PackedBlock:
     """Residual block of AdaIN, Snake and convolutions (`models.kokoro.generator.ResBlock`).

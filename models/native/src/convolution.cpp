@@ -52,9 +52,7 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   shape.plan = kernels().plan(rows, kernel, dilation, shape.inputs, outputs);
   Arrays inputs{contiguous(x, s), weights};
   if (bias) inputs.push_back(contiguous(*bias, s));
-  if (residual && residual->shape() != mx::Shape{x.shape(0), rows, outputs})
-    throw std::invalid_argument("conv1d: start has not the result's shape");
-  if (residual) inputs.push_back(contiguous(*residual, s));
+  if (residual) inputs.push_back(contiguous(mx::broadcast_to(*residual, {x.shape(0), rows, outputs}, s), s));
   return mx::array({x.shape(0), rows, outputs}, mx::float32, std::make_shared<Convolution>(s, shape, bias.has_value(), residual.has_value()), std::move(inputs));
 }
 
