@@ -10,10 +10,16 @@ from pathlib import Path
 
 
 def cpu_count() -> int:
-    """Return the number of processors that this process may use at once: those it may run on, within its quota."""
+    """Return the number of threads that this process may compute with.
+
+    They are the processors that it may run on, within its quota, and within OMP_NUM_THREADS: Ray sets that to a
+    replica's share.
+    """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    quota = _own_quota()
-    return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
+    if (quota := _own_quota()) is not None:
+        allowed = min(allowed, max(1, math.ceil(quota)))
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(allowed, int(wanted)) if wanted.isdecimal() and int(wanted) else allowed
 
 
 def cpu_quota(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:

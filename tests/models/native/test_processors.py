@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from models.native import processors
+from models.native import kernels, processors
 from models.native.processors import cpu_count, cpu_quota
 
 
@@ -58,10 +60,52 @@ def test_unreadable_numbers_bound_nothing(tmp_path: Path) -> None:
     assert quota(tmp_path, "0::/\n") is None
 
 
-@pytest.mark.parametrize(("quota", "expected"), [(0.2, 1), (1.0, 1), (1.5, 2), (None, None), (1000.0, None)])
-def test_count_is_rounded_up_and_at_least_one(
-    monkeypatch: pytest.MonkeyPatch, quota: float | None, expected: int | None
-) -> None:
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def allowed() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@pytest.mark.parametrize(("quota", "expected"), [(0.2, 1), (1.0, 1), (1.5, 2), (None, 1000), (1000.0, 1000)])
+def test_quota_is_rounded_up(monkeypatch: pytest.MonkeyPatch, quota: float | None, expected: int) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(processors, "_own_quota", lambda: quota)
-    assert cpu_count() == (allowed if expected is None else min(allowed, expected))
+    assert cpu_count() == min(allowed(), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("1", 1), ("1,4", 1), ("0", 1000), ("", 1000), ("many", 1000), ("999", 1000)]
+)
+def test_threads_of_the_environment_are_a_bound(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
+    monkeypatch.setattr(processors, "_own_quota", lambda: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert cpu_count() == min(allowed(), expected)
+
+
+NAMES = """
+import sys, time
+from pathlib import Path
+from models.backend import mx
+from models.native import kernels
+mx.eval(kernels.conv1d(mx.ones((1, 900, 16)), kernels.pack_conv(mx.ones((3, 16, 16)))))
+def names():
+    return [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+end = time.monotonic() + 60
+# A thread gets its name once it runs.
+while sum(name.startswith("nightingale-") for name in names()) < int(sys.argv[1]) - 1 and time.monotonic() < end:
+    time.sleep(0.01)
+print(kernels.description(), *sorted(names()))
+"""
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
+@pytest.mark.parametrize("threads", sorted({1, min(2, allowed())}))
+def test_native_kernels_use_as_many_threads(threads: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES, str(threads)],
+        env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert f", {threads} thread" in done.stdout
+    assert [name for name in done.stdout.split() if name.startswith("nightingale-")] == ["nightingale-1"][: threads - 1]
