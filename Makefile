@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -94,6 +94,9 @@ test-faults: dev ## the short form of the faults: broken and hostile clients, si
 
 test-all: test test-slow test-end-to-end test-web test-faults ## all of these
 
+sanitize: dev ## the native kernels without Python: under sanitizers, and on arm64 (part of test-slow)
+	$(PYTEST) tests/models/native/test_standalone.py $(ARGS)
+
 lint: dev ## ruff and import rules
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -151,9 +154,10 @@ $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 	$(call create_venv,$(VENV))
 	@echo "Installing the locked dependencies: some 60 packages, 120 MB unless pip has them already"
 	$(call install_lock,$(PY),configs/lock/runtime.txt)
-	@echo "Installing Nightingale"
-	@$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
-	@$(PY) -m models.backend
+	@echo "Installing Nightingale, and compiling its kernels for this processor (about half a minute)"
+	@$(PY) -m models.native.build & kernels=$$!; \
+		$(PY) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e . && $(PY) -m models.backend; status=$$?; \
+		wait $$kernels; exit $$status  # without the kernels everything works, slower; the command has said why
 	@touch $@
 	@echo "The command is $(VENV)/bin/nightingale; 'source $(VENV)/bin/activate' puts it on your PATH"
 

@@ -22,6 +22,7 @@ STATED = {
     "mlx": "MIT",
     "mlx-cpu": "MIT",
     "mlx-metal": "MIT",
+    "nanobind": "BSD-3-Clause; it carries robin-map: MIT",
     "num2words": "LGPL-2.1-or-later",
     "pathspec": "MPL-2.0",
     "pluggy": "MIT",

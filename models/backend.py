@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from models.native import process
 from models.native.process import preload_blas
+from models.native.processors import cpu_count
 from models.private import FolderError
 
 __all__ = [
@@ -56,11 +57,6 @@ def _mlx_version() -> str:
         return version("mlx")
     except PackageNotFoundError:
         return "unknown"
-
-
-def cpu_count() -> int:
-    """Return the number of processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 try:

@@ -156,7 +156,7 @@ def program() -> Callable[[str], str]:
         if path is None and os.environ.get("CI"):
             pytest.fail(f"'{name}' is not installed")
         if path is None:
-            pytest.skip(f"'{name}' is not installed (apt-get install prometheus chromium)")
+            pytest.skip(f"'{name}' is not installed; .ci/run names its package")
         return path
 
     return find

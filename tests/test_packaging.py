@@ -42,6 +42,9 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
     phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
     assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
     assert "app/engine/catalog.toml" in names
+    kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "models" / "native" / "src").iterdir()}
+    assert kernels
+    assert kernels <= names
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "app" / "server" / "static").iterdir()} <= names
 
 

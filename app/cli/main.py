@@ -1,5 +1,5 @@
-"""The command `nightingale`: serve, say, translate, bench; voices (add, list, remove), models (list, pull, verify),
-extras (list, install).
+"""The command `nightingale`: serve, say, translate, bench, doctor; voices (add, list, remove), models (list, pull,
+verify), extras (list, install).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, extras
-from app.cli import models, say, serve, translate, voices
+from app.cli import doctor, models, say, serve, translate, voices
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
@@ -109,6 +109,7 @@ def _parser() -> _Parser:
     bench.add_argument("--repeat", type=integer(1, 1000), default=5, help="timed runs per sentence (default 5)")
     bench.add_argument("--json", action="store_true", help="print JSON")
     bench.set_defaults(run=_bench, computes=True)
+    doctor.add_arguments(commands, common)
     return parser
 
 

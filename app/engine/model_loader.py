@@ -119,15 +119,24 @@ class ModelState:
         return model
 
 
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Device of MLX, and the instructions and threads of the native kernels ("mlx": none are in use), in words."""
+
+    device: str
+    kernels: str
+
+
 class ModelLoader:
     """Brings models from their files to warm.
 
     `on_loaded` is called on the model thread with every model that was loaded, before it is warmed. If it raises, the
-    model cannot be used, and its exception is the reason.
+    model cannot be used, and its exception is the reason. `hardware` is None until a model is loaded.
     """
 
     def __init__(self, load: Load, *, warmup: bool) -> None:
         self.on_loaded: Callable[[str, Model], None] = lambda name, model: None
+        self.hardware: Hardware | None = None
         self._load = load
         self._warmup = warmup
 
@@ -170,6 +179,9 @@ class ModelLoader:
             metrics.model_memory.labels(state.name).set(state.memory)
         self.on_loaded(state.name, model)
         log.info("loaded %s in %.2f s", state.name, time.perf_counter() - start)
+        if self.hardware is None and (found := _hardware()) is not None:
+            self.hardware = found
+            log.info("device: %s; kernels: %s", found.device, found.kernels)
         if self._warmup:
             state.status = ModelStatus.WARMING
             model.warm(progress)
@@ -179,6 +191,16 @@ def _mlx_memory() -> int | None:
     """Return the bytes of MLX's arrays; None while nothing has imported MLX, or another thread imports it."""
     memory = getattr(sys.modules.get("models.backend"), "memory", None)
     return None if memory is None else int(memory().active)
+
+
+def _hardware() -> Hardware | None:
+    """Return what the models compute with; None while nothing has imported MLX."""
+    if "models.backend" not in sys.modules:
+        return None
+    from models.backend import device_name
+    from models.native.kernels import description
+
+    return Hardware(device_name(), description())
 
 
 # Called with the progress of a model that a request waits for.

@@ -232,11 +232,17 @@ class ModelEntry(BaseModel):
 
 
 class ModelList(BaseModel):
-    """List of models, twice, as in VoiceList."""
+    """List of models, twice, as in VoiceList.
+
+    `device` names the processor or GPU. `kernels` has the instructions and threads of the native kernels, such as
+    "avx512, 2 threads"; "mlx" where MLX computes alone. Both are null until a model is loaded.
+    """
 
     object: Literal["list"] = "list"
     models: list[ModelEntry]
     data: list[ModelEntry]
+    device: str | None = None
+    kernels: str | None = None
 
 
 class TranslateBody(BaseModel):

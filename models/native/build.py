@@ -1,8 +1,9 @@
 """Build of the module of kernels from `src/`, once for each content, by the machine's C++ compiler.
 
 The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. Its name holds
-everything that it depends on: another release of MLX or of Python, or another compiler, builds another one.
-`python -m models.native.build` builds it and prints its path.
+everything that it depends on: another release of MLX or of Python, or another compiler, builds another one. Its last
+bytes are the digest of the others: a damaged file is built again. A new module computes in a process of its own before
+any other process loads it. `python -m models.native.build` builds the module and prints what it uses.
 """
 
 from __future__ import annotations
@@ -10,24 +11,35 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import logging
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from models.native.process import cache_folder, find_compiler
+from models.native.programs import LOOK_EVERY, run_all
 
 SOURCES = Path(__file__).with_name("src")
-SECONDS = 300.0  # that one file may take to compile
+# Seconds for all of a build: at the start of a server, whose liveness probe fails after 120, and at set-up.
+START_SECONDS = 100.0
+SETUP_SECONDS = 900.0
+# Seconds for a new module to prove itself.
+TRIAL_SECONDS = 60.0
+# Age in seconds of modules that are removed when another is built. Each start makes its module young again.
+KEPT_SECONDS = 30 * 24 * 3600.0
+_WORK = "native-build-"
+_DIGEST = hashlib.sha256
 # Sums keep their order. Whole products and sums may be fused.
-_FLAGS = (
+FLAGS = (
     "-std=c++20",
     "-O3",
     "-fPIC",
@@ -39,40 +51,90 @@ _FLAGS = (
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512")
 _AMX = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
-_INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
+INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "amx": _AMX},
     "aarch64": {"baseline": ()},
-    "arm64": {"baseline": ()},
 }
 # Source files that see MLX's and nanobind's headers.
 _PRIMITIVES = ("decoder", "convolution", "recurrent", "module")
+# The program of the process in which a new module computes first. Its path is the argument.
+_TRIAL = """
+import sys
+from models.backend import mx
+from models.native import kernels
+found = kernels.load(sys.argv[1])
+kernels.module = lambda: found
+y = kernels.conv1d(mx.ones((1, 600, 16)), kernels.pack_conv(mx.ones((3, 16, 16))), left=1, right=1)
+sys.exit("wrong results" if abs(float(y[0, 300, 5]) - 48) > 0.5 else 0)
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
-    """One compilation: a source file, the object's name, and its flags."""
+class Unit:
+    """One compilation: a source file, the object's name, and its flags besides `FLAGS`."""
 
     source: Path
     name: str
     flags: tuple[str, ...]
 
 
-def library() -> Path:
-    """Return the built module; build it where it is missing. Raises OSError with the reason where it cannot be."""
+def library(seconds: float = START_SECONDS) -> Path:
+    """Return the built module; build it where it is missing or damaged.
+
+    Of processes that start at once, one builds and the others wait for it.
+
+    Args:
+        seconds: For all of a build.
+
+    Raises:
+        OSError: The module cannot be built; the message is the reason. Nothing is left behind.
+        ImportError: A package is missing.
+    """
+    began = time.time()
     compiler = find_compiler() or shutil.which("clang++")
     if compiler is None:
-        raise OSError("no C++ compiler (g++ or clang++) on PATH")
+        raise OSError("no C++ compiler (g++ or clang++) on PATH (on Debian and Ubuntu: apt-get install g++)")
     units = _units()
-    described = "\0".join((*_identity(compiler), *(str(unit.flags) for unit in units)))
-    key = hashlib.sha256(described.encode() + b"\0".join(_contents())).hexdigest()
+    # Folders of headers do not count: their packages' releases do.
+    flags = [flag for unit in units for flag in (unit.name, *unit.flags) if not flag.startswith("-isystem")]
+    described = "\0".join((*_identity(compiler), *flags))
+    key = _DIGEST(described.encode() + b"\0".join(_contents())).hexdigest()
     target = cache_folder() / f"native-{key[:16]}.so"
-    if not target.exists():
-        # Of processes that start at once, one builds and the others wait for it.
-        with (target.parent / "native.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.exists():
-                _build(compiler, units, target)
+    if not _is_whole(target):
+        with _locked(target.parent / "native.lock", seconds + TRIAL_SECONDS):
+            if not _is_whole(target):
+                failure = target.with_suffix(".failed")
+                _raise_since(began, failure)
+                try:
+                    _build(compiler, units, target, time.monotonic() + seconds)
+                except OSError as error:
+                    with suppress(OSError):
+                        failure.write_text(str(error))
+                    raise
+                failure.unlink(missing_ok=True)
+                _remove_old(target.parent)
+    with suppress(OSError):
+        os.utime(target)
     return target
+
+
+def kernel_units() -> list[Unit]:
+    """Return what is compiled without MLX's headers. Raises OSError on a processor that has no kernels.
+
+    Code for later processors comes last: of functions that several objects have, the linker takes the first.
+    """
+    instructions = INSTRUCTIONS.get(platform.machine())
+    if instructions is None:
+        raise OSError(f"no kernels for the processor {platform.machine()}")
+    return [*(Unit(SOURCES / f"{name}.cpp", name, ()) for name in ("dispatch", "pool")), *isa_units(instructions)]
+
+
+def isa_units(instructions: dict[str, tuple[str, ...]]) -> list[Unit]:
+    """Return the compilation of the kernels for each set of instructions."""
+    return [
+        Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
+        for name, flags in instructions.items()
+    ]
 
 
 def _mlx() -> Path:
@@ -97,13 +159,15 @@ def _identity(compiler: str) -> tuple[str, ...]:
         str(status.st_size),
         str(status.st_mtime_ns),
         *versions,
+        str((_mlx() / "lib" / "libmlx.so").stat().st_size),
         sysconfig.get_config_var("EXT_SUFFIX"),
         platform.machine(),
+        *platform.libc_ver(),
     )
 
 
-def _units() -> list[_Unit]:
-    """Return everything that is compiled, the longest first. Raises OSError where a header is missing."""
+def _units() -> list[Unit]:
+    """Return everything that is compiled, in the order of linking. Raises OSError where a header is missing."""
     import nanobind
 
     include, binding = _mlx() / "include", Path(nanobind.__file__).parent
@@ -112,48 +176,103 @@ def _units() -> list[_Unit]:
         raise OSError(f"{python / 'Python.h'} is missing (on Debian and Ubuntu: apt-get install python3-dev)")
     folders = (binding / "include", binding / "ext" / "robin_map" / "include", include, python)
     bound = ("-DNB_DOMAIN=mlx", "-DNDEBUG", *(f"-isystem{folder}" for folder in folders))
-    instructions = _INSTRUCTIONS.get(platform.machine())
-    if instructions is None:
-        raise OSError(f"no kernels for the processor {platform.machine()}")
     return [
-        _Unit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
-        *(_Unit(SOURCES / f"{name}.cpp", name, bound) for name in _PRIMITIVES),
-        *(
-            _Unit(SOURCES / "kernels.cpp", name, (*flags, f"-DNIGHTINGALE_ISA={name}"))
-            for name, flags in instructions.items()
-        ),
-        *(_Unit(SOURCES / f"{name}.cpp", name, ()) for name in ("dispatch", "pool")),
+        Unit(binding / "src" / "nb_combined.cpp", "nanobind", (*bound, "-O1")),
+        *(Unit(SOURCES / f"{name}.cpp", name, bound) for name in _PRIMITIVES),
+        *kernel_units(),
     ]
 
 
-def _build(compiler: str, units: Sequence[_Unit], target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as name:
+def _is_whole(path: Path) -> bool:
+    """Return whether the file exists and ends with its own digest."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    size = _DIGEST().digest_size
+    return content[-size:] == _DIGEST(content[:-size]).digest()
+
+
+@contextmanager
+def _locked(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of the file `path`, which the system frees with the process. Raises OSError after `seconds`.
+
+    Where the file system has no locks, nothing is held: the module appears whole, whoever builds it.
+    """
+    with path.open("w") as file:
+        end = time.monotonic() + seconds
+        while not _take(file):
+            if time.monotonic() > end:
+                raise OSError(f"another process has not built them in {seconds:.0f} s")
+            time.sleep(LOOK_EVERY)
+        yield
+
+
+def _take(file: IO[str]) -> bool:
+    """Return whether no other process holds the lock of `file` any longer."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _raise_since(began: float, failure: Path) -> None:
+    """Raise OSError with the reason of a build that failed after `began`, while this process waited for it."""
+    with suppress(FileNotFoundError):
+        if failure.stat().st_mtime >= began:
+            raise OSError(failure.read_text())
+
+
+def _build(compiler: str, units: Sequence[Unit], target: Path, deadline: float) -> None:
+    with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         objects = [folder / f"{unit.name}.o" for unit in units]
-        commands = [
-            [compiler, *_FLAGS, *unit.flags, "-c", str(unit.source), "-o", str(made)]
-            for unit, made in zip(units, objects, strict=True)
-        ]
-        with ThreadPoolExecutor(max(1, min(4, os.cpu_count() or 1))) as pool:
-            list(pool.map(_run, commands))
+        run_all(
+            [
+                [compiler, *FLAGS, *unit.flags, "-c", str(unit.source), "-o", str(made)]
+                for unit, made in zip(units, objects, strict=True)
+            ],
+            deadline,
+            folder,
+        )
         built = folder / target.name
         # The process that loads the module has MLX's library already: it is found by its name alone.
-        _run([compiler, "-shared", "-pthread", *map(str, objects), f"-L{_mlx() / 'lib'}", "-lmlx", "-o", str(built)])
+        link = ["-shared", "-pthread", *map(str, objects), f"-L{_mlx() / 'lib'}", "-lmlx", "-o", str(built)]
+        run_all([[compiler, *link]], deadline, folder)
+        run_all([[sys.executable, "-c", _TRIAL, str(built)]], time.monotonic() + TRIAL_SECONDS, folder)
+        with built.open("ab") as file:
+            file.write(_DIGEST(built.read_bytes()).digest())
         built.replace(target)
 
 
-def _run(command: list[str]) -> None:
+def _remove_old(folder: Path) -> None:
+    """Remove the modules that no process has used for long, and what builders that were killed left behind."""
+    for path in folder.glob("native-*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def main() -> int:
+    """Build the module, try the kernels, and print what is in use; return the exit status."""
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    from models.backend import on_cpu
+    from models.native import kernels
+
+    if sys.platform != "linux" or not on_cpu():
+        print("Native kernels: none, as they are for Linux CPUs")
+        return 0
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        raise OSError(f"{command[0]} took more than {SECONDS:.0f} s") from None
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-        raise OSError(f"{command[0]} failed: {lines[0] if lines else done.returncode}")
+        path = library(SETUP_SECONDS)
+    except (OSError, ImportError) as error:
+        print(kernels.cost(error), file=sys.stderr)
+        return 1
+    print(f"Native kernels: {kernels.description()} ({path})")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        print(library())
-    except OSError as error:
-        sys.exit(str(error))
+    sys.exit(main())

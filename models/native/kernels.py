@@ -1,8 +1,8 @@
 """The native kernels, under the names that `models.layers` has for the plain definitions.
 
 They are MLX primitives: part of its lazy graph, evaluated on the CPU stream that is the default where they are called.
-The environment variable NATIVE_KERNELS bounds the instructions that they use (avx512, avx2, baseline), or turns them
-off (off).
+The environment variable NATIVE_KERNELS bounds the instructions that they use (amx, avx512, avx2, baseline), or turns
+them off (off).
 """
 
 from __future__ import annotations
@@ -10,35 +10,63 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import sys
 import time
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from models.backend import mx, on_cpu
+from models.backend import cpu_count, mx, on_cpu
 from models.native import build
 
 logger = logging.getLogger(__name__)
 
 
+# The environment variable's values: the latest instructions to use, or none of these kernels at all.
+CHOICES = ("amx", "avx512", "avx2", "baseline", "off")
+
+
 @cache
 def module() -> Any:
-    """Return the module of kernels, built on first use; None on a GPU and where it cannot be built, with a warning."""
-    if not on_cpu() or os.environ.get("NATIVE_KERNELS") == "off":
+    """Return the module of kernels, built on first use; None on a GPU and where it cannot be had, with a warning."""
+    chosen = os.environ.get("NATIVE_KERNELS", "")
+    if sys.platform != "linux" or not on_cpu() or chosen == "off":
         return None
+    if chosen and chosen not in CHOICES:
+        logger.warning("NATIVE_KERNELS is '%s', which means nothing; it may be %s", chosen, ", ".join(CHOICES))
     started = time.monotonic()
     try:
-        path = build.library()
-        spec = importlib.util.spec_from_file_location("_native", path)
-        assert spec is not None and spec.loader is not None  # noqa: S101  (a file that exists)
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-    except (OSError, ImportError) as error:
-        logger.warning("The native kernels are not in use (%s): speech takes about twice as long on this CPU", error)
+        found = load(build.library())
+    except Exception as error:  # whatever is wrong with this machine's compiler or Python: MLX alone computes the same
+        logger.warning("%s", cost(error))
         return None
     if (seconds := time.monotonic() - started) > 1:
         logger.info("The native kernels were compiled in %.0f s; they are kept for the next start", seconds)
     return found
+
+
+def load(path: Path | str) -> Any:
+    """Return the module in the file `path`, with as many threads as this process may use processors.
+
+    Raises ImportError for a file that is no such module, and TypeError where it does not know MLX's arrays.
+    """
+    spec = importlib.util.spec_from_file_location("_native", path)
+    assert spec is not None and spec.loader is not None  # noqa: S101  (the suffix is .so)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    found.spectrum(mx.zeros((1, 1, 2)))
+    found.resize_pool(cpu_count())
+    return found
+
+
+def cost(error: Exception) -> str:
+    """Return the warning that the kernels are not in use because of `error`: the reason, the effect, the remedy."""
+    reason = str(error) or type(error).__name__
+    return (
+        f"The native kernels are not in use ({reason}): speech takes about twice as long on this CPU. "
+        "To try again: python -m models.native.build"
+    )
 
 
 def available() -> bool:
@@ -47,9 +75,12 @@ def available() -> bool:
 
 
 def description() -> str:
-    """Return the instructions and threads of the kernels, or "MLX" where they are not in use."""
+    """Return the instructions and threads of the kernels, such as "avx512, 2 threads"; "mlx" where MLX computes."""
     found = module()
-    return "MLX" if found is None else f"native kernels ({found.instructions()}, {found.threads()} threads)"
+    if found is None:
+        return "mlx"
+    threads = found.threads()
+    return f"{found.instructions()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 # Narrower convolutions gain nothing, and the transforms of their few inputs must keep the last bits.

@@ -15,6 +15,9 @@ import pytest
 import soundfile
 from prometheus_client.parser import text_string_to_metric_families
 
+from models.backend import device_name
+from models.native import kernels
+
 RATE = 24_000
 SENTENCES = [
     "The weather is fine today, and the train leaves in the morning.",
@@ -183,3 +186,8 @@ def test_every_word_of_a_long_text_is_spoken(server, recognize):
     assert pcm.size == pytest.approx(alone, rel=0.15)
     heard = words(recognize(pcm, RATE))
     assert {"weather", "window", "city"} <= set(heard)
+
+
+def test_the_list_of_models_names_device_and_kernels(server: str) -> None:
+    listed = httpx.get(f"{server}/v1/models").json()
+    assert (listed["device"], listed["kernels"]) == (device_name(), kernels.description())

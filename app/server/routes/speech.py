@@ -61,9 +61,13 @@ router.add_api_route(
 @router.get("/v1/models")
 @router.get("/v1/audio/models")
 async def models(request: Request) -> ModelList:
-    """Return every model of the catalog."""
-    entries = _models(services(request))
-    return ModelList(models=entries, data=entries)
+    """Return every model of the catalog, and what they compute with."""
+    app = services(request)
+    entries = _models(app)
+    hardware = app.worker.loader.hardware
+    if hardware is None:
+        return ModelList(models=entries, data=entries)
+    return ModelList(models=entries, data=entries, device=hardware.device, kernels=hardware.kernels)
 
 
 @router.get("/v1/models/{name}")

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
-#include <vector>
 
+#include <pthread.h>
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -18,6 +21,15 @@ namespace {
 constexpr int kMostThreads = 8;
 // A thread that waits for work looks this many times before it sleeps: some 20 microseconds.
 constexpr int kSpins = 300;
+
+// Shown by tools that list threads. Systems cut names of more than 15 letters.
+void name_thread(int number) {
+#if defined(__linux__)
+  char name[16];
+  std::snprintf(name, sizeof name, "nightingale-%d", number % 100);
+  pthread_setname_np(pthread_self(), name);
+#endif
+}
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -37,8 +49,17 @@ int processors() {
 
 class Pool {
  public:
-  explicit Pool(int size) : threads_(std::max(0, size - 1)) {
-    for (int k = 0; k < threads_; ++k) std::thread([this] { serve(); }).detach();
+  explicit Pool(int size) {
+    try {
+      for (; threads_ < size - 1; ++threads_) {
+        std::thread([this, number = threads_ + 1] {
+          name_thread(number);
+          serve();
+        }).detach();
+      }
+    } catch (const std::system_error&) {
+      // The system gives no more threads: those that there are do the work.
+    }
   }
 
   void run(int count, const std::function<void(int)>& work) {
@@ -101,7 +122,7 @@ class Pool {
     }
   }
 
-  const int threads_;
+  int threads_ = 0;  // beside the caller's
   std::mutex caller_, mutex_;
   std::condition_variable wake_, finished_;
   // The number of the turn, and below it the pieces that nobody has begun.
@@ -113,18 +134,32 @@ class Pool {
 };
 
 std::atomic<int> wanted{0};
-
+std::mutex making;
 // Never destroyed: its threads run until the process ends.
+std::atomic<Pool*> made{nullptr};
+
+// A child of fork() has none of its parent's threads, and locks that nobody frees. It makes a pool of its own.
+void forget() {
+  new (&making) std::mutex;
+  made.store(nullptr);
+}
+
 Pool& pool() {
-  static Pool* made = new Pool(pool_size());
-  return *made;
+  Pool* found = made.load(std::memory_order_acquire);
+  if (found) return *found;
+  std::lock_guard<std::mutex> lock(making);
+  if ((found = made.load())) return *found;
+  static const int registered = pthread_atfork(nullptr, nullptr, forget);
+  static_cast<void>(registered);
+  made.store(found = new Pool(pool_size()));
+  return *found;
 }
 
 }  // namespace
 
 int pool_size() {
   const int bound = wanted.load();
-  return bound ? bound : std::min(kMostThreads, std::max(1, processors()));
+  return std::min(kMostThreads, bound ? bound : std::max(1, processors()));
 }
 
 void resize_pool(int size) { wanted.store(std::max(1, size)); }

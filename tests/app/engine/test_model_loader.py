@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+
 import pytest
 
-from app.engine.model_loader import ModelState, ModelStatus
+from app.engine.model_loader import Hardware, ModelLoader, ModelState, ModelStatus
 from app.errors import ModelAbsentError, ModelFailedError, ModelLoadingError, WrongModelKindError
+from models.backend import device_name
 from models.contract import WarmupStep
+from models.native import kernels
 from tests.app.standins import Parrot, Shout, Tone
 
 
@@ -43,3 +48,20 @@ def test_a_model_of_another_kind_is_refused() -> None:
     with pytest.raises(WrongModelKindError, match="voice of a recording"):
         ready(Tone()).ready_cloner()
     assert ready(Parrot()).ready_cloner()
+
+
+def test_the_first_load_tells_what_models_compute_with(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    loader = ModelLoader(lambda name: Tone(), warmup=False)
+    for name in ("one", "two"):
+        loader.bring_up(ModelState(name), lambda: None)
+    assert loader.hardware == Hardware(device_name(), kernels.description())
+    lines = [line for line in caplog.messages if line.startswith("device: ")]
+    assert lines == [f"device: {device_name()}; kernels: {kernels.description()}"]
+
+
+def test_models_without_mlx_compute_with_nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "models.backend")
+    loader = ModelLoader(lambda name: Tone(), warmup=False)
+    loader.bring_up(ModelState("one"), lambda: None)
+    assert loader.hardware is None

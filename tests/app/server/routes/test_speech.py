@@ -429,6 +429,7 @@ def test_lists(server: Any) -> None:
     for path in ("/v1/models", "/v1/audio/models"):
         models = httpx.get(server.url + path).json()
         assert models["models"] == models["data"]
+        assert {"device", "kernels"} <= models.keys()
         statuses = {entry["id"]: entry["status"] for entry in models["data"]}
         assert (statuses["tone"], statuses["absent"]) == ("ready", "absent")
         assert [entry["id"] for entry in models["data"] if entry["default"]] == ["tone", "absent-translator"]

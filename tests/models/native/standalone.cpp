@@ -1,0 +1,290 @@
+// The kernels and the pool of threads against plain loops, without MLX and without Python: for sanitizers, for other
+// processors, and for what a process that embeds Python cannot try (fork, exit). Prints the instructions it used.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+#include "pool.h"
+
+using namespace nightingale;
+
+namespace {
+
+// An array of exactly the size that the kernels may use: one number beyond it is a sanitizer's finding.
+using Floats = std::unique_ptr<float[]>;
+
+uint64_t state = 88172645463325252ull;
+
+uint64_t next() {
+  state ^= state << 13;
+  state ^= state >> 7;
+  return state ^= state << 17;
+}
+
+int whole(int low, int high) { return low + static_cast<int>(next() % static_cast<uint64_t>(high - low + 1)); }
+
+float number() { return static_cast<float>(next() >> 40) / 8388608.0f - 1.0f; }
+
+Floats random(size_t count) {
+  Floats made(new float[count]);
+  for (size_t k = 0; k < count; ++k) made[k] = number();
+  return made;
+}
+
+Floats empty(size_t count) {
+  Floats made(new float[count]);
+  std::fill_n(made.get(), count, NAN);
+  return made;
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  std::printf("%s: error: %s\n", kernels().name, what.c_str());
+  std::exit(1);
+}
+
+void compare(const char* what, const float* found, const std::vector<double>& expected, double tolerance) {
+  double most = 1e-6;
+  for (double each : expected) most = std::max(most, std::abs(each));
+  for (size_t k = 0; k < expected.size(); ++k)
+    if (!(std::abs(found[k] - expected[k]) <= tolerance * most))
+      fail(std::string(what) + ", number " + std::to_string(k) + ": " + std::to_string(found[k]) + " instead of " +
+           std::to_string(expected[k]) + " among " + std::to_string(most));
+}
+
+// Sums of the AMX kernels have products of numbers of eight bits.
+double tolerance() { return std::strcmp(kernels().name, "amx") ? 2e-5 : 2e-2; }
+
+double activated(const Conv& conv, int row, int c) {
+  if (row < 0 || row >= conv.valid) return 0;
+  double v = conv.x[static_cast<size_t>(row) * conv.inputs + c];
+  if (conv.scale) v = v * conv.scale[c] + conv.shift[c];
+  if (conv.activation == Activation::kLeaky) v = std::max(v, v * conv.slope);
+  if (conv.activation == Activation::kSnake) {
+    const double s = std::sin(M_PI * v * conv.rate[c]);
+    v += s * s * conv.inverse[c];
+  }
+  return v;
+}
+
+std::vector<double> convolved(const Conv& conv, const float* weights, const float* residual) {
+  std::vector<double> y(static_cast<size_t>(conv.rows) * conv.outputs);
+  for (int row = 0; row < std::min(conv.rows, conv.out_valid); ++row)
+    for (int o = 0; o < conv.outputs; ++o) {
+      const size_t at = static_cast<size_t>(row) * conv.outputs + o;
+      double sum = (conv.bias ? conv.bias[o] : 0) + (residual ? residual[at] : 0);
+      for (int k = 0; k < conv.kernel; ++k)
+        for (int c = 0; c < conv.inputs; ++c)
+          sum += activated(conv, row - conv.left + k * conv.dilation, c) *
+                 weights[(static_cast<size_t>(o) * conv.kernel + k) * conv.inputs + c];
+      y[at] = sum * conv.gain;
+    }
+  return y;
+}
+
+void check_moments(const Conv& conv, const std::vector<double>& y) {
+  const int tiles = (conv.rows + conv.plan.tile - 1) / conv.plan.tile;
+  std::vector<double> expected(static_cast<size_t>(tiles) * 2 * conv.outputs);
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int first = tile * conv.plan.tile, last = std::min({conv.rows, conv.out_valid, first + conv.plan.tile});
+    for (int o = 0; o < conv.outputs && last > first; ++o) {
+      double mean = 0, squares = 0;
+      for (int r = first; r < last; ++r) mean += y[static_cast<size_t>(r) * conv.outputs + o] / (last - first);
+      for (int r = first; r < last; ++r) squares += std::pow(y[static_cast<size_t>(r) * conv.outputs + o] - mean, 2);
+      expected[static_cast<size_t>(tile) * 2 * conv.outputs + o] = mean;
+      expected[(static_cast<size_t>(tile) * 2 + 1) * conv.outputs + o] = squares;
+    }
+  }
+  compare("moments", conv.moments, expected, 10 * tolerance());
+}
+
+void check_convolution(int inputs, int outputs, int kernel, int dilation, int length) {
+  Conv conv{};
+  conv.length = length;
+  conv.inputs = inputs;
+  conv.outputs = outputs;
+  conv.kernel = kernel;
+  conv.dilation = dilation;
+  conv.left = whole(0, (kernel - 1) * dilation);
+  conv.right = (kernel - 1) * dilation - conv.left + whole(0, 2);
+  conv.rows = length + conv.left + conv.right - (kernel - 1) * dilation;
+  conv.valid = whole(0, 3) ? length : whole(0, length);
+  conv.out_valid = whole(0, 3) ? conv.rows : whole(0, conv.rows);
+  conv.activation = static_cast<Activation>(whole(0, 2));
+  conv.slope = 0.1f;
+  conv.gain = whole(0, 1) ? 1.0f : 0.7f;
+  const size_t size = static_cast<size_t>(conv.rows) * outputs;
+  const Floats x = random(static_cast<size_t>(length) * inputs), w = random(static_cast<size_t>(outputs) * kernel * inputs);
+  const Floats scale = random(inputs), shift = random(inputs), rate = random(inputs), inverse = random(inputs);
+  const Floats bias = random(outputs), residual = random(size);
+  conv.x = x.get();
+  if (whole(0, 1)) {
+    conv.scale = scale.get();
+    conv.shift = shift.get();
+  }
+  conv.rate = rate.get();
+  conv.inverse = inverse.get();
+  if (whole(0, 1)) conv.bias = bias.get();
+  conv.plan = kernels().plan(conv.rows, kernel, dilation, inputs, outputs);
+  const Floats packed = empty(kernels().packed_size(outputs, kernel, inputs));
+  kernels().pack(w.get(), packed.get(), outputs, kernel, inputs);
+  conv.weights = packed.get();
+  Floats y = empty(size);
+  const int place = whole(0, 2);  // no residual, one of its own, or the result's place
+  if (place == 1) conv.residual = residual.get();
+  if (place == 2) {
+    std::copy_n(residual.get(), size, y.get());
+    conv.residual = y.get();
+  }
+  conv.y = y.get();
+  const int tiles = (conv.rows + conv.plan.tile - 1) / conv.plan.tile;
+  const Floats moments = empty(static_cast<size_t>(tiles) * 2 * outputs);
+  if (whole(0, 1)) conv.moments = moments.get();
+  parallel(kernels().pieces(conv), [&](int piece) { kernels().conv(conv, piece); });
+  const auto expected = convolved(conv, w.get(), place ? residual.get() : nullptr);
+  const std::string shape = "convolution " + std::to_string(length) + " x " + std::to_string(inputs) + " to " +
+                            std::to_string(outputs) + ", kernel " + std::to_string(kernel) + ", dilation " + std::to_string(dilation);
+  compare(shape.c_str(), y.get(), expected, tolerance());
+  if (conv.moments) check_moments(conv, expected);
+}
+
+void check_convolutions() {
+  for (int round = 0; round < 60; ++round)
+    check_convolution(whole(1, 40), whole(1, 70), whole(1, 12), whole(1, 5), whole(1, 150));
+  check_convolution(16, 16, 3, 1, 1);
+  check_convolution(48, 48, 11, 5, 700);
+  check_convolution(274, 208, 3, 1, 40);  // so many weights that pieces divide the outputs
+  check_convolution(300, 450, 2, 1, 33);
+}
+
+void check_recurrence(int hidden, int length, int valid, bool backward) {
+  const int width = 4 * hidden, x_stride = 2 * width, y_stride = 2 * hidden;
+  const Floats x = random(static_cast<size_t>(length) * x_stride), w = random(static_cast<size_t>(hidden) * width);
+  for (int k = 0; k < hidden * width; ++k) w[k] *= 0.1f;
+  const Floats packed = empty(static_cast<size_t>(hidden) * width), y = empty(static_cast<size_t>(length) * y_stride);
+  kernels().pack_recurrence(w.get(), packed.get(), hidden);
+  const int offset = backward ? width : 0, to = backward ? hidden : 0;
+  kernels().recur({x.get() + offset, packed.get(), y.get() + to, length, valid, hidden, x_stride, y_stride, backward});
+  std::vector<double> h(hidden), cell(hidden), expected(static_cast<size_t>(length) * hidden), found_at(expected);
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  for (int step = 0; step < valid; ++step) {
+    const int t = backward ? valid - 1 - step : step;
+    std::vector<double> gates(width);
+    for (int g = 0; g < width; ++g) {
+      gates[g] = x[static_cast<size_t>(t) * x_stride + offset + g];
+      for (int k = 0; k < hidden; ++k) gates[g] += h[k] * w[static_cast<size_t>(k) * width + g];
+    }
+    for (int u = 0; u < hidden; ++u) {
+      cell[u] = sigmoid(gates[hidden + u]) * cell[u] + sigmoid(gates[u]) * std::tanh(gates[2 * hidden + u]);
+      expected[static_cast<size_t>(t) * hidden + u] = h[u] = sigmoid(gates[3 * hidden + u]) * std::tanh(cell[u]);
+    }
+  }
+  Floats rows(new float[expected.size()]);
+  for (int t = 0; t < length; ++t)
+    std::copy_n(y.get() + static_cast<size_t>(t) * y_stride + to, hidden, rows.get() + static_cast<size_t>(t) * hidden);
+  compare("recurrence", rows.get(), expected, 2e-5);
+}
+
+void check_recurrences() {
+  const int unit = kernels().recurrence_units;
+  for (const int hidden : {unit, 2 * unit, 3 * unit})
+    for (const bool backward : {false, true}) {
+      check_recurrence(hidden, 1, 1, backward);
+      check_recurrence(hidden, 17, 17, backward);
+      check_recurrence(hidden, 12, 5, backward);
+    }
+}
+
+void check_spectrum() {
+  for (const int bins : {1, 11, 16, 33}) {
+    const int rows = 7;
+    const Floats x = random(static_cast<size_t>(rows) * 2 * bins), y = empty(static_cast<size_t>(rows) * 2 * bins);
+    for (int k = 0; k < rows * 2 * bins; ++k) x[k] *= 5;
+    parallel(rows, [&](int row) { kernels().spectrum(x.get(), bins, row, row + 1, y.get()); });
+    std::vector<double> expected(static_cast<size_t>(rows) * 2 * bins);
+    for (int row = 0; row < rows; ++row)
+      for (int k = 0; k < bins; ++k) {
+        const size_t at = static_cast<size_t>(row) * 2 * bins + k;
+        const double magnitude = std::exp(x[at]), phase = std::sin(x[at + bins]);
+        expected[at] = magnitude * std::cos(phase);
+        expected[at + bins] = magnitude * std::sin(phase);
+      }
+    compare("spectrum", y.get(), expected, 2e-5);
+  }
+}
+
+// Every piece is done once, and its effect is seen when `parallel` returns.
+void check_turns(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    const int count = round % 23;
+    std::vector<int> done(count);  // plain numbers: a race would be a sanitizer's finding
+    parallel(count, [&](int k) { ++done[k]; });
+    if (std::count(done.begin(), done.end(), 1) != count) fail("a piece of work was not done once");
+  }
+}
+
+// Two pieces that wait for each other end only if two threads do them.
+void check_that_threads_share() {
+  std::atomic<int> begun{0};
+  parallel(2, [&](int) {
+    ++begun;
+    for (int waited = 0; begun != 2; ++waited) {
+      if (waited > 60000) fail("a piece of work waits for a thread that does not come");
+      usleep(1000);
+    }
+  });
+}
+
+void check_pool() {
+  check_that_threads_share();
+  check_turns(3000);
+  std::vector<std::thread> callers;
+  for (int k = 0; k < 3; ++k) callers.emplace_back([] { check_turns(1000); });
+  for (auto& caller : callers) caller.join();
+  usleep(20000);  // the threads sleep now
+  check_that_threads_share();
+}
+
+// A child of fork() has none of the pool's threads; it works all the same, while its parent's other threads compute.
+// ThreadSanitizer and qemu cannot run such a child.
+void check_fork() {
+#if !defined(WITHOUT_FORK)
+  std::atomic<bool> stop{false};
+  std::thread busy([&] { while (!stop) check_turns(10); });
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (!child) {
+      check_that_threads_share();
+      check_turns(50);
+      _exit(0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status) fail("a child of fork() ended with " + std::to_string(status));
+  }
+  stop = true;
+  busy.join();
+#endif
+}
+
+}  // namespace
+
+int main() {
+  resize_pool(3);
+  if (pool_size() != 3) fail("the pool has another size");
+  check_convolutions();
+  check_recurrences();
+  check_spectrum();
+  check_pool();
+  check_fork();
+  std::printf("%s\n", kernels().name);
+}

@@ -1,0 +1,107 @@
+"""Kernels and threads in a program without Python: under sanitizers, on arm64, and with the flags of the module.
+
+`standalone.cpp` compares them with plain loops on random shapes.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from models.native import build
+from models.native.build import FLAGS, INSTRUCTIONS, SOURCES, Unit
+from models.native.process import find_compiler
+from models.native.programs import run_all
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the native kernels are for Linux"),
+]
+PROGRAM = Unit(Path(__file__).with_name("standalone.cpp"), "standalone", (f"-I{SOURCES}",))
+
+
+def compiled(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None) -> Path:
+    """Compile the units and the program; return its path. The objects lie beside it."""
+    compiler = compiler or find_compiler()
+    assert compiler is not None
+    units = [PROGRAM, *units]
+    objects = [str(folder / f"{unit.name}.o") for unit in units]
+    commands = [
+        [compiler, *FLAGS, *unit.flags, *flags, "-c", str(unit.source), "-o", made]
+        for unit, made in zip(units, objects, strict=True)
+    ]
+    deadline = time.monotonic() + 300
+    run_all(commands, deadline, folder)
+    run_all([[compiler, *flags, "-pthread", *objects, "-o", str(folder / "program")]], deadline, folder)
+    return folder / "program"
+
+
+def run(command: Sequence[str], instructions: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"NATIVE_KERNELS": instructions, "UBSAN_OPTIONS": "print_stacktrace=1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def check(*command: str) -> set[str]:
+    """Run the program with each set of instructions; return those that this processor has."""
+    used = set()
+    for instructions in INSTRUCTIONS[platform.machine()]:
+        done = run(command, instructions)
+        if "unexpected memory mapping" in done.stderr:  # ThreadSanitizer, where the system spreads addresses widely
+            done = run(("setarch", "--addr-no-randomize", *command), instructions)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stderr == ""
+        used.add(done.stdout.strip())
+    assert used <= INSTRUCTIONS[platform.machine()].keys()
+    return used
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(
+            ("-fsanitize=address,undefined", "-fno-sanitize=null,object-size,vptr", "-fno-sanitize-recover=all"),
+            id="address",
+        ),
+        pytest.param(("-fsanitize=thread", "-DWITHOUT_FORK"), id="thread"),
+    ],
+)
+def test_sanitizers_find_nothing(tmp_path: Path, flags: Sequence[str]) -> None:
+    program = compiled(tmp_path, build.kernel_units(), "-g", "-O1", *flags)
+    assert "baseline" in check(str(program))
+
+
+def test_flags_of_the_module(tmp_path: Path) -> None:
+    """The same with its optimization. No function for later processors is the only one of its name.
+
+    The linker takes the first of several, which must run everywhere.
+    """
+    units = build.kernel_units()
+    assert "baseline" in check(str(compiled(tmp_path, units)))
+    everywhere: set[str] = set()
+    for unit in units:
+        listed = subprocess.run(
+            ["nm", str(tmp_path / f"{unit.name}.o")], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+        shared = {line.split()[-1] for line in listed.splitlines() if " W " in line or " u " in line}
+        if unit.name in ("dispatch", "pool", "baseline"):
+            everywhere |= shared
+        assert shared <= everywhere, f"{unit.name} has functions of its own that others could call"
+    assert units[-1].name in ("baseline", "amx")
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="the other tests run on arm64 here")
+def test_arm64(tmp_path: Path, program: Callable[[str], str]) -> None:
+    compiler, emulator = program("aarch64-linux-gnu-g++"), program("qemu-aarch64")
+    units = [unit for unit in build.kernel_units() if unit.name in ("dispatch", "pool")]
+    units += build.isa_units(INSTRUCTIONS["aarch64"])
+    built = compiled(tmp_path, units, "-static", "-DWITHOUT_FORK", compiler=compiler)
+    done = run((emulator, str(built)), "")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "baseline\n"
