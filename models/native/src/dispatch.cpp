@@ -3,8 +3,10 @@
 
 #include "kernels.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -12,7 +14,7 @@
 namespace nightingale {
 
 #if defined(__x86_64__)
-extern const Kernels kernels_amx, kernels_avx512, kernels_avx2;
+extern const Kernels kernels_amx, kernels_vnni, kernels_avx512, kernels_avxvnni, kernels_avx2;
 #endif
 extern const Kernels kernels_baseline;
 
@@ -32,6 +34,12 @@ bool has_amx() {
 #endif
 }
 
+// Whether this processor has the 8-bit products of AVX-512 for vectors of AVX, too.
+bool has_avx_vnni() {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+
 }  // namespace
 #endif
 
@@ -44,8 +52,12 @@ const Kernels& kernels() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    if (avx512 && most == "amx" && has_amx()) return kernels_amx;
-    if (avx512 && most != "avx2" && most != "baseline") return kernels_avx512;
+    const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const bool narrow = most == "avxvnni" || most == "avx2" || most == "baseline";
+    if (vnni && most == "amx" && has_amx()) return kernels_amx;
+    if (vnni && !narrow && most != "avx512") return kernels_vnni;
+    if (avx512 && !narrow) return kernels_avx512;
+    if (avx2 && most != "avx2" && most != "baseline" && has_avx_vnni()) return kernels_avxvnni;
     if (avx2 && most != "baseline") return kernels_avx2;
 #endif
     return kernels_baseline;
