@@ -102,18 +102,48 @@ class Int8Argmax:
         )
         self._banned = _padded(mx.array(banned), float("-inf"))
         mx.eval(self._banned)
-        self._counts: mx.array | None = None
+        self._found: mx.array | None = None
 
     def largest(self, x: mx.array) -> mx.array:
         """Return the row of each input's largest product, int32 [...], for x [..., I]; of equal ones the first."""
         matrix = self.matrix
-        places: mx.array
-        places, self._counts = kernels.module().int8_argmax(
+        self._found = kernels.module().int8_argmax(
             x, matrix.weights, matrix.scales, *self._lengths, self._banned, self._whole, matrix.outputs, matrix.inputs
         )
+        places: mx.array = self._found[0]
         return places
 
     @property
     def full(self) -> int:
         """Return how many products the last search computed in full."""
-        return 0 if self._counts is None else int(np.array(self._counts).sum())
+        return 0 if self._found is None else int(np.array(self._found[1]).sum())
+
+
+def fits(x: mx.array) -> bool:
+    """Return whether the kernels compute x: float32, and native kernels in use."""
+    return x.dtype == mx.float32 and kernels.available()
+
+
+def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
+    """Return softmax attention [B, n, C] of q [B, n, C] to memory [B, 2 * heads, S, C / heads], keys, then values.
+
+    Without `memory`, q [B, n, 3C] holds queries, keys and values. `bias` [B, 1, 1, S] adds to the logits.
+    """
+    result: mx.array = kernels.module().attend(q, memory, bias, heads)
+    return result
+
+
+def step_attend(
+    qkv: mx.array, past: mx.array, place: mx.array, heads: int, wavelengths: mx.array | None = None
+) -> tuple[mx.array, mx.array]:
+    """Return causal attention [B, n, C] of n new tokens to a cache and themselves, and the cache with them in it.
+
+    Args:
+        qkv: Queries, keys and values [B, n, 3C].
+        past: Keys, then values [B, 2 * heads, T, C / heads]. Its memory is reused where nothing else refers to it.
+        place: int32 [1], the first token's position.
+        heads: Of the attention.
+        wavelengths: Positions a radian [C / heads / 2] of rotary positions, which then turn queries and keys.
+    """
+    found: tuple[mx.array, mx.array] = kernels.module().step_attend(qkv, past, place, heads, wavelengths)
+    return found

@@ -51,7 +51,7 @@ class EncoderLayer(nn.Module):
     def encode_reference(self, x: mx.array, bias: mx.array) -> mx.array:
         """x [B, S, C] and the padding's bias [B, 1, 1, S] -> [B, S, C]."""
         qkv = self.self_attn.qkv_proj.after(x, norm=self.self_attn_layer_norm)
-        x = self.self_attn.out_proj.after(step.attend_reference(qkv, bias, self.heads), add=x)
+        x = self.self_attn.out_proj.after(step.attend(qkv, bias, self.heads), add=x)
         return self.fc2.after(self.fc1.after(x, norm=self.final_layer_norm), before=Before.RELU, add=x)
 
     def encode_cuda(
@@ -94,10 +94,10 @@ class DecoderLayer(nn.Module):
             The layer's output [B, n, C], and `past` with the new keys and values written in.
         """
         qkv = self.self_attn.qkv_proj.after(x, norm=self.self_attn_layer_norm)
-        y, past = step.self_attend_reference(qkv, past, place, bias, self.heads)
+        y, past = step.self_attend(qkv, past, place, bias, self.heads)
         x = self.self_attn.out_proj.after(y, add=x)
         q = self.encoder_attn.q_proj.after(x, norm=self.encoder_attn_layer_norm)
-        x = self.encoder_attn.out_proj.after(step.cross_attend_reference(q, memory, memory_bias, self.heads), add=x)
+        x = self.encoder_attn.out_proj.after(step.cross_attend(q, memory, memory_bias, self.heads), add=x)
         return self.fc2.after(self.fc1.after(x, norm=self.final_layer_norm), before=Before.RELU, add=x), past
 
     def step_cuda_few(

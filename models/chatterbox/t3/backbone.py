@@ -16,7 +16,10 @@ from models.backend import cpu_streams, mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
 from models.layers.linear import Projection, multiply
-from models.native.transformer import Before
+from models.native import transformer
+from models.native.transformer import Before, step_attend
+
+_FEW = 16  # new tokens, whose queries share nothing in the native kernel
 
 
 class Table(nn.Module):
@@ -58,6 +61,11 @@ def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
     return (radian / ((1 - kept) / config.rope_factor + kept)).astype(np.float32)
 
 
+def fits(qkv: mx.array, layer: Layer) -> bool:
+    """Return whether the native kernels attend: few new tokens qkv [B, n, 3C], and a cache of float32."""
+    return qkv.shape[1] <= _FEW and len(layer) == 1 and transformer.fits(qkv)
+
+
 def _heads(x: mx.array, count: int, heads: int) -> mx.array:
     """Split into heads: [B, n, count * C] -> [B, count * heads, n, C / heads]."""
     batch, length, width = x.shape
@@ -77,7 +85,11 @@ class LlamaAttention(nn.Module):
         self, x: mx.array, norm: nn.RMSNorm, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
         """Attend from norm(x) at positions place [1] on. Return x [B, n, C] plus the result, and the longer `layer`."""
-        qkv = _heads(self.qkv_proj.after(x, norm=norm), 3, self.heads)
+        qkv = self.qkv_proj.after(x, norm=norm)
+        if fits(qkv, layer):
+            y, after = step_attend(qkv, layer[0], place, self.heads, wavelengths)
+            return self.o_proj.after(y, add=x), (after,)
+        qkv = _heads(qkv, 3, self.heads)
         size = qkv.shape[-1]
         # Queries and keys turn alike: one call for both.
         turned = mx.fast.rope(
@@ -132,7 +144,11 @@ class Gpt2Attention(nn.Module):
         self, x: mx.array, norm: nn.LayerNorm, place: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
         """As LlamaAttention."""
-        qkv = _heads(self.c_attn.after(x, norm=norm), 3, self.heads)
+        qkv = self.c_attn.after(x, norm=norm)
+        if fits(qkv, layer):
+            y, after = step_attend(qkv, layer[0], place, self.heads)
+            return self.c_proj.after(y, add=x), (after,)
+        qkv = _heads(qkv, 3, self.heads)
         layer = write(layer, qkv[:, self.heads :], place)
         return self.c_proj.after(attend(qkv[:, : self.heads], layer, bias), add=x), layer
 

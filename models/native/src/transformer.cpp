@@ -153,26 +153,16 @@ mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::ar
   return mx::array(shape, mx::float32, std::make_shared<Int8Rows>(s, inputs, scale), {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales});
 }
 
-// The places of the largest products, and how many products were computed in full for each.
-class Int8Argmax : public mx::Primitive {
+// [2, ...]: the places of the largest products, and how many products were computed in full for each.
+class Int8Argmax : public Kernel {
  public:
-  Int8Argmax(mx::Stream stream, Int8Product shape) : mx::Primitive(stream), shape_(shape) {}
+  Int8Argmax(mx::Stream stream, Int8Product shape) : Kernel(stream), shape_(shape) {}
 
   const char* name() const override { return "NightingaleInt8Argmax"; }
 
-  void eval_cpu(const Arrays& inputs, Arrays& outputs) override {
-    auto& encoder = mx::cpu::get_command_encoder(stream());
-    Arrays in, out;
-    for (auto& each : outputs) {
-      each.set_data(mx::allocator::malloc(each.nbytes()));
-      encoder.set_output_array(each);
-      out.push_back(mx::array::unsafe_weak_copy(each));
-    }
-    for (const auto& each : inputs) {
-      encoder.set_input_array(each);
-      in.push_back(mx::array::unsafe_weak_copy(each));
-    }
-    encoder.dispatch([m = shape_, in = std::move(in), out = std::move(out)]() mutable {
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [m = shape_](const Arrays& in, mx::array& out) mutable {
       m.x = floats(in[0]);
       m.weights = in[1].data<uint8_t>();
       m.scales = floats(in[2]);
@@ -185,26 +175,26 @@ class Int8Argmax : public mx::Primitive {
         kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
       });
       for_panels(m, [&](int first, int last) { kernels().int8_screen(s, first, last); });
-      parallel(m.rows, [&](int row) { out[1].data<int32_t>()[row] = kernels().int8_choose(s, row, out[0].data<int32_t>() + row); });
-    });
+      int32_t* places = out.data<int32_t>();
+      parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
+    };
   }
-
-  void eval_gpu(const Arrays&, Arrays&) override { throw std::runtime_error("the native kernels compute on the CPU"); }
 
  private:
   Int8Product shape_;
 };
 
-std::pair<mx::array, mx::array> int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
-                                            const mx::array& banned, const Maybe& whole, int outputs, int inputs) {
+mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
+                      const mx::array& banned, const Maybe& whole, int outputs, int inputs) {
   const Int8Product m = product_of(x, weights, scales, outputs, inputs);
   if (lengths.size() != scales.size() || errors.size() != scales.size() || banned.size() != scales.size() || (whole && whole->size() != static_cast<size_t>(outputs) * inputs))
     throw std::invalid_argument("int8_argmax: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
-  mx::Shape shape(x.shape().begin(), x.shape().end() - 1);
-  auto found = mx::array::make_arrays({shape, shape}, {mx::int32, mx::int32}, std::make_shared<Int8Argmax>(s, m),
-                                      {dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()});
-  return {found[0], found[1]};
+  mx::Shape shape = x.shape();
+  shape.back() = 2;
+  std::rotate(shape.begin(), shape.end() - 1, shape.end());
+  return mx::array(shape, mx::int32, std::make_shared<Int8Argmax>(s, m),
+                   {dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()});
 }
 
 mx::array evaluated(const mx::array& a) {
@@ -244,6 +234,154 @@ std::pair<mx::array, mx::array> int8_lengths(const mx::array& weights, const mx:
   return {mx::array(std::move(lengths), {padded}, mx::float32), mx::array(std::move(errors), {padded}, mx::float32)};
 }
 
+// Run work(batch, head) for all heads of a batch, on more threads where `cost` products are worth it.
+void for_heads(int batch, int heads, size_t cost, const std::function<void(int, int)>& work) {
+  const int count = batch * heads, pieces = cost < kLeastWeights / 8 ? 1 : std::min(count, 4 * pool_size());
+  parallel(pieces, [&](int piece) {
+    for (int k = count * piece / pieces; k < count * (piece + 1) / pieces; ++k) work(k / heads, k % heads);
+  });
+}
+
+// Turn the halves of x [size] by their angles, of which these are the cosines and sines.
+void turn(const float* x, const float* cosines, const float* sines, float* y, int size) {
+  const int half = size / 2;
+  for (int i = 0; i < half; ++i) {
+    const float a = x[i], b = x[half + i];
+    y[i] = a * cosines[i] - b * sines[i];
+    y[half + i] = b * cosines[i] + a * sines[i];
+  }
+}
+
+// Cosines, then sines of n positions from `place` on: [n, size]. Empty without wavelengths.
+std::unique_ptr<float[]> angles_of(const mx::array& wavelengths, int place, int n, int size) {
+  const float* turns = optional_data<float>(wavelengths);
+  if (!turns) return nullptr;
+  auto angles = uninitialized(static_cast<size_t>(n) * size);
+  for (int i = 0; i < n; ++i)
+    for (int k = 0; k < size / 2; ++k) {
+      const float angle = static_cast<float>(place + i) * (1.0f / turns[k]);  // as MLX rounds it
+      angles[i * size + k] = std::cos(angle);
+      angles[i * size + size / 2 + k] = std::sin(angle);
+    }
+  return angles;
+}
+
+// The first place of n new tokens in a cache of `room`.
+int place_of(const mx::array& place, int n, int room) { return std::clamp(*place.data<int32_t>(), 0, room - n); }
+
+// A cache with the keys and values of n new tokens, in the memory of the old one where nothing else refers to it.
+class Remember : public Kernel {
+ public:
+  Remember(mx::Stream stream, int heads) : Kernel(stream), heads_(heads) {}
+
+  const char* name() const override { return "NightingaleRemember"; }
+
+ protected:
+  void allocate(const Arrays& inputs, mx::array& y) override {
+    if (inputs[0].is_donatable() && inputs[0].flags().row_contiguous) {
+      y.copy_shared_buffer(inputs[0]);
+    } else {
+      Kernel::allocate(inputs, y);
+    }
+  }
+
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [H = heads_](const Arrays& in, mx::array& out) {
+      const int B = out.shape(0), T = out.shape(2), D = out.shape(3), n = in[1].shape(1), place = place_of(in[2], n, T);
+      const auto angles = angles_of(in[3], place, n, D);
+      const float* before = floats(in[0]);
+      float* cache = out.data<float>();
+      if (cache != before) std::copy(before, before + out.size(), cache);
+      for (int b = 0; b < B; ++b)
+        for (int h = 0; h < 2 * H; ++h)
+          for (int i = 0; i < n; ++i) {
+            const float* from = floats(in[1]) + ((static_cast<size_t>(b) * n + i) * 3 * H + H + h) * D;
+            float* to = cache + ((static_cast<size_t>(b) * 2 * H + h) * T + place + i) * D;
+            if (angles && h < H) {
+              turn(from, angles.get() + i * D, angles.get() + i * D + D / 2, to, D);
+            } else {
+              std::copy(from, from + D, to);
+            }
+          }
+    };
+  }
+
+ private:
+  int heads_;
+};
+
+// What the queries of an attention see.
+enum class Sight { kSelf, kMemory, kPast };
+
+// Attention of queries [B, n, C], to `kSelf`, the keys and values behind them in rows of 3C; to a `kMemory`
+// [B, 2 * heads, S, D]; or to a `kPast` of that form as far as their own places, where they are in rows of 3C, too.
+class Attend : public Kernel {
+ public:
+  Attend(mx::Stream stream, int heads, Sight sight) : Kernel(stream), heads_(heads), sight_(sight) {}
+
+  const char* name() const override { return "NightingaleAttend"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [H = heads_, sight = sight_](const Arrays& in, mx::array& out) {
+      const bool self = sight == Sight::kSelf, past = sight == Sight::kPast;
+      const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H, S = self ? n : in[1].shape(2);
+      const int width = sight == Sight::kMemory ? C : 3 * C, place = past ? place_of(in[3], n, S) : S;
+      const int seen = past ? place + n : S;
+      const auto angles = angles_of(in[4], place, n, D);
+      const float* bias = optional_data<float>(in[2]);
+      for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
+        const auto scratch = uninitialized(seen + D);
+        float* turned = scratch.get() + seen;
+        const float* row = floats(in[0]) + static_cast<size_t>(b) * n * width + h * D;
+        const float* kv = self ? row + C : floats(in[1]) + (static_cast<size_t>(b) * 2 * H + h) * S * D;
+        for (int i = 0; i < n; ++i) {
+          const float* q = row + static_cast<size_t>(i) * width;
+          if (angles) turn(q, angles.get() + i * D, angles.get() + i * D + D / 2, turned, D);
+          kernels().attend({.q = angles ? turned : q,
+                            .keys = kv,
+                            .values = self ? kv + C : kv + static_cast<size_t>(H) * S * D,
+                            .bias = bias ? bias + static_cast<size_t>(b) * S : nullptr,
+                            .y = out.data<float>() + (static_cast<size_t>(b) * n + i) * C + h * D,
+                            .scratch = scratch.get(),
+                            .scale = 1 / std::sqrt(static_cast<float>(D)),
+                            .count = past ? place + i + 1 : S,
+                            .size = D,
+                            .stride = self ? width : D});
+        }
+      });
+    };
+  }
+
+ private:
+  int heads_;
+  Sight sight_;
+};
+
+mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int heads) {
+  const bool self = !memory;
+  const int C = q.ndim() == 3 ? q.shape(2) / (self ? 3 : 1) : 0, D = heads > 0 ? C / heads : 0;
+  const int B = C ? q.shape(0) : 0, S = memory && memory->ndim() == 4 ? memory->shape(2) : C ? q.shape(1) : 0;
+  if (!D || C % heads || (self && q.shape(2) != 3 * C) || (memory && memory->shape() != mx::Shape{B, 2 * heads, S, D}) ||
+      (bias && bias->size() != static_cast<size_t>(B) * S))
+    throw std::invalid_argument("attend: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  return mx::array({B, q.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, self ? Sight::kSelf : Sight::kMemory),
+                   {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()});
+}
+
+std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads, const Maybe& wavelengths) {
+  const int C = qkv.ndim() == 3 ? qkv.shape(2) / 3 : 0, D = heads > 0 ? C / heads : 0;
+  if (!D || qkv.shape(2) != 3 * C || C % heads || past.ndim() != 4 || past.shape() != mx::Shape{qkv.shape(0), 2 * heads, past.shape(2), D} ||
+      past.shape(2) < qkv.shape(1) || place.size() != 1 || (wavelengths && (wavelengths->size() != static_cast<size_t>(D / 2) || D % 2)))
+    throw std::invalid_argument("step_attend: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, s), rows = dense(qkv, s);
+  const mx::array turns = wavelengths ? dense(*wavelengths, s) : none();
+  const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(s, heads), {dense(past, s), rows, at, turns});
+  return {mx::array({qkv.shape(0), qkv.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, Sight::kPast), {rows, after, none(), at, turns}), after};
+}
+
 }  // namespace
 
 void bind_transformer(nb::module_& m) {
@@ -254,6 +392,8 @@ void bind_transformer(nb::module_& m) {
   m.def("int8_rows", &int8_rows);
   m.def("int8_argmax", &int8_argmax, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("lengths"), nb::arg("errors"), nb::arg("banned"),
         nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
+  m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
 }
 
 }  // namespace nightingale

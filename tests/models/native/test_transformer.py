@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from mlx import nn
 from models.backend import mx
 from models.layers.int8 import product_reference, quantize_rows
 from models.layers.linear import Projection, prepare
-from models.native import kernels
+from models.native import kernels, transformer
 from models.native.transformer import Before, Int8Argmax, Int8Matrix
+from models.nllb.kernels import step
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -212,6 +214,75 @@ def test_ranges_that_differ() -> None:
     found, _ = searched(weight, x)
     assert found[:3] == (x @ weight.T).argmax(axis=1)[:3].tolist()
     assert 0 <= found[3] < 4000
+
+
+SHAPES = [(1, 1, 2, 8, 5), (2, 7, 3, 20, 7), (2, 3, 16, 64, 33), (1, 50, 4, 128, 66), (3, 1, 1, 6, 1)]
+
+
+def apart(found: mx.array, expected: mx.array) -> float:
+    assert found.shape == expected.shape
+    return float(mx.max(mx.abs(found - expected)))
+
+
+def padded_bias(batch: int, keys: int) -> mx.array:
+    """Bias [B, 1, 1, S]; the last sequence has as few keys as possible."""
+    counts = mx.array([[keys]] * (batch - 1) + [[1]])
+    return mx.where(mx.arange(keys) < counts, 0.0, -math.inf)[:, None, None]
+
+
+@pytest.mark.parametrize(("batch", "count", "heads", "size", "keys"), SHAPES)
+def test_attention(batch: int, count: int, heads: int, size: int, keys: int) -> None:
+    width = heads * size
+    qkv = mx.random.normal((batch, count, 3 * width))
+    bias = padded_bias(batch, count)
+    assert apart(transformer.attend(qkv, None, bias, heads), step.attend_reference(qkv, bias, heads)) < 1e-5
+    q, memory = mx.random.normal((batch, count, width)), mx.random.normal((batch, 2 * heads, keys, size))
+    bias = padded_bias(batch, keys)
+    expected = step.cross_attend_reference(q, memory, bias, heads)
+    assert apart(transformer.attend(q, memory, bias, heads), expected) < 1e-5
+
+
+@pytest.mark.parametrize("place", [0, 5, 9])
+@pytest.mark.parametrize(("batch", "count", "heads", "size", "keys"), SHAPES)
+@pytest.mark.parametrize("rotary", [False, True])
+def test_attention_to_a_cache(
+    batch: int, count: int, heads: int, size: int, keys: int, place: int, rotary: bool
+) -> None:
+    qkv = mx.random.normal((batch, count, 3 * heads * size))
+    past, at = mx.random.normal((batch, 2 * heads, count + 9, size)), mx.array([place])
+    bias = mx.where(mx.arange(count + 9) <= (at + mx.arange(count))[:, None], 0.0, -math.inf)
+    wavelengths = mx.exp(mx.arange(size // 2) / 3) if rotary else None
+    turned = qkv
+    if rotary:
+        queries, values = qkv[..., : 2 * heads * size], qkv[..., 2 * heads * size :]
+        rows = queries.reshape(batch, count, 2 * heads, size).swapaxes(1, 2)
+        rows = mx.fast.rope(rows, size, traditional=False, base=None, scale=1.0, offset=place, freqs=wavelengths)
+        turned = mx.concatenate([rows.swapaxes(1, 2).reshape(queries.shape), values], axis=-1)
+    expected, after = step.self_attend_reference(turned, past, at, bias, heads)
+    before = np.array(past)
+    found, kept = transformer.step_attend(qkv, past, at, heads, wavelengths)
+    assert apart(found, expected) < 2e-5
+    assert apart(kept, after) < 2e-5
+    assert np.array_equal(np.array(past), before), "another reader of the cache sees no change"
+
+
+def test_a_cache_that_nobody_else_reads_is_written_in_place() -> None:
+    past = mx.zeros((1, 4, 64, 64))
+    mx.eval(past)
+    for place in range(3):
+        address = np.array(past, copy=False).ctypes.data
+        y, past = transformer.step_attend(mx.random.normal((1, 1, 384)), past, mx.array([place]), 2)
+        mx.eval(y)
+        assert np.array(past, copy=False).ctypes.data == address
+
+
+def test_attention_refuses_what_does_not_fit() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        transformer.attend(mx.zeros((1, 3, 12)), mx.zeros((1, 4, 5, 5)), None, 2)
+    with pytest.raises(ValueError, match="do not fit"):
+        transformer.attend(mx.zeros((1, 3, 12)), None, mx.zeros((1, 1, 1, 4)), 2)
+    with pytest.raises(ValueError, match="do not fit"):
+        transformer.step_attend(mx.zeros((1, 3, 12)), mx.zeros((1, 4, 2, 2)), mx.array([0]), 2)
 
 
 @pytest.mark.slow
