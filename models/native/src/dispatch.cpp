@@ -4,8 +4,10 @@
 
 #include "kernels.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -13,7 +15,7 @@
 namespace nightingale {
 
 #if defined(__x86_64__)
-extern const Kernels kernels_amx, kernels_avx512, kernels_avx2;
+extern const Kernels kernels_amx, kernels_vnni, kernels_avx512, kernels_avxvnni, kernels_avx2;
 #endif
 extern const Kernels kernels_baseline;
 
@@ -37,6 +39,12 @@ bool has_amx() {
   return false;
 #endif
 }
+
+// Whether this processor has the 8-bit products of AVX-512 for vectors of AVX, too.
+bool has_avx_vnni() {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
 #endif
 
 }  // namespace
@@ -45,7 +53,7 @@ const Kernels* bfloat16_kernels() {
 #if defined(__x86_64__)
   static const bool found = [] {
     const std::string most = bound();
-    return &kernels() == &kernels_avx512 && (most.empty() || most == "amx") && has_amx();
+    return &kernels() == &kernels_vnni && (most.empty() || most == "amx") && has_amx();
   }();
   return found ? &kernels_amx : nullptr;
 #else
@@ -67,7 +75,11 @@ const Kernels& kernels() {
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    if (avx512 && most != "avx2" && most != "baseline") return kernels_avx512;
+    const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const bool narrow = most == "avxvnni" || most == "avx2" || most == "baseline";
+    if (vnni && !narrow && most != "avx512") return kernels_vnni;
+    if (avx512 && !narrow) return kernels_avx512;
+    if (avx2 && most != "avx2" && most != "baseline" && has_avx_vnni()) return kernels_avxvnni;
     if (avx2 && most != "baseline") return kernels_avx2;
 #endif
     return kernels_baseline;

@@ -34,6 +34,7 @@ namespace nightingale {
 void bind_convolution(nb::module_& m);
 void bind_decoder(nb::module_& m);
 void bind_recurrent(nb::module_& m);
+void bind_transformer(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;
 
@@ -44,7 +45,7 @@ class Kernel : public mx::Primitive {
 
   void eval_cpu(const Arrays& inputs, Arrays& outputs) override {
     auto& y = outputs[0];
-    y.set_data(mx::allocator::malloc(y.nbytes()));
+    allocate(inputs, y);
     auto& encoder = mx::cpu::get_command_encoder(stream());
     for (const auto& each : inputs) encoder.set_input_array(each);
     encoder.set_output_array(y);
@@ -56,6 +57,8 @@ class Kernel : public mx::Primitive {
   void eval_gpu(const Arrays&, Arrays&) override { throw std::runtime_error("the native kernels compute on the CPU"); }
 
  protected:
+  virtual void allocate(const Arrays&, mx::array& y) { y.set_data(mx::allocator::malloc(y.nbytes())); }
+
   // What is computed, as a value that outlives the primitive.
   virtual std::function<void(const Arrays&, mx::array&)> task() const = 0;
 };
