@@ -291,12 +291,8 @@ def mean_of_blocks(
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
     if len(native) == len(blocks):
-        total = None
-        for each in native[:-1]:
-            total = kernels.res_block(each, x, styled, valid.counts, start=total)
-            yield [total]
-        share = 1 / len(blocks)
-        yield [kernels.res_block(native[-1], x, styled, valid.counts, start=total, bias=bias, share=share, slope=slope)]
+        for piece in kernels.mean_of_blocks(native, x, styled, valid.counts, bias, slope):
+            yield [piece]
         return
     results = []
     for block in blocks:

@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,21 +134,23 @@ def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
 
 @dataclass(frozen=True, slots=True)
 class PackedBlock:
-    """Residual block of AdaIN, Snake and convolutions (`models.kokoro.generator.ResBlock`).
+    """Residual block of Snake and convolutions in pairs, the first of each dilated.
 
-    `rates` [2 * convolutions, C] are alpha / pi and 1 / alpha of each; `affines` its places in the style bank's result.
+    `rates` [2 * convolutions, C] are alpha / pi and 1 / alpha of each. With AdaIN, `affines` are the places of each
+    convolution in the style bank's result; without, `shifts` [convolutions, C] are added before each Snake.
     """
 
     convs: tuple[PackedConv, ...]
     rates: mx.array
     dilations: tuple[int, ...]
-    affines: tuple[int, ...]
+    affines: tuple[int, ...] = ()
+    shifts: mx.array | None = None
 
 
 def res_block(
     block: PackedBlock,
     x: mx.array,
-    styled: mx.array,
+    styled: mx.array | None,
     count: mx.array | None,
     *,
     start: mx.array | None = None,
@@ -160,7 +163,7 @@ def res_block(
     Args:
         block: The block.
         x: [B, L, C].
-        styled: The style bank's result [B, S].
+        styled: The style bank's result [B, S], for AdaIN.
         count: Valid rows of each sequence, int32 [B]; zero follows them. None: all rows.
         start: [B, L, C].
         bias: [C].
@@ -168,9 +171,35 @@ def res_block(
         slope: Of LeakyReLU; 1 leaves the sum as it is.
     """
     weights = [conv.weights for conv in block.convs]
+    styled = block.shifts if styled is None else styled
     shape = (block.convs[0].kernel, list(block.dilations), list(block.affines), share, slope, block.convs[0].bfloat16)
     result: mx.array = module().res_block(x, styled, count, start, bias, block.rates, weights, *shape)
     return result
+
+
+def mean_of_blocks(
+    blocks: Sequence[PackedBlock],
+    x: mx.array,
+    styled: mx.array | None,
+    count: mx.array | None,
+    bias: mx.array,
+    slope: float,
+) -> Iterator[mx.array]:
+    """Compute LeakyReLU of the mean of the blocks' results for x plus `bias`, block by block; the last is the result.
+
+    Args:
+        blocks: All of one width.
+        x: [B, L, C].
+        styled: As of `res_block`.
+        count: As of `res_block`.
+        bias: [C].
+        slope: Of LeakyReLU; 1 leaves the mean as it is.
+    """
+    total = None
+    for block in blocks[:-1]:
+        total = res_block(block, x, styled, count, start=total)
+        yield total
+    yield res_block(blocks[-1], x, styled, count, start=total, bias=bias, share=1 / len(blocks), slope=slope)
 
 
 @dataclass(frozen=True, slots=True)

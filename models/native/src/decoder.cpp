@@ -1,4 +1,4 @@
-// Primitives of Kokoro's decoder: its residual blocks as wholes, and the head of its inverse STFT.
+// Primitives of vocoders: residual blocks as wholes, and the head of the inverse STFT.
 #include "primitive.h"
 
 namespace nightingale {
@@ -25,11 +25,11 @@ void affine_of(const float* moments, int rows, int tile, const float* affine, in
 // The shortest tile of any plan.
 constexpr int kLeastTile = 32;
 
-// Residual block of AdaIN, Snake and convolutions: see `models.kokoro.generator.ResBlock`.
+// Residual block of Snake and convolutions, with AdaIN (`models.kokoro.generator.ResBlock`) or without.
 struct BlockShape {
   int kernel;
   std::vector<int> dilations;
-  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin
+  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin; empty without AdaIN
   float share, slope;
 };
 
@@ -42,9 +42,10 @@ class ResBlock : public Kernel {
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
     return [&table = table_, shape = shape_](const Arrays& in, mx::array& out) {
-      // x, styled, count, start, bias, rates, weights of each convolution
+      // x, styled (without AdaIN: shifts [convolutions, C]), count, start, bias, rates, weights of each convolution
       const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
-      const int before = 240, convolutions = static_cast<int>(shape.affines.size());
+      const int before = 240, convolutions = 2 * static_cast<int>(shape.dilations.size());
+      const bool normed = !shape.affines.empty();
       const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
       const float *x = floats(in[0]), *styled = floats(in[1]), *rates = floats(in[5]);
       const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
@@ -52,17 +53,21 @@ class ResBlock : public Kernel {
       const float* bias = in[4].size() ? floats(in[4]) : nullptr;
       const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
       const auto inner = uninitialized(B * plane), found = uninitialized(B * moments_size);
-      std::vector<float> scale(B * C), shift(B * C);
+      std::vector<float> scale(B * C, 1.0f), shift(B * C);
       float* y = out.data<float>();
-      for_tiles(B, L, before, [&](int b, int first, int last) {
+      if (normed) for_tiles(B, L, before, [&](int b, int first, int last) {
         kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), found.get() + b * moments_size + first / before * 2 * C);
       });
       int tile = before;
       for (int k = 0; k < convolutions; ++k) {
         const bool second = k % 2, last_one = k + 1 == convolutions;
-        for (int b = 0; b < B; ++b)
-          affine_of(found.get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C, &scale[b * C],
-                    &shift[b * C]);
+        for (int b = 0; b < B; ++b) {
+          if (normed)
+            affine_of(found.get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C, &scale[b * C],
+                      &shift[b * C]);
+          else
+            std::copy_n(styled + static_cast<size_t>(k) * C, C, &shift[b * C]);
+        }
         Conv conv{};
         conv.kernel = shape.kernel;
         conv.dilation = second ? 1 : shape.dilations[k / 2];
@@ -82,7 +87,7 @@ class ResBlock : public Kernel {
           mine.shift = &shift[b * C];
           mine.residual = second ? (k == 1 ? x : y) + b * plane : nullptr;
           mine.y = (second ? y : inner.get()) + b * plane;
-          mine.moments = last_one ? nullptr : found.get() + b * moments_size;
+          mine.moments = last_one || !normed ? nullptr : found.get() + b * moments_size;
           mine.valid = mine.out_valid = valid(b);
           return mine;
         });
@@ -244,16 +249,18 @@ mx::array res_block(const mx::array& x, const mx::array& styled, const std::opti
                     const std::optional<mx::array>& bias, const mx::array& rates, const Arrays& weights, int kernel,
                     const std::vector<int>& dilations, const std::vector<int>& affines, float share, float slope, bool bfloat16) {
   const Kernels& table = kernels_of(bfloat16);
-  const size_t C = x.ndim() == 3 ? x.shape(2) : 0, convolutions = affines.size();
+  const size_t C = x.ndim() == 3 ? x.shape(2) : 0, convolutions = weights.size();
   const bool fits = C && styled.ndim() == 2 && kernel >= 3 && kernel % 2 && convolutions && convolutions == 2 * dilations.size() &&
-                    weights.size() == convolutions && rates.size() == 2 * convolutions * C && (!bias || bias->size() == C) &&
+                    (affines.size() == convolutions || (affines.empty() && styled.shape(0) == static_cast<int>(convolutions) && styled.size() == convolutions * C)) &&
+                    rates.size() == 2 * convolutions * C && (!bias || bias->size() == C) &&
                     (!start || start->shape() == x.shape());
   if (!fits) throw std::invalid_argument("res_block: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   const auto given = [s](const std::optional<mx::array>& a) { return a ? contiguous(*a, s) : mx::zeros({0}, mx::float32, s); };
   Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s), given(start), given(bias), contiguous(rates, s)};
   for (size_t k = 0; k < convolutions; ++k) {
-    if (weights[k].size() != table.packed_size(C, kernel, C) || affines[k] < 0 || affines[k] + 2 * static_cast<int>(C) > styled.shape(1))
+    const bool placed = affines.empty() || (affines[k] >= 0 && affines[k] + 2 * static_cast<int>(C) <= styled.shape(1));
+    if (weights[k].size() != table.packed_size(C, kernel, C) || !placed)
       throw std::invalid_argument("res_block: a convolution's weights or style do not fit");
     inputs.push_back(weights[k]);
   }

@@ -16,6 +16,7 @@ from mlx import nn
 from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
+from models.chatterbox.s3gen import vocoder
 from models.kokoro import generator, network
 from models.kokoro.generator import ResBlock
 from models.kokoro.network import AdainResBlock
@@ -176,6 +177,33 @@ def test_residual_blocks(
     monkeypatch.undo()
     # One row has no deviation: AdaIN divides by the root of 1e-5, which multiplies the rounding of its mean.
     assert apart(found, expected) < (CLOSE if rows > 1 and (counts is None or min(counts) > 1) else 1e-3)
+
+
+@pytest.mark.parametrize(("rows", "count"), [(300, None), (70, 41), (1, None)])
+@pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
+def test_residual_blocks_without_norm(
+    monkeypatch: pytest.MonkeyPatch, rows: int, count: int | None, kernels_of: Sequence[int]
+) -> None:
+    """Those of S3Gen's vocoder: each convolution's bias is added before the next Snake."""
+    native, other = ([vocoder.ResBlock(32, kernel, (1, 3, 5)) for kernel in kernels_of] for _ in range(2))
+    for block, twin in zip(native, other, strict=True):
+        random_layer(block)
+        for snake in (*block.activations1, *block.activations2):
+            snake.alpha = mx.abs(snake.alpha) + 0.5
+        twin.update(block.parameters())
+        block.lower()
+        assert block.packed is not None
+    valid = masked(None if count is None else (count,), rows)
+    x = valid.zero(mx.random.normal((1, rows, 32)))
+    found = vocoder.mean_of_blocks(native, x, valid, 0.1)
+    plain(monkeypatch)
+    for block in other:
+        block.lower()
+        assert block.packed is None
+    expected = vocoder.mean_of_blocks(other, x, valid, 0.1)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(valid.zero(found), valid.zero(expected)) < CLOSE
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "upsample"), [(40, 40, False), (66, 32, False), (40, 24, True)])
