@@ -124,6 +124,12 @@ def fits(x: mx.array) -> bool:
     return x.dtype == mx.float32 and kernels.available()
 
 
+def log_sum_exp(x: mx.array) -> mx.array:
+    """Return log(sum(exp(x))) of x [..., N]: [..., 1]. MLX's computes one exponential at a time."""
+    result: mx.array = kernels.module().log_sum_exp(x)
+    return result
+
+
 def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
     """Return softmax attention [B, n, C] of q [B, n, C] to memory [B, 2 * heads, S, C / heads], keys, then values.
 

@@ -12,6 +12,7 @@ from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers.linear import GROUP, Part, multiply, row_parts, triple
+from models.native import transformer
 from models.native.transformer import Int8Argmax, Int8Matrix
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
@@ -171,7 +172,8 @@ def best(tree: Tree, scores: mx.array, count: int) -> tuple[mx.array, mx.array]:
     """
     raw = scores.astype(mx.float32)
     scores = raw + mx.concatenate([banned for (banned,) in tree["banned"]]).astype(mx.float32)
-    offered = mx.logsumexp(scores, axis=-1, keepdims=True)
+    native = transformer.fits(scores)
+    offered = transformer.log_sum_exp(scores) if native else mx.logsumexp(scores, axis=-1, keepdims=True)
     total = mx.logaddexp(offered, mx.take(raw, tree["unknown"][0][0], axis=-1))
     places = _largest(scores, count)
     return tree["table"][0][0][places], mx.take_along_axis(scores, places, axis=-1) - total

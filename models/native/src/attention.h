@@ -1,5 +1,7 @@
-// Softmax attention of one query.
+// Softmax attention of one query, and the sum that a softmax divides by.
 #pragma once
+
+#include <cmath>
 
 #include "kernels.h"
 #include "simd.h"
@@ -38,25 +40,52 @@ inline void gather(const Attention& a, int c, float rate) {
   for (int v = 0; v < Vectors; ++v) store(a.y + c + v * kLanes, sums[v] * rate);
 }
 
+inline float maximum(const float* x, int count) {
+  Vec most = splat(x[0]);
+  int k = 0;
+  for (; k + kLanes <= count; k += kLanes) most = max(most, load(x + k));
+  float found = x[0];
+  for (int i = 0; i < kLanes; ++i) found = most[i] > found ? most[i] : found;
+  for (; k < count; ++k) found = x[k] > found ? x[k] : found;
+  return found;
+}
+
+// Sum of exp(x - most), which use(k, exponentials, how many) gets by the vector.
+template <typename Use>
+inline float sum_exponentials(const float* x, int count, float most, const Use& use) {
+  Vec sums{};
+  int k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    const Vec found = exp(load(x + k) - most);
+    use(k, found, kLanes);
+    sums += found;
+  }
+  float sum = total(sums), last[kLanes] = {};
+  if (k == count) return sum;
+  for (int i = k; i < count; ++i) last[i - k] = x[i] - most;
+  const Vec found = exp(load(last));
+  use(k, found, count - k);
+  for (int i = k; i < count; ++i) sum += found[i - k];
+  return sum;
+}
+
+// log of the sum of exp(x). In parts, as single precision would lose a quarter of a million small ones in one sum.
+float log_sum_exp(const float* x, int count) {
+  constexpr int kPart = 4096;
+  const float most = maximum(x, count);
+  double sum = 0;
+  for (int k = 0; k < count; k += kPart) sum += sum_exponentials(x + k, count - k < kPart ? count - k : kPart, most, [](int, Vec, int) {});
+  return most + static_cast<float>(std::log(sum));
+}
+
 void attend(const Attention& a) {
   int k = 0;
   for (; k + 4 <= a.count; k += 4) score<4>(a, k);
   for (; k < a.count; ++k) score<1>(a, k);
-  float most = a.scratch[0];
-  for (k = 1; k < a.count; ++k) most = a.scratch[k] > most ? a.scratch[k] : most;
-  Vec sums{};
-  for (k = 0; k + kLanes <= a.count; k += kLanes) {
-    const Vec weights = exp(load(a.scratch + k) - most);
-    store(a.scratch + k, weights);
-    sums += weights;
-  }
-  float sum = total(sums);
-  if (k < a.count) {
-    float last[kLanes] = {};
-    for (int i = k; i < a.count; ++i) last[i - k] = a.scratch[i] - most;
-    store(last, exp(load(last)));
-    for (int i = k; i < a.count; ++i) sum += a.scratch[i] = last[i - k];
-  }
+  const float sum = sum_exponentials(a.scratch, a.count, maximum(a.scratch, a.count), [&](int at, Vec found, int many) {
+    if (many == kLanes) return store(a.scratch + at, found);
+    for (int i = 0; i < many; ++i) a.scratch[at + i] = found[i];
+  });
   const float rate = 1.0f / sum;
   int c = 0;
   for (; c + 4 * kLanes <= a.size; c += 4 * kLanes) gather<4>(a, c, rate);

@@ -48,6 +48,7 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_screen = int8::screen,
     .int8_choose = int8::choose,
     .attend = attend,
+    .log_sum_exp = log_sum_exp,
     .spectrum = spectrum,
 };
 

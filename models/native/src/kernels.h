@@ -121,6 +121,7 @@ struct Kernels {
   void (*int8_screen)(const Int8Search& search, int first, int last);
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
+  float (*log_sum_exp)(const float* x, int count);
   // See elementwise.h.
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };

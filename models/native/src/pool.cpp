@@ -144,13 +144,13 @@ void forget() {
   made.store(nullptr);
 }
 
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, forget);
+
 Pool& pool() {
   Pool* found = made.load(std::memory_order_acquire);
   if (found) return *found;
   std::lock_guard<std::mutex> lock(making);
   if ((found = made.load())) return *found;
-  static const int registered = pthread_atfork(nullptr, nullptr, forget);
-  static_cast<void>(registered);
   made.store(found = new Pool(pool_size()));
   return *found;
 }

@@ -197,6 +197,32 @@ mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::ar
                    {dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()});
 }
 
+// The log of the sum of exp(x), of each row.
+class LogSumExp : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  const char* name() const override { return "NightingaleLogSumExp"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [](const Arrays& in, mx::array& out) {
+      const int width = in[0].shape(-1);
+      parallel(static_cast<int>(out.size()), [&](int row) {
+        out.data<float>()[row] = kernels().log_sum_exp(floats(in[0]) + static_cast<size_t>(row) * width, width);
+      });
+    };
+  }
+};
+
+mx::array log_sum_exp(const mx::array& x) {
+  if (!x.ndim() || !x.shape(-1)) throw std::invalid_argument("log_sum_exp: rows are empty");
+  auto s = mx::default_stream(mx::Device::cpu);
+  mx::Shape shape = x.shape();
+  shape.back() = 1;
+  return mx::array(shape, mx::float32, std::make_shared<LogSumExp>(s), {dense(x, s)});
+}
+
 mx::array evaluated(const mx::array& a) {
   mx::array x = contiguous(a, mx::default_stream(mx::Device::cpu));
   x.eval();
@@ -392,6 +418,7 @@ void bind_transformer(nb::module_& m) {
   m.def("int8_rows", &int8_rows);
   m.def("int8_argmax", &int8_argmax, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("lengths"), nb::arg("errors"), nb::arg("banned"),
         nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("log_sum_exp", &log_sum_exp);
   m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
   m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
 }

@@ -256,7 +256,7 @@ void check_pool() {
 }
 
 // A child of fork() has none of the pool's threads; it works all the same, while its parent's other threads compute.
-// ThreadSanitizer and qemu cannot run such a child.
+// Sanitizers and qemu cannot run such a child: their own locks stay held.
 void check_fork() {
 #if !defined(WITHOUT_FORK)
   std::atomic<bool> stop{false};
@@ -264,6 +264,7 @@ void check_fork() {
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();
     if (!child) {
+      alarm(100);
       check_that_threads_share();
       check_turns(50);
       _exit(0);

@@ -276,6 +276,17 @@ def test_a_cache_that_nobody_else_reads_is_written_in_place() -> None:
         assert np.array(past, copy=False).ctypes.data == address
 
 
+@pytest.mark.parametrize("width", [1, 3, 16, 50, 4096, 300_001])
+def test_log_sum_exp(width: int) -> None:
+    x = 20 * random_array(3, width)
+    x[1, : width // 2] = -np.inf
+    expected = np.logaddexp.reduce(x.astype(np.float64), axis=-1, keepdims=True)
+    assert np.allclose(np.array(transformer.log_sum_exp(mx.array(x))), expected, rtol=1e-6, atol=1e-6)
+    same = np.full((1, width), 3, np.float32)
+    found = np.array(transformer.log_sum_exp(mx.array(same)))
+    assert np.allclose(found, 3 + math.log(width), rtol=1e-6, atol=1e-6)
+
+
 def test_attention_refuses_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="do not fit"):
         transformer.attend(mx.zeros((1, 3, 12)), mx.zeros((1, 4, 5, 5)), None, 2)
