@@ -81,7 +81,7 @@ class Settings(BaseModel):
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="what a GPU computes the decoder in; the CPU always computes in float32"
+        "float32", description="number format of the decoder on a GPU, and of its products on a CPU with AMX"
     )
     profile: bool = Field(True, description="time the stages inside a model (costs extra synchronizations)")
     speech_batch: int = Field(

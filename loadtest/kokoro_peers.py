@@ -210,8 +210,10 @@ def measure(peers: list[Peer], ids: list[int], runs: int) -> dict[str, dict[str,
 
 def names(*, bfloat16: bool, onnx: bool, device: str) -> list[str]:
     """The peers to start."""
+    from models.native.kernels import has_bfloat16
+
     more = ["pytorch bf16"] if bfloat16 else []
-    more += ["nightingale bf16"] if bfloat16 and device == "cuda" else []
+    more += ["nightingale bf16"] if bfloat16 and (device == "cuda" or has_bfloat16()) else []
     return [OURS, BASE, *more, *(["onnxruntime fp32"] if onnx else [])]
 
 
@@ -221,7 +223,7 @@ def main() -> None:
     parser.add_argument("--phonemes", default="4,14,50")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--onnx", action="store_true", help="add ONNX Runtime (CPU)")
-    parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, ours on a GPU")
+    parser.add_argument("--bfloat16", action="store_true", help="add bfloat16: PyTorch autocast, and ours where it can")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
 

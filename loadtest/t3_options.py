@@ -136,16 +136,10 @@ def divergence(whole: Logits, other: Logits) -> float:
 
 
 def held(network: T3, decoder: Decoder, request: DecodeRequest) -> float:
-    """MiB of arrays, an request's cache among them: MLX's, and the copies of 8 bits that the CPU reads instead."""
+    """Return the MiB of MLX's arrays, with those of a request's cache."""
     state = decoder.begin(request)
     mx.eval(state.cache)
-    copies: int = sum(
-        array.nbytes
-        for _, module in network.named_modules()
-        for int8_weights in getattr(module, "_int8_weights", [])
-        for array in int8_weights._arrays
-    )
-    return float(memory().active + copies) / 2**20
+    return float(memory().active) / 2**20
 
 
 def measure(

@@ -9,8 +9,9 @@ from concurrent.futures import CancelledError
 
 from app.cli.playback import Destination
 from app.llm_text.events import Boundary, Broken, Event, Failed, TextDelta, read_events
-from app.llm_text.live import LiveText, Speakable
+from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.sources import Speakable
 from app.speech.stream import SpeechStream
 from models.timeline import Stage
 

@@ -5,20 +5,22 @@ between blocks), fenced code, HTML tags, destinations of links and images, bare 
 other pictographs, citation numbers, and all but the signs of LaTeX. Brackets go, so that no text of a model is taken
 for the markup of speech.
 
-The cleaner works in steps. A step reads one mark or a run of words, or waits for more text. It may look at LOOK_AHEAD
-characters, never at where the text at hand ends: so the result does not depend on how the text was cut.
+The raw text is cut first: the rules of a mode cut one token after the other off it, and keep an unfinished token back.
+Then the rule of each token says what is spoken for it. Only the `State` goes from token to token.
 """
 
 from __future__ import annotations
 
-from app.llm_text.cursor import LOOK_AHEAD, WAIT, Cursor
-from app.llm_text.inline import read_inline
-from app.llm_text.lines import begin_line
+from typing import Final
+
+from app.llm_text.markdown import MODES
 from app.llm_text.output import CleanText, Output
-from app.llm_text.silent_parts import skip_destination, skip_element, skip_fenced
-from app.llm_text.state import State
+from app.llm_text.scanner import LOOK_AHEAD, State
 
 __all__ = ["LOOK_AHEAD", "Cleaner"]
+
+_WAIT: Final = -1
+"""Result of a step that needs more text."""
 
 
 class Cleaner:
@@ -31,10 +33,11 @@ class Cleaner:
 
     def __init__(self, *, code: str = "") -> None:
         self._announcement = code
-        self._text = ""
-        self._out = Output()
-        self._state = State(code)
-        self._cursor = Cursor("", 0, False)
+        self._begin(-1)
+
+    def _begin(self, base: int) -> None:
+        self._text = "\n"  # the last character dealt with, and those that are held back
+        self._state = State(Output(base), self._announcement)
 
     def feed(self, fragment: str) -> list[CleanText]:
         """Add a fragment. Return the text that can be spoken by now."""
@@ -44,44 +47,36 @@ class Cleaner:
     def flush(self) -> list[CleanText]:
         """End the text and return the rest of it. A later fragment begins another text."""
         done = self._run(final=True)
-        self._out.reset()
-        self._state = State(self._announcement)
+        self._begin(self._state.out.base)
         return done
 
     @property
     def held(self) -> str:
         """The characters that are held back."""
-        return self._text
+        return self._text[1:]
 
     def _run(self, *, final: bool) -> list[CleanText]:
-        text, position = self._text, 0
-        while position < len(text):
-            count = self._step(text, position, final)
-            if count == WAIT:
+        position = 1
+        while position < len(self._text):
+            count = self._step(self._text, position, final)
+            if count == _WAIT:
                 break
-            if count:
-                self._state.previous = text[position + count - 1]
             position += count
-        self._text = text[position:]
-        done = self._out.collect()
-        self._out.base += position
+        done = self._state.out.collect()
+        self._state.out.base += position - 1
+        self._text = self._text[position - 1 :]
         return done
 
     def _step(self, text: str, at: int, final: bool) -> int:
-        """Return how many characters from `at` were dealt with (0 if only the state moved on), or WAIT."""
-        state, cursor = self._state, self._cursor  # one cursor for all steps: there are many
-        cursor.text, cursor.at, cursor.final = text, at, final
-        if state.fence:
-            return skip_fenced(state, cursor)
-        if state.skip_until:
-            return skip_element(state, cursor)
-        if state.line_start:
-            return begin_line(state, cursor, self._out)
-        if state.paragraph.destination or state.paragraph.reference:
-            return skip_destination(state, cursor)
-        if state.address is not None:
-            count = state.address.step(text, at, final, self._out)
-            if not count:
-                state.address = None
-            return count
-        return read_inline(state, cursor, self._out)
+        """Deal with the token at `at`. Return its length, which may be 0 if the mode has changed, or _WAIT."""
+        mode = MODES[self._state.mode]
+        end = at + LOOK_AHEAD
+        pattern = mode.token if final or end <= len(text) else mode.token_or_wait
+        token = pattern.match(text, at, end)
+        if token is None:
+            raise ValueError("no rule matches")
+        action = mode.actions.get(token.lastgroup)
+        if action is None:
+            return _WAIT
+        action(self._state, token)
+        return token.end() - at

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
-from app.llm_text.cursor import WAIT, Cursor
-from app.llm_text.output import Output
-from app.llm_text.state import State
+from app.llm_text.scanner import NOT_AFTER_WORD, Rule, change, drop, say_as, space
 
-_LONGEST_COMMAND: Final = 32
-_MATH: Final[dict[str, Literal["inline", "display"]]] = {"(": "inline", "[": "display"}
 _SIGNS: Final = {
     "times": "×", "cdot": "·", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "neq": "≠",
     "ne": "≠", "approx": "≈", "infty": "∞", "sum": "∑", "int": "∫", "sqrt": "√", "alpha": "α", "beta": "β",
@@ -17,66 +13,23 @@ _SIGNS: Final = {
     "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Omega": "Ω", "degree": "°", "circ": "°",
 }  # fmt: skip
 
-
-def read_backslash(state: State, cursor: Cursor, out: Output) -> int:
-    """Read an escaped character, a delimiter of mathematics, or in mathematics a command."""
-    text, at = cursor.text, cursor.at
-    if at + 1 == len(text):
-        return out.verbatim(text, at, 1) if cursor.final else WAIT
-    following = text[at + 1]
-    if following in "()[]":
-        state.paragraph.math = _MATH.get(following, "")
-        return 2
-    if following == "\n":
-        return 1
-    if state.paragraph.math and following.isalpha():
-        return _read_command(cursor, out)
-    if following.isascii() and not following.isalnum() and not following.isspace():
-        if not (state.paragraph.math and following in "{},"):
-            out.give(following, at, at + 2)
-        return 2
-    return out.verbatim(text, at, 1)
-
-
-def _read_command(cursor: Cursor, out: Output) -> int:
-    text, at = cursor.text, cursor.at
-    stop = at + 1
-    while stop < len(text) and stop - at < _LONGEST_COMMAND and text[stop].isascii() and text[stop].isalpha():
-        stop += 1
-    if stop == len(text) and not cursor.final and stop - at < _LONGEST_COMMAND:
-        return WAIT
-    out.give(_SIGNS.get(text[at + 1 : stop], ""), at, stop)
-    return max(stop - at, 2)
-
-
-def read_dollar(state: State, cursor: Cursor, out: Output) -> int:
-    """Drop a dollar that delimits mathematics. Keep "$5" and "$PATH"."""
-    text, at, paragraph = cursor.text, cursor.at, state.paragraph
-    if cursor.may_go_on(2):
-        return WAIT
-    following, then = text[at + 1 : at + 2], text[at + 2 : at + 3]
-    if following == "$":
-        paragraph.math = "" if paragraph.math else "display"
-        return 2
-    if paragraph.math == "inline":
-        paragraph.math = ""
-        return 1
-    # A capital letter alone is a variable; "$PATH" is none.
-    variable = following == "\\" or following.islower() or (following.isalpha() and not then.isalnum())
-    if variable and not state.previous.isalnum():
-        paragraph.math = "inline"
-        return 1
-    return out.verbatim(text, at, 1)
-
-
-def read_brace(state: State, cursor: Cursor, out: Output) -> int:
-    """Drop a brace in mathematics; say "}{" of a fraction as a slash."""
-    if not state.paragraph.math:
-        return out.verbatim(cursor.text, cursor.at, 1)
-    if cursor.character == "}":
-        if cursor.may_go_on(1):
-            return WAIT
-        if cursor.next == "{":
-            out.give("/", cursor.at, cursor.at + 2)
-            return 2
-    return 1
+LATEX_RULES: Final = (
+    Rule(r"\\\(", change(math="inline"), r"\\"),
+    Rule(r"\\\[", change(math="display")),
+    Rule(r"\\[)\]]", change(math="")),
+    Rule(r"\$\$", change(math="display"), r"\$.?"),
+    # A capital letter alone is a variable; "$5" and "$PATH" are none.
+    Rule(rf"{NOT_AFTER_WORD}\$(?=\\|[a-zα-ω]|[^\W\d_](?![^\W_]))", change(math="inline")),
+    Rule(r"\\(?=\n)", drop),
+    Rule(r"\\[!-/:-@\[-`{-~]", say_as(lambda token: token[1])),
+)
+"""Rules for the beginning of mathematics, and for escaped characters, which Markdown has too."""
+MATH_RULES: Final = (
+    Rule(r"\$\$?", change(math=""), r"\$"),
+    Rule(r"\\[a-zA-Z]{1,31}", say_as(lambda token: _SIGNS.get(token[1:], "")), r"\\[a-zA-Z]{0,30}"),
+    Rule(r"\\[{},]", drop),
+    Rule(r"_+", space, r"_+"),
+    Rule(r"\}\{", say_as(lambda token: "/"), r"\}"),
+    Rule(r"[{}]", drop),
+)
+"""Rules within mathematics, before those of the text."""

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.llm_text.clean import Cleaner
 from app.llm_text.output import CleanText, Origins
-from app.llm_text.policy import BoundaryPolicy, Commit, Reason
+from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.sources import Speakable, TextSource
 
 
-@dataclass(frozen=True, slots=True)
-class Speakable:
-    """Text that may be spoken, for characters [start, end) of the stream, which are `original`.
+class LiveText(TextSource):
+    """`Cleaner` before a `BoundaryPolicy`.
 
-    The originals of one stream, joined, are the stream. `text` is empty if the end of a stream has nothing to speak.
-    `sentences` joined are the text. `waited` and `reason` are those of `Commit`.
+    No text is blank, except that the last of a stream is empty if nothing more is to be spoken.
     """
-
-    text: str
-    original: str
-    start: int
-    end: int
-    waited: float
-    reason: Reason
-    sentences: tuple[str, ...]
-
-
-class LiveText:
-    """`Cleaner` before a `BoundaryPolicy`. Times are in seconds of the caller's clock."""
 
     def __init__(self, policy: BoundaryPolicy, cleaner: Cleaner | None = None) -> None:
         self._policy = policy
@@ -38,29 +25,23 @@ class LiveText:
 
     @property
     def pending(self) -> str:
-        """Cleaned text that waits for its boundary. It may be translated ahead of time."""
         return self._policy.pending
 
     def feed(self, fragment: str, now: float) -> list[Speakable]:
-        """Add a fragment, cut anywhere. Return the text that may be spoken."""
         self._original += fragment
         return self._clean(self._cleaner.feed(fragment), now)
 
     def tick(self, now: float) -> list[Speakable]:
-        """Return the text that may be spoken at `now`. Call at `next_deadline`."""
-        return self._speakable(self._policy.tick(now))
+        return self._with_original(self._policy.tick(now))
 
     def next_deadline(self) -> float | None:
-        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         return self._policy.next_deadline()
 
     def queued(self, seconds: float, now: float) -> None:
-        """Note that `seconds` of audio are queued at `now`."""
         self._policy.queued(seconds, now)
 
     def flush(self, now: float) -> list[Speakable]:
-        """End the text and return the rest of it. A later fragment begins another text."""
-        out = self._clean(self._cleaner.flush(), now) + self._speakable(self._policy.flush(now))
+        out = self._clean(self._cleaner.flush(), now) + self._with_original(self._policy.flush(now))
         if self._original:
             end = self._start + len(self._original)
             if out:
@@ -72,18 +53,17 @@ class LiveText:
 
     def _clean(self, pieces: list[CleanText], now: float) -> list[Speakable]:
         self._origins.add(pieces)
-        return self._speakable(self._policy.feed("".join(piece.text for piece in pieces), now))
+        return self._with_original(self._policy.feed("".join(piece.text for piece in pieces), now))
 
-    def _speakable(self, commits: list[Commit]) -> list[Speakable]:
+    def _with_original(self, cleaned: list[Speakable]) -> list[Speakable]:
+        """Give texts of the policy their place in the original. That of a blank text goes to the next text."""
         out: list[Speakable] = []
-        for commit in commits:
-            _, end = self._origins.take(len(commit.text))
-            if not commit.text.strip():
-                continue  # its original goes to the next text
+        for piece in cleaned:
+            _, end = self._origins.take(len(piece.text))
+            if not piece.text.strip():
+                continue
             count = end - self._start
             original, self._original = self._original[:count], self._original[count:]
-            out.append(
-                Speakable(commit.text, original, self._start, end, commit.waited, commit.reason, commit.sentences)
-            )
+            out.append(replace(piece, original=original, start=self._start, end=end))
             self._start = end
         return out

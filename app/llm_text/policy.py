@@ -6,14 +6,13 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
 from app.llm_text.clauses import TRIES, WITHOUT_STOPS, ClauseCutter, in_link, is_open
+from app.llm_text.sources import Reason, Speakable, TextSource
 from app.text.languages import primary_language
 from app.text.sentence_buffer import SentenceBuffer
 from app.text.sentence_splitter import LONGEST_SENTENCE
-
-Reason = Literal["sentence", "silence", "clause", "forced", "merged", "flush"]
 
 # A number that may go on after its stop or comma: "3.", or a list item's number at the start of a line.
 _UNFINISHED_NUMBER: Final = re.compile(r"\d[.,]$")
@@ -21,30 +20,6 @@ _STOPS: Final = frozenset(".!?。！？｡…։።፧፨។៕།༎།॥۔؟�
 _CLOSERS: Final = "\"'”’»)]」』）*_"
 # Characters after which a space ends a sentence in scripts that have no stops.
 _SPACE_ENDS: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Text that may be spoken: characters [start, end) of the stream. It may be blank.
-
-    `waited` is the time in seconds from the arrival of its first visible character to the commit (Stage.BOUNDARY).
-    `sentences` joined are the text, one by one for translation models.
-    """
-
-    text: str
-    start: int
-    end: int
-    waited: float
-    reason: Reason
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Text that was cut off the buffer and is not yet committed."""
-
-    text: str
-    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +46,7 @@ class BoundaryOptions:
 _DEFAULTS: Final = BoundaryOptions()
 
 
-class BoundaryPolicy:
+class BoundaryPolicy(TextSource):
     """Decides when text that arrives in fragments is committed. Every time is in seconds of the caller's clock.
 
     - A sentence is committed when the text after it shows that it has ended, or after `silence` seconds without a
@@ -101,23 +76,21 @@ class BoundaryPolicy:
         self._now = float("-inf")
         self._last_fragment = 0.0
         self._played_out = float("-inf")
-        self._waiting: list[_Part] = []
+        self._waiting: list[tuple[str, Reason]] = []
         self._arrivals: deque[tuple[int, float]] = deque()
         self._fed = 0
         self._committed = 0
 
     @property
     def pending(self) -> str:
-        """Text that waits for its boundary. It may be translated ahead of time."""
         return self._buffer.held
 
     @property
     def waiting(self) -> str:
         """Complete sentences before `pending` that wait to be merged."""
-        return "".join(part.text for part in self._waiting)
+        return "".join(text for text, _ in self._waiting)
 
-    def feed(self, fragment: str, now: float) -> list[Commit]:
-        """Add a fragment of any length. Return the text that may be spoken, in order."""
+    def feed(self, fragment: str, now: float) -> list[Speakable]:
         commits = self.tick(now)
         if not fragment:
             return commits
@@ -132,26 +105,23 @@ class BoundaryPolicy:
             commits += self._cut_clause()
         return commits
 
-    def tick(self, now: float) -> list[Commit]:
-        """Return the text that may be spoken at `now`. Call at `next_deadline`; an early call changes nothing."""
+    def tick(self, now: float) -> list[Speakable]:
         self._now = max(self._now, now)
-        commits: list[Commit] = []
+        commits: list[Speakable] = []
         silence = self._silence_deadline()
         if silence is not None and now >= silence:
             for text in self._buffer.flush():
-                commits += self._offer(_Part(text, "silence"))
+                commits += self._offer(text, "silence")
         release = self._release_deadline()
         if release is not None and now >= release:
             commits += self._release()
         return commits
 
     def next_deadline(self) -> float | None:
-        """Return the time of the next call of `tick` if nothing is fed before, or None."""
         deadlines = [time for time in (self._silence_deadline(), self._release_deadline()) if time is not None]
         return min(deadlines, default=None)
 
-    def flush(self, now: float) -> list[Commit]:
-        """End the text and commit the rest. A later fragment begins another text."""
+    def flush(self, now: float) -> list[Speakable]:
         commits = self.tick(now)
         parts: list[str] = []
         for text in self._buffer.flush():
@@ -160,64 +130,64 @@ class BoundaryPolicy:
             else:
                 parts.append(text)
         for text in parts:
-            commits += self._offer(_Part(text, "flush"))
+            commits += self._offer(text, "flush")
         commits += self._release()
         self._opening = self._options.first_clause
         return commits
 
-    def queued(self, seconds: float, now: float | None = None) -> None:
-        """Note that `seconds` of audio are queued at `now` (default: the latest time). They drain in real time."""
-        self._now = self._now if now is None else max(self._now, now)
+    def queued(self, seconds: float, now: float) -> None:
+        self._now = max(self._now, now)
         self._played_out = self._now + seconds
 
     # From parts to commits
 
-    def _complete(self, text: str) -> list[Commit]:
+    def _complete(self, text: str) -> list[Speakable]:
         """Commit a sentence of the buffer, or its first clause before the rest."""
         ended = _has_ended(text) or len(text) <= self._options.limit // 3
         reason: Reason = "sentence" if ended else "forced"
-        commits: list[Commit] = []
+        commits: list[Speakable] = []
         if self._may_cut() and self._cutter.is_long(text):
             cut = self._cutter.find(text, forced=False)
             if cut and len(text[cut:].split()) > 2:
-                commits, text = self._offer(_Part(text[:cut], "clause")), text[cut:]
-        return commits + self._offer(_Part(text, reason))
+                commits, text = self._offer(text[:cut], "clause"), text[cut:]
+        return commits + self._offer(text, reason)
 
     def _may_cut(self) -> bool:
         return self._opening and not self._waiting and not self._enough_queued()
 
-    def _cut_clause(self) -> list[Commit]:
+    def _cut_clause(self) -> list[Speakable]:
         held = self._buffer.held
         cut = self._cutter.find(held, forced=False)
         reason: Reason = "clause"
         if not cut:
             cut, reason = self._cutter.find(held), "forced"
-        return self._offer(_Part(self._buffer.take(cut), reason)) if cut else []
+        return self._offer(self._buffer.take(cut), reason) if cut else []
 
-    def _cut_at_space(self) -> list[Commit]:
-        commits: list[Commit] = []
+    def _cut_at_space(self) -> list[Speakable]:
+        commits: list[Speakable] = []
         while True:
             held = self._buffer.held
             ends = (match.end() for match in re.finditer(r"(?<=\S)\s++(?=\S)", held) if match.end() >= _SPACE_ENDS)
             cut = next((end for end in islice(ends, TRIES) if not is_open(held[:end])), 0)
             if not cut:
                 return commits
-            commits += self._offer(_Part(self._buffer.take(cut), "sentence"))
+            commits += self._offer(self._buffer.take(cut), "sentence")
 
-    def _offer(self, part: _Part) -> list[Commit]:
-        """Commit a part, or let it wait for others while enough audio is queued."""
-        if self._waiting or (part.text.strip() and self._enough_queued()):
-            self._waiting.append(part)
-            size = sum(len(waiting.text) for waiting in self._waiting)
-            return self._release() if size >= self._options.merge_characters or not self._enough_queued() else []
-        return [self._commit([part])]
+    def _offer(self, text: str, reason: Reason) -> list[Speakable]:
+        """Commit a text, or let it wait for others while enough audio is queued."""
+        if not self._waiting and not (text.strip() and self._enough_queued()):
+            return [self._commit([(text, reason)])]
+        self._waiting.append((text, reason))
+        wait = self._enough_queued() and len(self.waiting) < self._options.merge_characters
+        return [] if wait else self._release()
 
-    def _release(self) -> list[Commit]:
+    def _release(self) -> list[Speakable]:
         parts, self._waiting = self._waiting, []
         return [self._commit(parts)] if parts else []
 
-    def _commit(self, parts: list[_Part]) -> Commit:
-        text = "".join(part.text for part in parts)
+    def _commit(self, parts: list[tuple[str, Reason]]) -> Speakable:
+        sentences = tuple(text for text, _ in parts)
+        text = "".join(sentences)
         start, end = self._committed, self._committed + len(text)
         self._committed = end
         first = start + len(text) - len(text.lstrip())
@@ -228,8 +198,8 @@ class BoundaryPolicy:
             self._arrivals.popleft()
         if self._cutter.suffices(text):
             self._opening = False
-        reason: Reason = "merged" if len(parts) > 1 else parts[0].reason
-        return Commit(text, start, end, max(0.0, waited), reason, tuple(part.text for part in parts))
+        reason: Reason = "merged" if len(parts) > 1 else parts[0][1]
+        return Speakable(text, text, start, end, max(0.0, waited), reason, sentences)
 
     # Deadlines
 

@@ -291,7 +291,8 @@ def mean_of_blocks(
     packed = [block.native for block in blocks]
     native = [block for block in packed if block is not None]
     if len(native) == len(blocks):
-        yield [kernels.res_blocks(native, x, styled, bias, valid.counts, slope)]
+        for piece in kernels.mean_of_blocks(native, x, styled, valid.counts, bias, slope):
+            yield [piece]
         return
     results = []
     for block in blocks:

@@ -121,6 +121,7 @@ class AdainResBlock(nn.Module):
             outputs=self.conv2.bias.shape[0],
             upsample="pool" in self,
             shortcut="conv1x1" in self,
+            bfloat16=self.conv1.bfloat16 and kernels.has_bfloat16(),
         )
         return kernels.adain_block(block, x, styled, valid.counts)
 
@@ -229,8 +230,18 @@ class Decoder(nn.Module):
         """Return the type that the decoder computes in."""
         return self.asr_res[0].bias.dtype
 
+    def multiply_in_bfloat16(self) -> None:
+        """Multiply in bfloat16 within the residual blocks and between them, on a CPU that has such products.
+
+        Call it before `lower`. All else stays in float32, and so does the spectrum at both ends.
+        """
+        blocks = [module for _, module in self.named_modules() if isinstance(module, (AdainResBlock, ResBlock))]
+        for module in (*self.generator.ups, *(conv for block in blocks for _, conv in block.named_modules())):
+            if isinstance(module, (Conv1d, ConvTranspose1d)):
+                module.bfloat16 = True
+
     def to_bfloat16(self) -> None:
-        """Compute in bfloat16, except for the harmonic source and its F0, whose phase needs float32."""
+        """Compute in bfloat16 on a GPU, except for the harmonic source and its F0, whose phase needs float32."""
         keep = self.generator.m_source.parameters()
         self.set_dtype(mx.bfloat16)
         self.generator.m_source.update(keep)

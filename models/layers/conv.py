@@ -123,6 +123,7 @@ class Conv1d(nn.Module):
         self._spread = spread
         self._taps: mx.array | None = None
         self.packed: kernels.PackedConv | None = None
+        self.bfloat16 = False  # products on a CPU that has them; set it before `lower`
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
@@ -136,7 +137,7 @@ class Conv1d(nn.Module):
             spread = mx.zeros((self._folds * self.stride, *taps.shape[1:]))
             spread[: self.reach + 1 : self.dilation] = taps
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
-        self.packed = kernels.pack_conv(taps)
+        self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16)
         if self.packed is not None:
             self.weight = self._taps = mx.zeros((0,))
             return
@@ -240,6 +241,7 @@ class ConvTranspose1d(nn.Module):
         self.depthwise = groups > 1
         self._taps: mx.array | None = None
         self.packed: kernels.PackedConv | None = None
+        self.bfloat16 = False  # products on a CPU that has them; set it before `lower`
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
@@ -253,7 +255,7 @@ class ConvTranspose1d(nn.Module):
         else:
             inputs, _, outputs = w.shape
             taps = w.reshape(inputs, folds, self.stride * outputs).transpose(1, 0, 2)[::-1]
-            self.packed = kernels.pack_conv(taps) if on_cpu() else None
+            self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16) if on_cpu() else None
             if self.packed is not None:
                 self.weight = self._taps = mx.zeros((0,))
                 return

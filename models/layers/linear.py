@@ -2,8 +2,8 @@
 
 The cost of a product of few rows is that of reading the weights. A `Projection` keeps them in the checkpoint's order
 [O, I]: each output is then one run of memory. The CPU streams share the outputs, as one core cannot use all of the
-memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for each group along I. On the CPU `int8` reads
-those of 8 bits, where it can be compiled.
+memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for each group along I. On the CPU those of 8 bits
+go to the native kernels, where there are any: these have one scale for each output.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import pairwise
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
-from models.layers import int8
-from models.layers.int8 import Int8Weights
+from models.layers.activation import gelu_tanh, silu
 from models.native import kernels
+from models.native.transformer import Before, Int8Matrix
 
 _LEAST_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
 _LEAST_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
@@ -85,6 +85,22 @@ def triple(part: Part) -> tuple[mx.array, mx.array, mx.array]:
     return weight, scales, offsets
 
 
+def swiglu(x: mx.array) -> mx.array:
+    """Return silu(gate) * up for x [..., 2I], gates first. A bias would be one more launch on a GPU."""
+    gate, up = mx.split(x, 2, axis=-1)
+    gated: mx.array = silu(gate, mx.zeros(1)) if on_cpu() else nn.silu(gate)
+    return gated * up
+
+
+def prepare(x: mx.array, before: Before) -> mx.array:
+    """Return before(x), by MLX's operations."""
+    if before == Before.RELU:
+        return mx.maximum(x, 0)
+    if before == Before.GELU:
+        return gelu_tanh(x)
+    return swiglu(x) if before == Before.SWIGLU else x
+
+
 class Projection(nn.Module):
     """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
 
@@ -94,7 +110,7 @@ class Projection(nn.Module):
         self.bias = mx.zeros((outputs,))
         self._parts: list[Part] = []
         self._bits = 0
-        self._int8_weights: list[Int8Weights] = []
+        self._int8: Int8Matrix | None = None
 
     @staticmethod
     def join(parts: Sequence[Projection]) -> Projection:
@@ -106,13 +122,17 @@ class Projection(nn.Module):
         return joined
 
     def lower(self, bits: int = 0) -> None:
-        """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it)."""
-        native = bits == 8 and int8.library() is not None
-        self._bits = 0 if native else bits
+        """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it).
+
+        The native kernels keep nothing but the weights of 8 bits: `weight` is then empty.
+        """
+        self._int8 = Int8Matrix.pack(self.weight, self.get("bias")) if bits == 8 else None
+        if self._int8 is not None:
+            self.weight = mx.zeros((0, self._int8.inputs))
+            return
+        self._bits = bits
         self._parts = row_parts(self.weight, self._bits)
         mx.eval(self._parts)
-        if native:
-            self._int8_weights = [Int8Weights(weight) for (weight,) in self._parts]
         self.weight = self._parts[0][0]
 
     @property
@@ -126,7 +146,23 @@ class Projection(nn.Module):
         (part,) = self._parts
         return triple(part)
 
+    def after(
+        self,
+        x: mx.array,
+        *,
+        norm: nn.LayerNorm | nn.RMSNorm | None = None,
+        before: Before = Before.NONE,
+        add: mx.array | None = None,
+    ) -> mx.array:
+        """Return add + W f(x) + b, where f is `norm` or `before`: one native kernel with weights of 8 bits."""
+        if self._int8 is not None:
+            return self._int8(x, before=before, norm=norm, add=add)
+        y: mx.array = self(prepare(x, before) if norm is None else norm(x))
+        return y if add is None else add + y
+
     def __call__(self, x: mx.array) -> mx.array:
+        if self._int8 is not None:
+            return self._int8(x)
         if not self._parts:
             return mx.addmm(self.bias, x, self.weight.T)
         if len(self._parts) == 1:

@@ -92,11 +92,6 @@ def split(x: mx.array, halo: int, count: int | None = None) -> list[Part]:
     return parts
 
 
-def join(parts: Sequence[Part]) -> mx.array:
-    """Return the sequence [B, L, C] that `parts` make."""
-    return parts[0].rows if len(parts) == 1 else mx.concatenate([part.own() for part in parts], axis=1)
-
-
 def merge(blocks: Sequence[Sequence[Part]], bias: mx.array, slope: float) -> mx.array:
     """Return LeakyReLU of the mean of several blocks' results plus `bias` [C]: [B, L, C].
 

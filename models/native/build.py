@@ -53,13 +53,21 @@ FLAGS = (
 )
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512")
-_AMX = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
+_VNNI = (*_AVX512, "-mavx512vnni")
+_AMX = (*_VNNI, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "amx": _AMX},
+    "x86_64": {
+        "baseline": (),
+        "avx2": _AVX2,
+        "avxvnni": (*_AVX2, "-mavxvnni"),
+        "avx512": _AVX512,
+        "vnni": _VNNI,
+        "amx": _AMX,
+    },
     "aarch64": {"baseline": ()},
 }
 # Source files that see MLX's and nanobind's headers.
-_PRIMITIVES = ("decoder", "convolution", "recurrent", "module")
+_PRIMITIVES = ("decoder", "transformer", "convolution", "recurrent", "module")
 # The program of the process in which a new module computes first. Its path is the argument.
 _TRIAL = """
 import sys

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 # The environment variable's values: the latest instructions to use, or none of these kernels at all.
-CHOICES = ("amx", "avx512", "avx2", "baseline", "off")
+CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "baseline", "off")
 
 
 @cache
@@ -90,18 +90,29 @@ LEAST_INPUTS = 16
 
 @dataclass(frozen=True, slots=True)
 class PackedConv:
-    """Weights of a convolution in the kernels' order, a flat array."""
+    """Weights of a convolution in the kernels' order, a flat array; `bfloat16` products have sums in float32."""
 
     weights: mx.array
     kernel: int
     outputs: int
+    bfloat16: bool
 
 
-def pack_conv(taps: mx.array) -> PackedConv | None:
-    """Return taps [K, I, O] in the kernels' order, or None where a convolution of them stays with MLX."""
+def has_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16 by the native kernels."""
+    return available() and bool(module().has_bfloat16())
+
+
+def pack_conv(taps: mx.array, *, bfloat16: bool = False) -> PackedConv | None:
+    """Return taps [K, I, O] in the kernels' order, or None where a convolution of them stays with MLX.
+
+    `bfloat16` asks for products in bfloat16, where this processor has them.
+    """
     if not available() or taps.dtype != mx.float32 or taps.shape[1] < LEAST_INPUTS:
         return None
-    return PackedConv(module().pack_conv(taps.transpose(2, 0, 1)), taps.shape[0], taps.shape[2])
+    bfloat16 = bfloat16 and has_bfloat16()
+    weights = module().pack_conv(taps.transpose(2, 0, 1), bfloat16)
+    return PackedConv(weights, taps.shape[0], taps.shape[2], bfloat16)
 
 
 def conv1d(
@@ -109,7 +120,7 @@ def conv1d(
 ) -> mx.array:
     """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start`: [B, L', O]."""
     result: mx.array = module().conv1d(
-        x, packed.weights, None, start, packed.outputs, packed.kernel, dilation, left, right
+        x, packed.weights, None, start, packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
     )
     return result
 
@@ -117,45 +128,78 @@ def conv1d(
 def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
     """Return x [..., I] times weights of one tap, plus `bias` [O]: [..., O]."""
     rows = x.reshape(1, -1, x.shape[-1])
-    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0)
+    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0, packed.bfloat16)
     return result.reshape(*x.shape[:-1], packed.outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedBlock:
-    """Residual block of AdaIN, Snake and convolutions (`models.kokoro.generator.ResBlock`).
+    """Residual block of Snake and convolutions in pairs, the first of each dilated.
 
-    `rates` [2 * convolutions, C] are alpha / pi and 1 / alpha of each; `affines` its places in the style bank's result.
+    `rates` [2 * convolutions, C] are alpha / pi and 1 / alpha of each. With AdaIN, `affines` are the places of each
+    convolution in the style bank's result; without, `shifts` [convolutions, C] are added before each Snake.
     """
 
     convs: tuple[PackedConv, ...]
     rates: mx.array
     dilations: tuple[int, ...]
-    affines: tuple[int, ...]
+    affines: tuple[int, ...] = ()
+    shifts: mx.array | None = None
 
 
-def res_blocks(
+def res_block(
+    block: PackedBlock,
+    x: mx.array,
+    styled: mx.array | None,
+    count: mx.array | None,
+    *,
+    start: mx.array | None = None,
+    bias: mx.array | None = None,
+    share: float = 1.0,
+    slope: float = 1.0,
+) -> mx.array:
+    """Return LeakyReLU of (the block's result + `start`) * `share` + `bias`, [B, L, C].
+
+    Args:
+        block: The block.
+        x: [B, L, C].
+        styled: The style bank's result [B, S], for AdaIN.
+        count: Valid rows of each sequence, int32 [B]; zero follows them. None: all rows.
+        start: [B, L, C].
+        bias: [C].
+        share: Factor of the sum.
+        slope: Of LeakyReLU; 1 leaves the sum as it is.
+    """
+    weights = [conv.weights for conv in block.convs]
+    styled = block.shifts if styled is None else styled
+    shape = (block.convs[0].kernel, list(block.dilations), list(block.affines), share, slope, block.convs[0].bfloat16)
+    result: mx.array = module().res_block(x, styled, count, start, bias, block.rates, weights, *shape)
+    return result
+
+
+def mean_of_blocks(
     blocks: Sequence[PackedBlock],
     x: mx.array,
-    styled: mx.array,
-    bias: mx.array,
+    styled: mx.array | None,
     count: mx.array | None,
+    bias: mx.array,
     slope: float,
-) -> mx.array:
-    """Return LeakyReLU of the mean of the blocks' results plus `bias`, [B, L, C].
+) -> Iterator[mx.array]:
+    """Compute LeakyReLU of the mean of the blocks' results for x plus `bias`, block by block; the last is the result.
 
     Args:
         blocks: All of one width.
         x: [B, L, C].
-        styled: The style bank's result [B, S].
+        styled: As of `res_block`.
+        count: As of `res_block`.
         bias: [C].
-        count: Valid rows of each sequence, int32 [B]; zero follows them. None: all rows.
         slope: Of LeakyReLU; 1 leaves the mean as it is.
     """
-    shapes = [(block.convs[0].kernel, (list(block.dilations), list(block.affines))) for block in blocks]
-    arrays = [[block.rates, *(conv.weights for conv in block.convs)] for block in blocks]
-    result: mx.array = module().res_blocks(x, styled, bias, count, arrays, shapes, slope)
-    return result
+    total = None
+    for block in blocks[:-1]:
+        total = res_block(block, x, styled, count, start=total)
+        yield total
+    yield res_block(blocks[-1], x, styled, count, start=total, bias=bias, share=1 / len(blocks), slope=slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +211,13 @@ class PackedAdainBlock:
     outputs: int
     upsample: bool
     shortcut: bool
+    bfloat16: bool
 
 
 def adain_block(block: PackedAdainBlock, x: mx.array, styled: mx.array, count: mx.array | None) -> mx.array:
     """Return the block's result for x [B, L, I]: [B, L or 2 L, O]; `count` as of `res_blocks`."""
-    result: mx.array = module().adain_block(
-        x, styled, count, list(block.arrays), list(block.affines), block.outputs, block.upsample, block.shortcut
-    )
+    shape = (block.outputs, block.upsample, block.shortcut, block.bfloat16)
+    result: mx.array = module().adain_block(x, styled, count, list(block.arrays), list(block.affines), *shape)
     return result
 
 

@@ -32,14 +32,9 @@ _GEMM_TYPES = {"sgemm": ("float", "float"), "dgemm": ("double", "double"), "cgem
 _VECTOR_SOURCE = """
 extern void scipy_cblas_sgemv(int order, int trans, int m, int n, float alpha, const float *a, int lda, const float *x,
                               int incx, float beta, float *y, int incy);
-typedef int (*product_routine)(int m, int n, int k, float alpha, const float *a, int lda, const float *b, float beta,
-                               float *c, int ldc);
-static product_routine replaced;
 static int vector_rows(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                        const float *b, int ldb, float beta, float *c, int ldc) {
-  if (order != 101) return 0;
-  if (replaced && ta == 111 && tb == 112 && ldb == k && replaced(m, n, k, alpha, a, lda, b, beta, c, ldc)) return 1;
-  if (m > 2) return 0;
+  if (order != 101 || m > 2) return 0;
   for (int row = 0; row < m; ++row) {
     const float *x = ta == 111 ? a + (long)row * lda : a + row;
     int incx = ta == 111 ? 1 : lda;
@@ -56,12 +51,10 @@ _MALLOC_MOST = 2**31 - 1
 def _shim_source() -> str:
     """Return the C source of the forwarding object: CBLAS's gemm prototypes, and a count of calls for the tests.
 
-    A product with a matrix that `models.layers.int8` has registered goes there. One of one or two rows goes to sgemv:
-    OpenBLAS's sgemm copies the whole matrix first and takes two to four times as long (1 x 1024 by 1024 x 4096: 2.1
-    instead of 0.6 ms).
+    A product of one or two rows goes to sgemv: OpenBLAS's sgemm copies the whole matrix first and takes two to four
+    times as long (1 x 1024 by 1024 x 4096: 2.1 instead of 0.6 ms).
     """
     lines = [_VECTOR_SOURCE, "static volatile long calls;", "long nightingale_blas_calls(void) { return calls; }"]
-    lines.append("void nightingale_replace_products(product_routine routine) { replaced = routine; }")
     for name, (scalar, element) in _GEMM_TYPES.items():
         head = "int order, int ta, int tb, int m, int n, int k"
         typed = (
@@ -143,18 +136,6 @@ def compile_c(
                 built.replace(target)
                 return target
         raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
-
-
-# Sums may be reordered, or their loops would not become vector code. Infinities keep their meaning.
-_REORDER = ("-fno-math-errno", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
-_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # a compiler accepts one or the other
-
-
-def compile_tuned(name: str, beside: str) -> ctypes.CDLL:
-    """Compile the C file `name`.c beside the Python file `beside` for this processor and load it. Raises OSError."""
-    source = Path(beside).with_name(f"{name}.c").read_text()
-    choices = [("-O3", "-pthread", *_REORDER, tuned) for tuned in _THIS_PROCESSOR]
-    return ctypes.CDLL(str(compile_c(name, source, choices, after=("-lm",), of=_processor())))
 
 
 def _processor() -> str:

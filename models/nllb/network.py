@@ -12,10 +12,11 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
-from models.layers import int8
 from models.layers.attention import sinusoids
 from models.layers.kernels.cuda import available
 from models.layers.linear import Projection
+from models.native import kernels
+from models.native.transformer import Before
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 from models.nllb.vocabulary import Vocabulary
@@ -49,9 +50,9 @@ class EncoderLayer(nn.Module):
 
     def encode_reference(self, x: mx.array, bias: mx.array) -> mx.array:
         """x [B, S, C] and the padding's bias [B, 1, 1, S] -> [B, S, C]."""
-        qkv = self.self_attn.qkv_proj(self.self_attn_layer_norm(x))
-        x = x + self.self_attn.out_proj(step.attend_reference(qkv, bias, self.heads))
-        return x + self.fc2(mx.maximum(self.fc1(self.final_layer_norm(x)), 0))
+        qkv = self.self_attn.qkv_proj.after(x, norm=self.self_attn_layer_norm)
+        x = self.self_attn.out_proj.after(step.attend(qkv, bias, self.heads), add=x)
+        return self.fc2.after(self.fc1.after(x, norm=self.final_layer_norm), before=Before.RELU, add=x)
 
     def encode_cuda(
         self, x: mx.array, normal: mx.array, bias: mx.array, after: nn.LayerNorm
@@ -92,12 +93,12 @@ class DecoderLayer(nn.Module):
         Returns:
             The layer's output [B, n, C], and `past` with the new keys and values written in.
         """
-        qkv = self.self_attn.qkv_proj(self.self_attn_layer_norm(x))
-        y, past = step.self_attend_reference(qkv, past, place, bias, self.heads)
-        x = x + self.self_attn.out_proj(y)
-        q = self.encoder_attn.q_proj(self.encoder_attn_layer_norm(x))
-        x = x + self.encoder_attn.out_proj(step.cross_attend_reference(q, memory, memory_bias, self.heads))
-        return x + self.fc2(mx.maximum(self.fc1(self.final_layer_norm(x)), 0)), past
+        qkv = self.self_attn.qkv_proj.after(x, norm=self.self_attn_layer_norm)
+        y, past = step.self_attend(qkv, past, place, bias, self.heads)
+        x = self.self_attn.out_proj.after(y, add=x)
+        q = self.encoder_attn.q_proj.after(x, norm=self.encoder_attn_layer_norm)
+        x = self.encoder_attn.out_proj.after(step.cross_attend(q, memory, memory_bias, self.heads), add=x)
+        return self.fc2.after(self.fc1.after(x, norm=self.final_layer_norm), before=Before.RELU, add=x), past
 
     def step_cuda_few(
         self, x: mx.array, at: mx.array, past: mx.array, memory: mx.array, memory_bias: mx.array
@@ -229,19 +230,16 @@ class Nllb(nn.Module):
 
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
-        # With 8 bits on a CPU the embeddings stay whole: `Int8Argmax` has an 8-bit copy of its own.
-        whole = bits == 8 and int8.library() is not None
-        self.bits = 0 if whole else bits
+        native = bits == 8 and kernels.available() and self.dtype == mx.float32
+        self.bits = 0 if native else bits  # of MLX's quantization
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)
         for layer in (*self.encoder.layers, *self.decoder.layers):
             layer.self_attn.join_inputs()
         self.decoder.join_memory()
         for _, module in self.named_modules():
-            if isinstance(module, Projection):
+            if isinstance(module, Projection | Vocabulary):
                 module.lower(bits)
-            elif isinstance(module, Vocabulary):
-                module.lower(self.bits)
 
     def encode(self, ids: mx.array, counts: mx.array) -> tuple[mx.array, mx.array]:
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
 from models.nllb.network import Nllb
-from models.nllb.vocabulary import INT8_ARGMAX_ROWS, Head, Tree, argmax, best
+from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
@@ -30,6 +30,10 @@ PAD, END = 1, 2
 def length_cap(source_tokens: int, positions: int) -> int:
     """Return the most tokens that a translation of `source_tokens` may have, its end included."""
     return min(int(_LENGTH_RATIO * source_tokens) + _LENGTH_ROOM, positions - 2)
+
+
+def _candidates(tree: Tree) -> int:
+    return min(CANDIDATES, tree["table"][0][0].size - 1)
 
 
 @dataclass(slots=True)
@@ -102,34 +106,34 @@ class CompiledNetwork:
 
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
-        if group.head.int8_argmax is None or ids.shape[0] > INT8_ARGMAX_ROWS:
+        if group.head.search is None:
             tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
             return tokens, place
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._int8_argmax(hidden[:, -1], group.head), place + ids.shape[1]
+        return group.head.likeliest(hidden[:, -1]), place + ids.shape[1]
 
     def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
         """Do the same for one row, but return the next token after each of the n: int32 [1, n]."""
-        if group.head.int8_argmax is None or ids.shape[1] > INT8_ARGMAX_ROWS:
+        if group.head.search is None:
             tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
             found: mx.array = tokens
             return found
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
-        return self._int8_argmax(hidden[0], group.head)[None]
-
-    def _int8_argmax(self, hidden: mx.array, head: Head) -> mx.array:
-        """Return the likeliest tokens for [R, C], int32 [R]. Computed outside of MLX: this waits for `hidden`."""
-        assert head.int8_argmax is not None  # noqa: S101  (the callers checked)
-        return mx.array(head.table[head.int8_argmax.largest(np.array(hidden))])
+        return group.head.likeliest(hidden)
 
     def best(self, ids: mx.array, place: mx.array, order: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Reorder the rows by `order` [B], decode ids [B, n] -> the likeliest next tokens and their log-probabilities.
 
         Both are [B, CANDIDATES], or fewer where the vocabulary is smaller.
         """
-        tree = group.head.tree
-        tokens, scores, *group.past = self._best(ids, place, order, group.past, group.memory, group.bias, tree)
-        return tokens, scores
+        head = group.head
+        if head.matrix is None:
+            tree = head.tree
+            tokens, scores, *group.past = self._best(ids, place, order, group.past, group.memory, group.bias, tree)
+            return tokens, scores
+        group.past = [mx.take(part, order, axis=0) for part in group.past]
+        hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
+        return best(head.tree, head.matrix(hidden[:, -1]), _candidates(head.tree))
 
     def _encode_(self, ids: mx.array, counts: mx.array) -> list[mx.array]:
         encoded, bias = self.network.encode(ids, counts)
@@ -159,4 +163,4 @@ class CompiledNetwork:
     ) -> list[mx.array]:
         past = [mx.take(part, order, axis=0) for part in past]
         hidden, past = self.network.advance(ids, place, past, memory, bias)
-        return [*best(tree, hidden[:, -1], min(CANDIDATES, tree["table"][0][0].size - 1), self._bits), *past]
+        return [*best(tree, logits(tree, hidden[:, -1], self._bits), _candidates(tree)), *past]

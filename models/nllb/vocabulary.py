@@ -11,15 +11,14 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
-from models.layers import int8_argmax
-from models.layers.int8_argmax import Int8Argmax
 from models.layers.linear import GROUP, Part, multiply, row_parts, triple
+from models.native import transformer
+from models.native.transformer import Int8Argmax, Int8Matrix
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
 ROW_MULTIPLE = 128  # GPUs' fast kernels need a multiple of so many rows (256206 -> 256256)
-INT8_ARGMAX_ROWS = 32  # rows of hidden states, measured to be faster than a product with all of the weights (two cores)
-_INT8_ARGMAX_TOKENS = 8192  # tokens
+_INT8_ARGMAX_TOKENS = 8192  # fewer are multiplied in float32
 _CHUNK = 256  # logits; only the largest of each chunk is compared, until the best chunks are known
 
 Ids = npt.NDArray[np.int32]
@@ -35,9 +34,14 @@ class Vocabulary(nn.Module):
         self._size, self._scale, self._unknown = config.vocab_size, config.embedding_scale, config.unk_token_id
         self._packed: Part = ()
         self._bits = 0
+        self._int8: Int8Matrix | None = None
 
     def lower(self, bits: int = 0) -> None:
-        """Quantize to `bits` (0 leaves the weights as they are)."""
+        """Quantize to `bits` (0 leaves the weights as they are). `weight` is empty where native kernels have them."""
+        self._int8 = Int8Matrix.pack(self.weight) if bits == 8 else None
+        if self._int8 is not None:
+            self.weight = mx.zeros((0, self._int8.inputs))
+            return
         self._bits = bits
         if bits:
             self._packed = tuple(mx.quantize(self.weight, group_size=GROUP, bits=bits))
@@ -46,7 +50,7 @@ class Vocabulary(nn.Module):
 
     def embed(self, ids: mx.array) -> mx.array:
         """Return the embeddings [B, T, C] of ids [B, T], times the configuration's scale."""
-        return self._rows(ids) * self._scale
+        return self._rows(ids) * self._scale if self._int8 is None else self._int8.rows(ids, self._scale)
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
@@ -54,6 +58,8 @@ class Vocabulary(nn.Module):
         return step.embed_cuda(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
+        if self._int8 is not None:
+            return self._int8.rows(ids)
         if self._bits:
             weight, scales, offsets = (part[ids] for part in self._packed)
             return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
@@ -64,6 +70,9 @@ class Vocabulary(nn.Module):
 
         On GPUs rows are padded to a multiple of 128. Padding never comes out as a token.
         """
+        if ids is None and self._int8 is not None:
+            table = np.arange(self._size, dtype=np.int32)
+            return Head(self.weight, table, self._unknown, matrix=self._int8)
         if ids is None and not self._bits:
             weight = self.weight
         else:
@@ -76,24 +85,27 @@ class Vocabulary(nn.Module):
             weight = mx.concatenate([weight, mx.zeros((spare, weight.shape[1]), dtype=weight.dtype)])
         table = np.full(count + spare, self._unknown, np.int32)
         table[:count] = np.arange(count) if ids is None else ids
-        return Head(weight, table, self._unknown, self._bits)
+        matrix = None if self._int8 is None else Int8Matrix.pack(weight)
+        return Head(weight, table, self._unknown, self._bits, matrix=matrix)
 
 
 class Head:
     """Scores of the tokens in `table` [rows], for hidden states. `unknown` and padding never come out.
 
-    On the CPU `int8_argmax` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights
-    themselves: the same token as `argmax`, for a quarter of the memory read.
+    On the CPU `search` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights
+    themselves: the same token as `argmax`, for a quarter of the memory read. With a `matrix`, its weights of 8 bits are
+    all there is.
 
     `tree` holds all arrays. Compiled functions take it as an argument, so that heads of one size share one function.
     """
 
-    def __init__(self, weight: mx.array, table: Ids, unknown: int, bits: int = 0) -> None:
-        self.size, self.bits = weight.shape[0], bits
+    def __init__(
+        self, weight: mx.array, table: Ids, unknown: int, bits: int = 0, *, matrix: Int8Matrix | None = None
+    ) -> None:
+        self.size, self.bits, self.matrix = len(table), bits, matrix
         # A second array on the same memory: compiled functions take the head as an argument and the embeddings as a
         # constant, and MLX would confuse the two.
-        weight = mx.stop_gradient(weight)
-        parts = row_parts(weight, bits)
+        parts = row_parts(mx.stop_gradient(weight), bits) if matrix is None else []
         edges = np.cumsum([part[0].shape[0] for part in parts]).tolist()
         banned = np.where(table == unknown, -np.inf, 0).astype(np.float32)
         place = int(np.searchsorted(table[: np.count_nonzero(table != unknown) + 1], unknown))
@@ -105,10 +117,17 @@ class Head:
             "unknown": [[mx.array([place])]],
         }
         mx.eval(self.tree)
-        self.table = table
-        self.int8_argmax: Int8Argmax | None = None
-        if on_cpu() and not bits and self.size >= _INT8_ARGMAX_TOKENS and int8_argmax.library() is not None:
-            self.int8_argmax = Int8Argmax(np.array(weight, copy=False), banned)
+        self.search: Int8Argmax | None = None
+        if matrix is not None:
+            self.search = Int8Argmax(matrix, banned)
+        elif not bits and self.size >= _INT8_ARGMAX_TOKENS and (copy := Int8Matrix.pack(weight)) is not None:
+            self.search = Int8Argmax(copy, banned, weight)
+
+    def likeliest(self, x: mx.array) -> mx.array:
+        """Return the likeliest tokens, int32 [...], for x [..., C], by `search`."""
+        assert self.search is not None  # noqa: S101  (the callers checked)
+        found: mx.array = self.tree["table"][0][0][self.search.largest(x)]
+        return found
 
 
 def logits(tree: Tree, x: mx.array, bits: int = 0) -> mx.array:
@@ -145,15 +164,16 @@ def argmax(tree: Tree, x: mx.array, bits: int = 0, *, fused: bool = False) -> mx
     return tree["table"][0][0][found[..., 0]]
 
 
-def best(tree: Tree, x: mx.array, count: int, bits: int = 0) -> tuple[mx.array, mx.array]:
-    """Return the `count` likeliest tokens, int32 [R, count] in no order, for x [R, C], and their log-probabilities.
+def best(tree: Tree, scores: mx.array, count: int) -> tuple[mx.array, mx.array]:
+    """Return the `count` likeliest tokens, int32 [R, count] in no order, of logits [R, rows], and log-probabilities.
 
     The probabilities are of all tokens, the unknown one included, as in transformers, which suppresses it after the
     softmax.
     """
-    raw = logits(tree, x, bits).astype(mx.float32)
+    raw = scores.astype(mx.float32)
     scores = raw + mx.concatenate([banned for (banned,) in tree["banned"]]).astype(mx.float32)
-    offered = mx.logsumexp(scores, axis=-1, keepdims=True)
+    native = transformer.fits(scores)
+    offered = transformer.log_sum_exp(scores) if native else mx.logsumexp(scores, axis=-1, keepdims=True)
     total = mx.logaddexp(offered, mx.take(raw, tree["unknown"][0][0], axis=-1))
     places = _largest(scores, count)
     return tree["table"][0][0][places], mx.take_along_axis(scores, places, axis=-1) - total

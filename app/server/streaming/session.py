@@ -23,9 +23,9 @@ from app.errors import (
     ServiceError,
     TextTooLongError,
 )
-from app.llm_text.live import LiveText, Speakable
-from app.llm_text.plain import PlainText, TextSource
+from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryPolicy
+from app.llm_text.sources import PlainText, Speakable, TextSource
 from app.server.streaming import events
 from app.server.streaming.effects import (
     Anticipate,

@@ -11,18 +11,20 @@ a block is computed in parts of the time axis, side by side on the cores (`model
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from mlx import nn
 
-from models.backend import bucket, compiled_cache, cpu_streams, mx, note_shape, on_cpu
+from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import FixedPointSource
 from models.layers.activation import leaky_relu, sine
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
-from models.layers.vocoder import Part, SnakeConv, Stft, Terms, join, merge, split
+from models.layers.vocoder import Part, SnakeConv, Stft, Terms, merge, split
+from models.native import kernels
 
 FRAME_BUCKETS = (32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048)
 SLOPE, LAST_SLOPE = 0.1, 0.01  # of LeakyReLU within, and (torch's default) before the last convolution
@@ -51,11 +53,6 @@ class Spoken:
     turns: mx.array
 
 
-@compiled_cache
-def _sum():  # type: ignore[no-untyped-def]
-    return mx.compile(lambda *terms: sum(terms[1:], terms[0]))
-
-
 class Snake(nn.Module):
     """Parameter `alpha` [C] of the activation x + sin^2(alpha x) / alpha."""
 
@@ -75,19 +72,30 @@ class ResBlock(nn.Module):
         self.activations1, self.activations2 = ([Snake(channels) for _ in dilations] for _ in range(2))
         self._units: list[tuple[SnakeConv, Terms]] = []
         self._bias = mx.zeros((channels,))
+        self.packed: kernels.PackedBlock | None = None
 
     def lower(self) -> None:
         """Hand each bias on to the activation that adds it; once, after loading."""
-        shift, units = mx.zeros_like(self._bias), []
-        activations = zip(self.activations1, self.activations2, strict=True)
-        for convs, snakes in zip(zip(self.convs1, self.convs2, strict=True), activations, strict=True):
-            first, second = (
-                SnakeConv(conv, each.alpha, _ALPHA_FLOOR) for conv, each in zip(convs, snakes, strict=True)
-            )
-            units += [(first, first.terms(shift)), (second, second.terms(convs[0].bias))]
-            shift = shift + convs[1].bias
-        self._units, self._bias = units, shift
-        mx.eval(shift, [terms for _, terms in units])
+        convs = [conv for pair in zip(self.convs1, self.convs2, strict=True) for conv in pair]
+        snakes = [snake for pair in zip(self.activations1, self.activations2, strict=True) for snake in pair]
+        shifts, total = [], mx.zeros_like(self._bias)
+        for first, second in zip(self.convs1, self.convs2, strict=True):
+            shifts += [total, first.bias]
+            total = total + second.bias
+        self._bias = total
+        for conv in convs:
+            conv.lower()
+        packed = tuple(conv.packed for conv in convs if conv.packed is not None)
+        if len(packed) == len(convs):
+            alphas = [snake.alpha for snake in snakes]
+            rates = mx.concatenate([rate for alpha in alphas for rate in (alpha / math.pi, 1 / (alpha + _ALPHA_FLOOR))])
+            dilations = tuple(conv.dilation for conv in self.convs1)
+            self.packed = kernels.PackedBlock(packed, rates, dilations, shifts=mx.stack(shifts))
+            mx.eval(total, rates, self.packed.shifts)
+            return
+        units = [SnakeConv(conv, each.alpha, _ALPHA_FLOOR) for conv, each in zip(convs, snakes, strict=True)]
+        self._units = [(unit, unit.terms(shift)) for unit, shift in zip(units, shifts, strict=True)]
+        mx.eval(total, [terms for _, terms in self._units])
 
     @property
     def bias(self) -> mx.array:
@@ -107,6 +115,16 @@ class ResBlock(nn.Module):
             for (first, terms1), (second, terms2) in zip(self._units[::2], self._units[1::2], strict=True):
                 part = second(first(part, terms1, mask), terms2, mask, onto=part)
         return part
+
+
+def mean_of_blocks(blocks: Sequence[ResBlock], x: mx.array, valid: PaddingMask, slope: float) -> mx.array:
+    """Return LeakyReLU of the mean of the blocks' results for x, [B, L, C]."""
+    bias = sum((block.bias for block in blocks[1:]), blocks[0].bias) * (1 / len(blocks))
+    packed = [block.packed for block in blocks if block.packed is not None]
+    if len(packed) == len(blocks):
+        *_, mean = kernels.mean_of_blocks(packed, x, None, valid.counts, bias, slope)
+        return mean
+    return merge([block(x, valid.mask) for block in blocks], bias, slope)
 
 
 def _part_count(x: mx.array) -> int:
@@ -185,12 +203,9 @@ class HiFT(nn.Module):
                 x = reflect_left(x)
             valid = PaddingMask.of(count, x.shape[1])
             excited = self.source_downs[i](spectrum)
-            block = self.source_resblocks[i]
-            x = _sum()(x, join(block(excited, valid.mask)), block.bias)
+            x = x + mean_of_blocks([self.source_resblocks[i]], excited, valid, 1.0)
             blocks = self.resblocks[each * i : each * (i + 1)]
-            bias = sum((b.bias for b in blocks[1:]), blocks[0].bias) * (1 / each)
-            parts = [block(x, valid.mask) for block in blocks]
-            x = valid.zero(merge(parts, bias, LAST_SLOPE if last else SLOPE))
+            x = valid.zero(mean_of_blocks(blocks, x, valid, LAST_SLOPE if last else SLOPE))
         x = self.conv_post(x)
         bins = x.shape[2] // 2
         magnitude = mx.minimum(mx.exp(x[..., :bins]), MOST_MAGNITUDE)

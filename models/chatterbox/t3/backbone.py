@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from models.backend import cpu_streams, mx, on_cpu
+from models.backend import cpu_streams, mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3.cache import Cache, Layer, attend, capacity, write
-from models.layers.activation import gelu_tanh, silu
 from models.layers.linear import Projection, multiply
+from models.native import transformer
+from models.native.transformer import Before, step_attend
+
+_FEW = 16  # new tokens, whose queries share nothing in the native kernel
 
 
 class Table(nn.Module):
@@ -35,6 +38,8 @@ class Matrix(Projection):
         self.pop("bias")
 
     def __call__(self, x: mx.array) -> mx.array:
+        if self._int8 is not None:
+            return self._int8(x)
         if not self._parts:
             return x @ self.weight.T
         outputs = []
@@ -56,10 +61,9 @@ def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
     return (radian / ((1 - kept) / config.rope_factor + kept)).astype(np.float32)
 
 
-def _silu(x: mx.array) -> mx.array:
-    """Return x sigmoid(x). The CPU's vector code takes a bias; on a GPU that would be one more launch."""
-    result: mx.array = silu(x, mx.zeros(1)) if on_cpu() else nn.silu(x)
-    return result
+def fits(qkv: mx.array, layer: Layer) -> bool:
+    """Return whether the native kernels attend: few new tokens qkv [B, n, 3C], and a cache of float32."""
+    return qkv.shape[1] <= _FEW and len(layer) == 1 and transformer.fits(qkv)
 
 
 def _heads(x: mx.array, count: int, heads: int) -> mx.array:
@@ -78,10 +82,14 @@ class LlamaAttention(nn.Module):
         self.o_proj = Matrix(config.hidden, config.hidden)
 
     def __call__(
-        self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
+        self, x: mx.array, norm: nn.RMSNorm, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
-        """Attend from x [B, n, C] at positions place [1] on. Return the result and the longer `layer`."""
-        qkv = _heads(self.qkv_proj(x), 3, self.heads)
+        """Attend from norm(x) at positions place [1] on. Return x [B, n, C] plus the result, and the longer `layer`."""
+        qkv = self.qkv_proj.after(x, norm=norm)
+        if fits(qkv, layer):
+            y, after = step_attend(qkv, layer[0], place, self.heads, wavelengths)
+            return self.o_proj.after(y, add=x), (after,)
+        qkv = _heads(qkv, 3, self.heads)
         size = qkv.shape[-1]
         # Queries and keys turn alike: one call for both.
         turned = mx.fast.rope(
@@ -89,7 +97,7 @@ class LlamaAttention(nn.Module):
         )
         kv = mx.concatenate([turned[:, self.heads :], qkv[:, 2 * self.heads :]], axis=1)
         layer = write(layer, kv, place)
-        return self.o_proj(attend(turned[:, : self.heads], layer, bias)), layer
+        return self.o_proj.after(attend(turned[:, : self.heads], layer, bias), add=x), layer
 
 
 class LlamaMlp(nn.Module):
@@ -100,9 +108,9 @@ class LlamaMlp(nn.Module):
         self.gate_up_proj = Matrix(config.hidden, 2 * config.inner)
         self.down_proj = Matrix(config.inner, config.hidden)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        gate, up = mx.split(self.gate_up_proj(x), 2, axis=-1)
-        return self.down_proj(_silu(gate) * up)
+    def __call__(self, x: mx.array, norm: nn.RMSNorm) -> mx.array:
+        """Return x plus the layer's result of norm(x)."""
+        return self.down_proj.after(self.gate_up_proj.after(x, norm=norm), before=Before.SWIGLU, add=x)
 
 
 class LlamaLayer(nn.Module):
@@ -118,10 +126,9 @@ class LlamaLayer(nn.Module):
     def __call__(
         self, x: mx.array, place: mx.array, wavelengths: mx.array, layer: Layer, bias: mx.array
     ) -> tuple[mx.array, Layer]:
-        """As LlamaAttention."""
-        y, layer = self.self_attn(self.input_layernorm(x), place, wavelengths, layer, bias)
-        x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x)), layer
+        """Run the layer; arguments as of LlamaAttention."""
+        x, layer = self.self_attn(x, self.input_layernorm, place, wavelengths, layer, bias)
+        return self.mlp(x, self.post_attention_layernorm), layer
 
 
 class Gpt2Attention(nn.Module):
@@ -133,11 +140,17 @@ class Gpt2Attention(nn.Module):
         self.c_attn = Projection(config.hidden, 3 * config.hidden)
         self.c_proj = Projection(config.hidden, config.hidden)
 
-    def __call__(self, x: mx.array, place: mx.array, layer: Layer, bias: mx.array) -> tuple[mx.array, Layer]:
+    def __call__(
+        self, x: mx.array, norm: nn.LayerNorm, place: mx.array, layer: Layer, bias: mx.array
+    ) -> tuple[mx.array, Layer]:
         """As LlamaAttention."""
-        qkv = _heads(self.c_attn(x), 3, self.heads)
+        qkv = self.c_attn.after(x, norm=norm)
+        if fits(qkv, layer):
+            y, after = step_attend(qkv, layer[0], place, self.heads)
+            return self.c_proj.after(y, add=x), (after,)
+        qkv = _heads(qkv, 3, self.heads)
         layer = write(layer, qkv[:, self.heads :], place)
-        return self.c_proj(attend(qkv[:, : self.heads], layer, bias)), layer
+        return self.c_proj.after(attend(qkv[:, : self.heads], layer, bias), add=x), layer
 
 
 class Gpt2Mlp(nn.Module):
@@ -148,8 +161,9 @@ class Gpt2Mlp(nn.Module):
         self.c_fc = Projection(config.hidden, config.inner)
         self.c_proj = Projection(config.inner, config.hidden)
 
-    def __call__(self, x: mx.array) -> mx.array:
-        return self.c_proj(gelu_tanh(self.c_fc(x)))
+    def __call__(self, x: mx.array, norm: nn.LayerNorm) -> mx.array:
+        """Return x plus the layer's result of norm(x)."""
+        return self.c_proj.after(self.c_fc.after(x, norm=norm), before=Before.GELU, add=x)
 
 
 class Gpt2Layer(nn.Module):
@@ -163,10 +177,9 @@ class Gpt2Layer(nn.Module):
         self.mlp = Gpt2Mlp(config)
 
     def __call__(self, x: mx.array, place: mx.array, layer: Layer, bias: mx.array) -> tuple[mx.array, Layer]:
-        """As LlamaAttention."""
-        y, layer = self.attn(self.ln_1(x), place, layer, bias)
-        x = x + y
-        return x + self.mlp(self.ln_2(x)), layer
+        """Run the layer; arguments as of LlamaAttention."""
+        x, layer = self.attn(x, self.ln_1, place, layer, bias)
+        return self.mlp(x, self.ln_2), layer
 
 
 def _causal(place: mx.array, length: int, room: int, dtype: mx.Dtype) -> mx.array:

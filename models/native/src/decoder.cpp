@@ -1,4 +1,4 @@
-// Primitives of Kokoro's decoder: its residual blocks as wholes, and the head of its inverse STFT.
+// Primitives of vocoders: residual blocks as wholes, and the head of the inverse STFT.
 #include "primitive.h"
 
 namespace nightingale {
@@ -23,98 +23,92 @@ void affine_of(const float* moments, int rows, int tile, const float* affine, in
 }
 
 // The shortest tile of any plan.
-constexpr int kLeastTile = 60;
+constexpr int kLeastTile = 32;
 
-// Residual blocks of AdaIN, Snake and convolution: see `models.layers.snake`.
+// Residual block of Snake and convolutions, with AdaIN (`models.kokoro.generator.ResBlock`) or without.
 struct BlockShape {
   int kernel;
   std::vector<int> dilations;
-  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin
+  std::vector<int> affines;  // where the style's gamma and beta of each convolution begin; empty without AdaIN
+  float share, slope;
 };
 
-class ResBlocks : public Kernel {
+class ResBlock : public Kernel {
  public:
-  ResBlocks(mx::Stream stream, std::vector<BlockShape> shapes, float slope)
-      : Kernel(stream), shapes_(std::move(shapes)), slope_(slope) {}
+  ResBlock(mx::Stream stream, const Kernels& table, BlockShape shape) : Kernel(stream), table_(table), shape_(std::move(shape)) {}
 
-  const char* name() const override { return "NightingaleResBlocks"; }
+  const char* name() const override { return "NightingaleResBlock"; }
 
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [shapes = shapes_, slope = slope_](const Arrays& in, mx::array& out) {
+    return [&table = table_, shape = shape_](const Arrays& in, mx::array& out) {
+      // x, styled (without AdaIN: shifts [convolutions, C]), count, start, bias, rates, weights of each convolution
       const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
-      const int before = 240;
+      const int before = 240, convolutions = 2 * static_cast<int>(shape.dilations.size());
+      const bool normed = !shape.affines.empty();
       const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
-      const float* x = floats(in[0]);
-      const float* styled = floats(in[1]);
-      const float* bias = floats(in[2]);
-      const int32_t* count = in[3].size() ? in[3].data<int32_t>() : nullptr;
+      const float *x = floats(in[0]), *styled = floats(in[1]), *rates = floats(in[5]);
+      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
+      const float* start = in[3].size() ? floats(in[3]) : nullptr;
+      const float* bias = in[4].size() ? floats(in[4]) : nullptr;
       const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
-      const auto current = uninitialized(B * plane), inner = uninitialized(B * plane);
-      const auto start = uninitialized(B * moments_size), found = uninitialized(B * moments_size);
-      std::vector<float> scale(B * C), shift(B * C);
+      const auto inner = uninitialized(B * plane), found = uninitialized(B * moments_size);
+      std::vector<float> scale(B * C, 1.0f), shift(B * C);
       float* y = out.data<float>();
-      for_tiles(B, L, before, [&](int b, int first, int last) {
-        kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), start.get() + b * moments_size + first / before * 2 * C);
+      if (normed) for_tiles(B, L, before, [&](int b, int first, int last) {
+        kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), found.get() + b * moments_size + first / before * 2 * C);
       });
-      int at = 4;  // the next block's arrays
-      for (size_t n = 0; n < shapes.size(); ++n) {
-        const auto& shape = shapes[n];
-        const int convolutions = static_cast<int>(shape.affines.size());
-        const float* rates = floats(in[at]);
-        const int weights = at + 1;
-        at += 1 + convolutions;
-        int tile = before;
-        for (int k = 0; k < convolutions; ++k) {
-          const bool second = k % 2, last_one = k + 1 == convolutions;
-          for (int b = 0; b < B; ++b)
-            affine_of((k ? found : start).get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C,
-                      &scale[b * C], &shift[b * C]);
-          Conv conv{};
-          conv.kernel = shape.kernel;
-          conv.dilation = second ? 1 : shape.dilations[k / 2];
-          conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
-          conv.length = conv.rows = L;
-          conv.inputs = conv.outputs = C;
-          conv.plan = kernels().plan(L, conv.kernel, conv.dilation, C, C);
-          conv.activation = Activation::kSnake;
-          conv.rate = rates + static_cast<size_t>(2 * k) * C;
-          conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
-          conv.weights = floats(in[weights + k]);
-          tile = conv.plan.tile;
-          convolve(B, [&](int b) {
-            Conv mine = conv;
-            mine.x = (second ? inner.get() : k ? current.get() : x) + b * plane;
-            mine.scale = &scale[b * C];
-            mine.shift = &shift[b * C];
-            mine.residual = second ? (k == 1 ? x : current.get()) + b * plane : nullptr;
-            mine.y = (second ? current : inner).get() + b * plane;
-            mine.moments = last_one ? nullptr : found.get() + b * moments_size;
-            mine.valid = mine.out_valid = valid(b);
-            return mine;
-          });
+      int tile = before;
+      for (int k = 0; k < convolutions; ++k) {
+        const bool second = k % 2, last_one = k + 1 == convolutions;
+        for (int b = 0; b < B; ++b) {
+          if (normed)
+            affine_of(found.get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C, &scale[b * C],
+                      &shift[b * C]);
+          else
+            std::copy_n(styled + static_cast<size_t>(k) * C, C, &shift[b * C]);
         }
-        const bool whole = n + 1 == shapes.size();
-        const float share = 1.0f / static_cast<float>(shapes.size());
-        for_tiles(B, L, before, [&](int b, int first, int last) {
-          for (int r = first; r < last; ++r) {
-            const float* row = current.get() + b * plane + static_cast<size_t>(r) * C;
-            float* sum = y + b * plane + static_cast<size_t>(r) * C;
-            const float live = r < valid(b) ? 1.0f : 0.0f;
-            for (int c = 0; c < C; ++c) {
-              const float v = row[c] + (n ? sum[c] : 0.0f);
-              const float mean = v * share + bias[c];
-              sum[c] = whole ? live * std::max(mean, mean * slope) : v;
-            }
-          }
+        Conv conv{};
+        conv.kernel = shape.kernel;
+        conv.dilation = second ? 1 : shape.dilations[k / 2];
+        conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
+        conv.length = conv.rows = L;
+        conv.inputs = conv.outputs = C;
+        conv.plan = table.plan(L, conv.kernel, conv.dilation, C, C);
+        conv.activation = Activation::kSnake;
+        conv.rate = rates + static_cast<size_t>(2 * k) * C;
+        conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
+        conv.weights = floats(in[6 + k]);
+        tile = conv.plan.tile;
+        convolve(table, B, [&](int b) {
+          Conv mine = conv;
+          mine.x = (second ? inner.get() : k ? y : x) + b * plane;
+          mine.scale = &scale[b * C];
+          mine.shift = &shift[b * C];
+          mine.residual = second ? (k == 1 ? x : y) + b * plane : nullptr;
+          mine.y = (second ? y : inner.get()) + b * plane;
+          mine.moments = last_one || !normed ? nullptr : found.get() + b * moments_size;
+          mine.valid = mine.out_valid = valid(b);
+          return mine;
         });
       }
+      if (!start && !bias && shape.share == 1.0f && shape.slope == 1.0f) return;
+      for_tiles(B, L, before, [&](int b, int first, int last) {
+        for (int r = first; r < std::min(last, valid(b)); ++r) {
+          float* row = y + b * plane + static_cast<size_t>(r) * C;
+          const float* other = start ? start + b * plane + static_cast<size_t>(r) * C : nullptr;
+          for (int c = 0; c < C; ++c) {
+            const float v = (row[c] + (other ? other[c] : 0.0f)) * shape.share + (bias ? bias[c] : 0.0f);
+            row[c] = std::max(v, v * shape.slope);
+          }
+        }
+      });
     };
   }
 
  private:
-  std::vector<BlockShape> shapes_;
-  float slope_;
+  const Kernels& table_;
+  BlockShape shape_;
 };
 
 // Residual block of AdaIN, LeakyReLU and convolutions of three taps: see `models.kokoro.network.AdainResBlock`.
@@ -125,17 +119,17 @@ struct AdainShape {
 
 class AdainBlock : public Kernel {
  public:
-  AdainBlock(mx::Stream stream, AdainShape shape) : Kernel(stream), shape_(shape) {}
+  AdainBlock(mx::Stream stream, const Kernels& table, AdainShape shape) : Kernel(stream), table_(table), shape_(shape) {}
 
   const char* name() const override { return "NightingaleAdainBlock"; }
 
  protected:
   std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [s = shape_](const Arrays& in, mx::array& out) {
+    return [&table = table_, s = shape_](const Arrays& in, mx::array& out) {
       // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
       const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
       const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
-      const Plan first_plan = kernels().plan(rows, 3, 1, I, O), second_plan = kernels().plan(rows, 3, 1, O, O), one_plan = kernels().plan(rows, 1, 1, I, O);
+      const Plan first_plan = table.plan(rows, 3, 1, I, O), second_plan = table.plan(rows, 3, 1, O, O), one_plan = table.plan(rows, 1, 1, I, O);
       const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
       const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
       const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
@@ -186,7 +180,7 @@ class AdainBlock : public Kernel {
         conv.slope = 0.2f;
         return conv;
       };
-      convolve(B, [&](int b) {
+      convolve(table, B, [&](int b) {
         Conv conv = base(b, I, first_plan);
         conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
         if (!s.upsample) {
@@ -201,7 +195,7 @@ class AdainBlock : public Kernel {
       });
       const float* passed = s.upsample ? wide.get() : x;
       if (s.shortcut) {
-        convolve(B, [&](int b) {
+        convolve(table, B, [&](int b) {
           Conv conv = base(b, I, one_plan);
           conv.x = passed + b * u_plane;
           conv.kernel = 1;
@@ -215,7 +209,7 @@ class AdainBlock : public Kernel {
       for (int b = 0; b < B; ++b)
         affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
                   &scale[b * O], &shift[b * O]);
-      convolve(B, [&](int b) {
+      convolve(table, B, [&](int b) {
         Conv conv = base(b, O, second_plan);
         conv.x = inner.get() + b * y_plane;
         conv.scale = &scale[b * O];
@@ -232,6 +226,7 @@ class AdainBlock : public Kernel {
   }
 
  private:
+  const Kernels& table_;
   AdainShape shape_;
 };
 
@@ -250,47 +245,45 @@ class Spectrum : public Kernel {
   }
 };
 
-using Shapes = std::vector<std::pair<int, std::pair<std::vector<int>, std::vector<int>>>>;
-
-mx::array res_blocks(const mx::array& x, const mx::array& styled, const mx::array& bias, const std::optional<mx::array>& count,
-                     const std::vector<Arrays>& blocks, const Shapes& shapes, float slope) {
-  if (x.ndim() != 3 || styled.ndim() != 2 || blocks.empty() || blocks.size() != shapes.size() || bias.size() != static_cast<size_t>(x.shape(2)))
-    throw std::invalid_argument("res_blocks: shapes do not fit");
+mx::array res_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const std::optional<mx::array>& start,
+                    const std::optional<mx::array>& bias, const mx::array& rates, const Arrays& weights, int kernel,
+                    const std::vector<int>& dilations, const std::vector<int>& affines, float share, float slope, bool bfloat16) {
+  const Kernels& table = kernels_of(bfloat16);
+  const size_t C = x.ndim() == 3 ? x.shape(2) : 0, convolutions = weights.size();
+  const bool fits = C && styled.ndim() == 2 && kernel >= 3 && kernel % 2 && convolutions && convolutions == 2 * dilations.size() &&
+                    (affines.size() == convolutions || (affines.empty() && styled.shape(0) == static_cast<int>(convolutions) && styled.size() == convolutions * C)) &&
+                    rates.size() == 2 * convolutions * C && (!bias || bias->size() == C) &&
+                    (!start || start->shape() == x.shape());
+  if (!fits) throw std::invalid_argument("res_block: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
-  Arrays inputs{contiguous(x, s), contiguous(styled, s), contiguous(bias, s), counts(count, x.shape(0), s)};
-  std::vector<BlockShape> made;
-  for (size_t n = 0; n < shapes.size(); ++n) {
-    const auto& [kernel, more] = shapes[n];
-    const auto& [dilations, affines] = more;
-    const size_t C = x.shape(2), convolutions = affines.size();
-    if (kernel < 3 || kernel % 2 == 0 || convolutions != 2 * dilations.size() || blocks[n].size() != 1 + convolutions ||
-        blocks[n][0].size() != 2 * convolutions * C)
-      throw std::invalid_argument("res_blocks: a block's arrays do not fit its shape");
-    for (size_t k = 0; k < convolutions; ++k)
-      if (blocks[n][1 + k].size() != kernels().packed_size(C, kernel, C) || affines[k] < 0 ||
-          affines[k] + 2 * static_cast<int>(C) > styled.shape(1))
-        throw std::invalid_argument("res_blocks: a convolution's weights or style do not fit");
-    made.push_back({kernel, dilations, affines});
-    inputs.insert(inputs.end(), blocks[n].begin(), blocks[n].end());
+  const auto given = [s](const std::optional<mx::array>& a) { return a ? contiguous(*a, s) : mx::zeros({0}, mx::float32, s); };
+  Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s), given(start), given(bias), contiguous(rates, s)};
+  for (size_t k = 0; k < convolutions; ++k) {
+    const bool placed = affines.empty() || (affines[k] >= 0 && affines[k] + 2 * static_cast<int>(C) <= styled.shape(1));
+    if (weights[k].size() != table.packed_size(C, kernel, C) || !placed)
+      throw std::invalid_argument("res_block: a convolution's weights or style do not fit");
+    inputs.push_back(weights[k]);
   }
-  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlocks>(s, std::move(made), slope), std::move(inputs));
+  BlockShape shape{kernel, dilations, affines, share, slope};
+  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlock>(s, table, std::move(shape)), std::move(inputs));
 }
 
 mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
-                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut) {
+                      const std::vector<int>& affines, int outputs, bool upsample, bool shortcut, bool bfloat16) {
+  const Kernels& table = kernels_of(bfloat16);
   auto s = mx::default_stream(mx::Device::cpu);
   if (x.ndim() != 3 || styled.ndim() != 2 || weights.size() != 6 || affines.size() != 2) throw std::invalid_argument("adain_block: shapes do not fit");
   const int I = x.shape(2), S = styled.shape(1);
   const auto size = [&](int k) { return weights[k].size(); };
-  const bool fits = size(0) == kernels().packed_size(outputs, 3, I) && size(1) == kernels().packed_size(outputs, 3, outputs) &&
-                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == kernels().packed_size(outputs, 1, I)) &&
+  const bool fits = size(0) == table.packed_size(outputs, 3, I) && size(1) == table.packed_size(outputs, 3, outputs) &&
+                    size(2) == static_cast<size_t>(outputs) && (!shortcut || size(3) == table.packed_size(outputs, 1, I)) &&
                     (shortcut || I == outputs) && (!upsample || (size(4) == 3 * static_cast<size_t>(I) && size(5) == static_cast<size_t>(I))) &&
                     affines[0] >= 0 && affines[0] + 2 * I <= S && affines[1] >= 0 && affines[1] + 2 * outputs <= S;
   if (!fits) throw std::invalid_argument("adain_block: the weights or the style do not fit");
   const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
   Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, shape), std::move(inputs));
+  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, table, shape), std::move(inputs));
 }
 
 mx::array spectrum(const mx::array& x) {
@@ -303,10 +296,11 @@ mx::array spectrum(const mx::array& x) {
 
 void bind_decoder(nb::module_& m) {
   m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
-        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"));
+        nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"), nb::arg("bfloat16"));
   m.def("spectrum", &spectrum);
-  m.def("res_blocks", &res_blocks, nb::arg("x"), nb::arg("styled"), nb::arg("bias"), nb::arg("count").none(),
-        nb::arg("blocks"), nb::arg("shapes"), nb::arg("slope"));
+  m.def("res_block", &res_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("start").none(), nb::arg("bias").none(),
+        nb::arg("rates"), nb::arg("weights"), nb::arg("kernel"), nb::arg("dilations"), nb::arg("affines"), nb::arg("share"), nb::arg("slope"),
+        nb::arg("bfloat16"));
 }
 
 }  // namespace nightingale

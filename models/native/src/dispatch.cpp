@@ -1,10 +1,13 @@
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
 #include "kernels.h"
 
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -12,13 +15,18 @@
 namespace nightingale {
 
 #if defined(__x86_64__)
-extern const Kernels kernels_amx, kernels_avx512, kernels_avx2;
+extern const Kernels kernels_amx, kernels_vnni, kernels_avx512, kernels_avxvnni, kernels_avx2;
 #endif
 extern const Kernels kernels_baseline;
 
-#if defined(__x86_64__)
 namespace {
 
+std::string bound() {
+  const char* given = std::getenv("NATIVE_KERNELS");
+  return given ? given : "";
+}
+
+#if defined(__x86_64__)
 // Whether this processor has AMX in bfloat16, and the system lets this process use its tiles.
 bool has_amx() {
 #if defined(__linux__)
@@ -32,20 +40,46 @@ bool has_amx() {
 #endif
 }
 
-}  // namespace
+// Whether this processor has the 8-bit products of AVX-512 for vectors of AVX, too.
+bool has_avx_vnni() {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
 #endif
+
+}  // namespace
+
+const Kernels* bfloat16_kernels() {
+#if defined(__x86_64__)
+  static const bool found = [] {
+    const std::string most = bound();
+    return &kernels() == &kernels_vnni && (most.empty() || most == "amx") && has_amx();
+  }();
+  return found ? &kernels_amx : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
+const Kernels& kernels_of(bool bfloat16) {
+  if (!bfloat16) return kernels();
+  if (!bfloat16_kernels()) throw std::invalid_argument("this processor does not multiply in bfloat16");
+  return *bfloat16_kernels();
+}
 
 const Kernels& kernels() {
   static const Kernels& chosen = []() -> const Kernels& {
-    const char* bound = std::getenv("NATIVE_KERNELS");
-    const std::string most = bound ? bound : "";
+    const std::string most = bound();
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    if (avx512 && most == "amx" && has_amx()) return kernels_amx;
-    if (avx512 && most != "avx2" && most != "baseline") return kernels_avx512;
+    const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const bool narrow = most == "avxvnni" || most == "avx2" || most == "baseline";
+    if (vnni && !narrow && most != "avx512") return kernels_vnni;
+    if (avx512 && !narrow) return kernels_avx512;
+    if (avx2 && most != "avx2" && most != "baseline" && has_avx_vnni()) return kernels_avxvnni;
     if (avx2 && most != "baseline") return kernels_avx2;
 #endif
     return kernels_baseline;

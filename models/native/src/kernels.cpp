@@ -1,11 +1,13 @@
 // The table of kernels of one instruction set. This file is compiled once for each.
 #include "kernels.h"
 
+#include "attention.h"
 #include "convolution.h"
 #if defined(__AMX_BF16__)
 #include "convolution_amx.h"
 #endif
 #include "elementwise.h"
+#include "products.h"
 #include "recurrent.h"
 
 namespace nightingale {
@@ -35,6 +37,18 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .recurrence_units = kPair * kLanes,
     .pack_recurrence = pack_recurrence,
     .recur = recur,
+    .int8_size = int8::size,
+    .int8_pack = int8::pack,
+    .int8_row = int8::unpack,
+    .int8_coarse = sizeof(int8::Coarse),
+    .int8_round = int8::round_rows,
+    .int8_multiply = int8::multiply,
+    .int8_measure_rows = int8::measure_rows,
+    .int8_measure_weights = int8::measure_weights,
+    .int8_screen = int8::screen,
+    .int8_choose = int8::choose,
+    .attend = attend,
+    .log_sum_exp = log_sum_exp,
     .spectrum = spectrum,
 };
 

@@ -41,6 +41,57 @@ struct Recurrence {
   bool backward;
 };
 
+// What a product's input goes through first, row by row. Swiglu takes rows of gates, then of as many factors.
+enum class BeforeKind : int { kNone = 0, kRelu = 1, kGelu = 2, kSwiglu = 3, kRmsNorm = 4, kLayerNorm = 5 };
+
+struct Before {
+  BeforeKind kind;
+  const float *gain, *shift;  // [inputs], of the norms
+  float eps;
+};
+
+constexpr int kPanel = 16;  // outputs that are packed side by side
+
+// y = residual + bias + before(x) weights^T with weights of 8 bits: see products.h.
+struct Int8Product {
+  const float* x;          // [rows, inputs], rows x_stride apart
+  const uint8_t* weights;  // packed by `int8_pack`
+  const float* scales;     // [outputs, padded to whole panels]
+  const float* bias;       // the same, or null
+  const float* residual;   // [rows, outputs] or null
+  float* y;                // [rows, outputs]
+  void* coarse;            // [rows, inputs, padded to fours] of `int8_coarse` bytes: the rounded inputs
+  float* steps;            // [rows], of the rounded inputs
+  int32_t* sums;           // [rows], what the weights' offset adds to each sum
+  int rows, inputs, outputs, x_stride;
+  Before before;
+};
+
+// The search for the largest of product + banned of each row, exact in float32 though 8 bits are read of most weights.
+//
+// With w = near + e for the weights and x = step * p + d for a row, |x.w - step * p.near| <= |d| |near| + |x| |e| by
+// Cauchy and Schwarz. Only products that may be the largest are computed in full.
+struct Int8Search {
+  Int8Product product;    // its y, bias, residual and before are not read
+  const float* whole;     // [outputs, inputs], or null: then the rounded weights are all there is
+  const float* lengths;   // [outputs, padded to whole panels]: |near|
+  const float* errors;    // the same: |e|
+  const float* banned;    // the same: minus infinity where an output, or padding, is never chosen
+  float *rests, *norms;   // [rows]: |d|, |x|
+  float *floors, *ceilings;  // [rows, panels]: bounds of the panel's largest product
+};
+
+// Attention of one query of one head to `count` keys and values.
+struct Attention {
+  const float* q;       // [size]
+  const float *keys, *values;  // [count, size], rows `stride` apart
+  const float* bias;    // [count] or null; added to the logits
+  float* y;             // [size]
+  float* scratch;       // [count]
+  float scale;
+  int count, size, stride;
+};
+
 struct Kernels {
   const char* name;
   Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
@@ -56,11 +107,33 @@ struct Kernels {
   // The packing of recurrent weights [hidden, 4 * hidden], of the same size.
   void (*pack_recurrence)(const float* weights, float* packed, int hidden);
   void (*recur)(const Recurrence& recurrence);
+  // Weights of 8 bits: bytes when packed, the packing of rows [first, last), and one row of them as floats.
+  size_t (*int8_size)(int outputs, int inputs);
+  void (*int8_pack)(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int first, int last);
+  void (*int8_row)(const uint8_t* packed, const float* scales, int output, int inputs, float* y);
+  int int8_coarse;  // bytes of a rounded input
+  // The rounding of rows [first, last), then the product for all rows and the outputs of panels [first, last).
+  void (*int8_round)(const Int8Product& product, int first, int last);
+  void (*int8_multiply)(const Int8Product& product, int first, int last);
+  // See Int8Search: the lengths of rows and of weights, the bounds of panels, and one row's largest product.
+  void (*int8_measure_rows)(const Int8Product& product, float* rests, float* norms, int first, int last);
+  void (*int8_measure_weights)(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths, float* errors, int first, int last);
+  void (*int8_screen)(const Int8Search& search, int first, int last);
+  int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
+  void (*attend)(const Attention& attention);
+  float (*log_sum_exp)(const float* x, int count);
   // See elementwise.h.
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };
 
-// The best kernels for this processor; `NATIVE_KERNELS` (avx512, avx2, baseline) bounds the choice.
+// The best kernels in float32 for this processor; `NATIVE_KERNELS` (avx512, avxvnni, avx2, baseline) bounds the choice.
 const Kernels& kernels();
+
+// The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and
+// where `NATIVE_KERNELS` names others than amx.
+const Kernels* bfloat16_kernels();
+
+// One of the two. Throws std::invalid_argument for bfloat16 without them.
+const Kernels& kernels_of(bool bfloat16);
 
 }  // namespace nightingale

@@ -12,4 +12,5 @@ NB_MODULE(_native, m) {
   bind_convolution(m);
   bind_decoder(m);
   bind_recurrent(m);
+  bind_transformer(m);
 }

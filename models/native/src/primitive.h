@@ -34,6 +34,7 @@ namespace nightingale {
 void bind_convolution(nb::module_& m);
 void bind_decoder(nb::module_& m);
 void bind_recurrent(nb::module_& m);
+void bind_transformer(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;
 
@@ -44,7 +45,7 @@ class Kernel : public mx::Primitive {
 
   void eval_cpu(const Arrays& inputs, Arrays& outputs) override {
     auto& y = outputs[0];
-    y.set_data(mx::allocator::malloc(y.nbytes()));
+    allocate(inputs, y);
     auto& encoder = mx::cpu::get_command_encoder(stream());
     for (const auto& each : inputs) encoder.set_input_array(each);
     encoder.set_output_array(y);
@@ -56,6 +57,8 @@ class Kernel : public mx::Primitive {
   void eval_gpu(const Arrays&, Arrays&) override { throw std::runtime_error("the native kernels compute on the CPU"); }
 
  protected:
+  virtual void allocate(const Arrays&, mx::array& y) { y.set_data(mx::allocator::malloc(y.nbytes())); }
+
   // What is computed, as a value that outlives the primitive.
   virtual std::function<void(const Arrays&, mx::array&)> task() const = 0;
 };
@@ -71,9 +74,9 @@ inline void for_tiles(int batch, int rows, int tile, const std::function<void(in
 }
 
 // Convolve every sequence of a batch; conv_of(b) is the convolution of number b.
-inline void convolve(int batch, const std::function<Conv(int)>& conv_of) {
-  const int pieces = kernels().pieces(conv_of(0));
-  parallel(batch * pieces, [&](int k) { kernels().conv(conv_of(k / pieces), k % pieces); });
+inline void convolve(const Kernels& table, int batch, const std::function<Conv(int)>& conv_of) {
+  const int pieces = table.pieces(conv_of(0));
+  parallel(batch * pieces, [&](int k) { table.conv(conv_of(k / pieces), k % pieces); });
 }
 
 inline std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }

@@ -34,6 +34,15 @@ inline Vec max(Vec a, Vec b) { return select(a > b, a, b); }
 
 inline Vec min(Vec a, Vec b) { return select(a < b, a, b); }
 
+// The sum of a vector's numbers.
+inline float total(Vec x) {
+  typedef float Four __attribute__((vector_size(16)));
+  Four parts[kLanes / 4];
+  std::memcpy(parts, &x, sizeof x);
+  for (int k = 1; k < kLanes / 4; ++k) parts[0] += parts[k];
+  return (parts[0][0] + parts[0][2]) + (parts[0][1] + parts[0][3]);
+}
+
 // The nearest whole number, for |x| < 2^22.
 inline Vec round(Vec x) {
   const Vec shift = splat(12582912.0f);

@@ -19,6 +19,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers.linear import Projection
+from models.native import transformer
 from models.nllb.kernels import source as cuda
 
 FEW = 4  # rows of input to which one warp an output is faster than a matrix product
@@ -160,6 +161,15 @@ def self_attend_reference(
     return _softmax_attend(split[:, :heads], past, bias), past
 
 
+def self_attend(
+    qkv: mx.array, past: mx.array, place: mx.array, bias: mx.array, heads: int
+) -> tuple[mx.array, mx.array]:
+    """Compute the same, on the CPU by native kernels, which need no bias."""
+    if transformer.fits(qkv):
+        return transformer.step_attend(qkv, past, place, heads)
+    return self_attend_reference(qkv, past, place, bias, heads)
+
+
 def self_attend_cuda(qkv: mx.array, past: mx.array, at: mx.array, heads: int) -> tuple[mx.array, mx.array]:
     """Compute the same, causal without a bias; `at` is the place in the GPU's memory. `past` is copied."""
     batch, count, width = qkv.shape
@@ -183,6 +193,11 @@ def cross_attend_reference(q: mx.array, memory: mx.array, bias: mx.array, heads:
     return _softmax_attend(split_heads(q, 1, heads), memory, bias)
 
 
+def cross_attend(q: mx.array, memory: mx.array, bias: mx.array, heads: int) -> mx.array:
+    """Compute the same, on the CPU by a native kernel."""
+    return (transformer.attend if transformer.fits(q) else cross_attend_reference)(q, memory, bias, heads)
+
+
 def cross_attend_cuda(
     x: mx.array, memory: mx.array, mask: mx.array, heads: int, norm: nn.LayerNorm, projection: Projection | None = None
 ) -> mx.array:
@@ -199,7 +214,7 @@ def cross_attend_cuda(
 
 
 def attends(length: int) -> bool:
-    """Return whether `attend_cuda` is for rows so long."""
+    """Return whether `attend_cuda` and the native kernel are for rows so long."""
     return length <= _MOST_KEYS
 
 
@@ -207,6 +222,13 @@ def attend_reference(qkv: mx.array, bias: mx.array, heads: int) -> mx.array:
     """Attention of all of qkv [B, T, 3C] to all of it -> [B, T, C]; `bias` [B, 1, 1, T] is added to the logits."""
     split = split_heads(qkv, 3, heads)
     return _softmax_attend(split[:, :heads], split[:, heads:], bias)
+
+
+def attend(qkv: mx.array, bias: mx.array, heads: int) -> mx.array:
+    """Compute the same, on the CPU by a native kernel where rows are short."""
+    if attends(qkv.shape[1]) and transformer.fits(qkv):
+        return transformer.attend(qkv, None, bias, heads)
+    return attend_reference(qkv, bias, heads)
 
 
 def attend_cuda(qkv: mx.array, mask: mx.array, heads: int) -> mx.array:

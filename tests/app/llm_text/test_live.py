@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.llm_text.clean import Cleaner
-from app.llm_text.live import LiveText, Speakable
+from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
+from app.llm_text.sources import Speakable
 
 
 def test_text_is_cleaned_and_the_original_kept() -> None:

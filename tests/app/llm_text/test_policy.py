@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.llm_text.policy import BoundaryOptions, BoundaryPolicy, Commit
+from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
+from app.llm_text.sources import Speakable
 
 TOKEN = 0.02
 OFTEN = 1e9
 
 
-def play(policy: BoundaryPolicy, fragments: list[str], start: float = 0.0) -> tuple[list[Commit], float]:
+def play(policy: BoundaryPolicy, fragments: list[str], start: float = 0.0) -> tuple[list[Speakable], float]:
     """Feed a fragment every TOKEN seconds, keeping the policy's deadlines in between."""
-    commits: list[Commit] = []
+    commits: list[Speakable] = []
     now = start
     for fragment in fragments:
         commits += policy.feed(fragment, now)
@@ -57,7 +58,7 @@ _fragments = st.lists(st.tuples(st.lists(_pieces, max_size=9).map("".join), st.f
 @settings(max_examples=120, deadline=None)
 def test_everything_comes_out_once_unchanged_and_in_order(fragments, language, target, queues) -> None:
     policy = BoundaryPolicy(language, target, BoundaryOptions(limit=60))
-    commits: list[Commit] = []
+    commits: list[Speakable] = []
     now = 5.0
     for number, (fragment, pause) in enumerate(fragments):
         now += pause
@@ -94,7 +95,9 @@ def test_a_sentence_is_committed_when_the_next_begins() -> None:
     policy = BoundaryPolicy()
     assert policy.feed("Hello there. ", 1.0) == []
     (commit,) = policy.feed("H", 1.05)
-    assert commit == Commit("Hello there. ", 0, 13, pytest.approx(0.05), "sentence", ("Hello there. ",))
+    assert commit == Speakable(
+        "Hello there. ", "Hello there. ", 0, 13, pytest.approx(0.05), "sentence", ("Hello there. ",)
+    )
     assert policy.pending == "H"
 
 

@@ -16,6 +16,7 @@ from mlx import nn
 from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
+from models.chatterbox.s3gen import vocoder
 from models.kokoro import generator, network
 from models.kokoro.generator import ResBlock
 from models.kokoro.network import AdainResBlock
@@ -23,18 +24,9 @@ from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
 from models.native import kernels
+from tests.models.native.checks import CLOSE, apart, conv_reference
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
-
-# Products of a transform lose up to two bits more than plain sums of float32.
-CLOSE = 1e-5
-
-
-def apart(found: mx.array, expected: mx.array) -> float:
-    """Largest difference, relative to the largest number expected."""
-    assert found.shape == expected.shape
-    assert bool(mx.all(mx.isfinite(found)))
-    return float(mx.max(mx.abs(found - expected)) / mx.maximum(mx.max(mx.abs(expected)), 1e-6))
 
 
 def counted(counts: Sequence[int] | None) -> mx.array | None:
@@ -43,15 +35,6 @@ def counted(counts: Sequence[int] | None) -> mx.array | None:
 
 def masked(counts: Sequence[int] | None, rows: int) -> PaddingMask:
     return PaddingMask() if counts is None else PaddingMask.of(mx.array(counts)[:, None, None], rows)
-
-
-def conv_reference(x: mx.array, taps: mx.array, dilation: int, left: int, right: int) -> mx.array:
-    """Sum over the taps of one product each, in double precision."""
-    padded = np.pad(np.array(x, dtype=np.float64), [(0, 0), (left, right), (0, 0)])
-    kernel = np.array(taps, dtype=np.float64)
-    rows = padded.shape[1] - (len(kernel) - 1) * dilation
-    y = sum(padded[:, k * dilation : k * dilation + rows] @ kernel[k] for k in range(len(kernel)))
-    return mx.array(np.asarray(y, dtype=np.float32))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +67,9 @@ def test_convolution(
     start = mx.random.normal(expected.shape)
     added = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right, start=start)
     assert apart(added, expected + start) < CLOSE
+    everywhere = mx.random.normal((1, 1, outputs))
+    added = kernels.conv1d(x, packed, dilation=dilation, left=left, right=right, start=everywhere)
+    assert apart(added, expected + everywhere) < CLOSE
 
 
 def test_convolution_of_a_view_reads_the_view() -> None:
@@ -103,7 +89,7 @@ def test_what_does_not_fit_is_refused() -> None:
         kernels.conv1d(mx.zeros((1, 2, 16)), packed)
     with pytest.raises(ValueError, match="do not fit"):
         kernels.conv1d(mx.zeros((9, 16)), packed)
-    with pytest.raises(ValueError, match="start"):
+    with pytest.raises(ValueError, match="cannot be broadcast"):
         kernels.conv1d(mx.zeros((1, 9, 16)), packed, start=mx.zeros((1, 6, 16)))
     with pytest.raises(ValueError, match="do not fit"):
         kernels.bilstm(mx.zeros((1, 4, 8 * 64)), mx.zeros((5,)), None)
@@ -191,6 +177,33 @@ def test_residual_blocks(
     monkeypatch.undo()
     # One row has no deviation: AdaIN divides by the root of 1e-5, which multiplies the rounding of its mean.
     assert apart(found, expected) < (CLOSE if rows > 1 and (counts is None or min(counts) > 1) else 1e-3)
+
+
+@pytest.mark.parametrize(("rows", "count"), [(300, None), (70, 41), (1, None)])
+@pytest.mark.parametrize("kernels_of", [(3,), (3, 7, 11)])
+def test_residual_blocks_without_norm(
+    monkeypatch: pytest.MonkeyPatch, rows: int, count: int | None, kernels_of: Sequence[int]
+) -> None:
+    """Those of S3Gen's vocoder: each convolution's bias is added before the next Snake."""
+    native, other = ([vocoder.ResBlock(32, kernel, (1, 3, 5)) for kernel in kernels_of] for _ in range(2))
+    for block, twin in zip(native, other, strict=True):
+        random_layer(block)
+        for snake in (*block.activations1, *block.activations2):
+            snake.alpha = mx.abs(snake.alpha) + 0.5
+        twin.update(block.parameters())
+        block.lower()
+        assert block.packed is not None
+    valid = masked(None if count is None else (count,), rows)
+    x = valid.zero(mx.random.normal((1, rows, 32)))
+    found = vocoder.mean_of_blocks(native, x, valid, 0.1)
+    plain(monkeypatch)
+    for block in other:
+        block.lower()
+        assert block.packed is None
+    expected = vocoder.mean_of_blocks(other, x, valid, 0.1)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(valid.zero(found), valid.zero(expected)) < CLOSE
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "upsample"), [(40, 40, False), (66, 32, False), (40, 24, True)])

@@ -343,9 +343,9 @@ def test_screening_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             found = run(screened, batch)
             head = screened._head("fra_Latn")
         if on_cpu():
-            assert head.int8_argmax is not None
-            assert head.int8_argmax.full > 0, "it must have been used"
-        assert plain._head("fra_Latn").int8_argmax is None
+            assert head.search is not None
+            assert head.search.full > 0, "it must have been used"
+        assert plain._head("fra_Latn").search is None
         assert [one.best.tokens for one in found] == [one.best.tokens for one in wanted]
         for request, one in zip(batch[:4], wanted, strict=False):
             drafted = TranslationRequest(request.text, request.source, request.target, draft=one.best.tokens[:6])

@@ -85,7 +85,8 @@ def test_a_row_hears_the_next_three_and_no_further() -> None:
     x = normal(0, 1, 12, 32)
     before = np.array(encoder.pre_lookahead_layer(x))
     x[:, 8] = 5.0
-    changed = np.abs(np.array(encoder.pre_lookahead_layer(x)) - before).max(axis=(0, 2)) > 0
+    # Native convolutions round four rows together.
+    changed = np.abs(np.array(encoder.pre_lookahead_layer(x)) - before).max(axis=(0, 2)) > 1e-4
     assert changed.tolist() == [n in range(5, 11) for n in range(12)]
 
 

@@ -31,7 +31,8 @@ def test_convolutions_hear_no_later_frame() -> None:
     convolution = lambda a: own.down_conv.pieces([a], HERE)[0]  # noqa: E731
     resnet = lambda a: own.mid_blocks[0].resnet([a], shift, HERE)[0]  # noqa: E731
     for run, reach in ((convolution, 2), (resnet, 4)):
-        heard = np.abs(np.array(run(changed) - run(x))).max(axis=(0, 2)) > 0
+        # Native convolutions round four rows together.
+        heard = np.abs(np.array(run(changed) - run(x))).max(axis=(0, 2)) > 1e-4
         assert heard.tolist() == [11 <= n <= 11 + reach for n in range(frames)]
 
 

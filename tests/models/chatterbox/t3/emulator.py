@@ -20,8 +20,8 @@ from models.chatterbox.t3.kernels.metal import Launch, Phase
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.weights import load_weights
-from models.layers import int8
 from models.layers.linear import Projection
+from models.native import kernels as native
 from models.native.process import compile_c
 from tests.models.chatterbox.t3.builder import GPT2, LLAMA, conditioned, official_arrays
 
@@ -136,7 +136,7 @@ def eight_bits(config: T3Config) -> T3:
     """`whole_bfloats` with products of 8 bits, by MLX's quantization; scales and offsets are bfloat16's, as a GPU's."""
     model = whole_bfloats.__wrapped__(config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(int8, "library", lambda: None)  # the CPU's own form
+        patch.setattr(native, "module", lambda: None)  # the CPU's own form
         model.lower(8)
     for _, module in model.named_modules():
         if isinstance(module, Projection) and module.bits:

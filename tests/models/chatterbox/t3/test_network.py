@@ -9,8 +9,8 @@ from models.backend import mx
 from models.chatterbox.config import ENGLISH
 from models.chatterbox.t3 import backbone, cache
 from models.chatterbox.t3.network import T3
-from models.layers import int8
 from models.layers.linear import Projection
+from models.native import kernels
 from tests.models.chatterbox.t3.builder import CONFIGS, GPT2, LLAMA, conditioned, network
 
 TEXT = [5, 9, 3, 17, 2]
@@ -97,13 +97,14 @@ def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, 
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < most
 
 
-def test_octets_in_use() -> None:
-    """8 bits on a CPU with a compiler: the products come from `int8`."""
-    if int8.library() is None:
-        assert mx.default_device() != mx.Device(mx.cpu)
+def test_native_kernels_in_use() -> None:
+    """8 bits on a CPU with native kernels: no other copy of the weights is kept."""
+    if not kernels.available():
         return
     model = network(LLAMA, bits=8)
-    assert model.tfmr.layers[0].self_attn.qkv_proj._int8_weights
+    attention = model.tfmr.layers[0].self_attn
+    assert attention.qkv_proj._int8 is not None
+    assert attention.qkv_proj.weight.size == 0
 
 
 def test_llama_begins_twice_at_position_zero() -> None:

@@ -1,0 +1,83 @@
+"""Sources of speakable text: their interface, and the one for plain text, which cuts sentences and cleans nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from app.text.sentence_buffer import SentenceBuffer
+
+Reason = Literal["sentence", "silence", "clause", "forced", "merged", "flush"]
+
+
+@dataclass(frozen=True, slots=True)
+class Speakable:
+    """Text that may be spoken, for characters [start, end) of the stream, which are `original`.
+
+    The originals of one stream, joined, are the stream. `text` may be blank. `sentences` joined are the text, one by
+    one for translation models. `waited` is the time in seconds from the arrival of the first visible character until
+    the text may be spoken (Stage.BOUNDARY), and `reason` says why it may.
+    """
+
+    text: str
+    original: str
+    start: int
+    end: int
+    waited: float
+    reason: Reason
+    sentences: tuple[str, ...]
+
+
+class TextSource(Protocol):
+    """Turns fragments into text that may be spoken. Times are in seconds of the caller's clock."""
+
+    @property
+    def pending(self) -> str:
+        """Text that waits for its boundary. It may be translated ahead of time."""
+        ...
+
+    def feed(self, fragment: str, now: float) -> list[Speakable]:
+        """Add a fragment, cut anywhere. Return the text that may be spoken, in order."""
+        ...
+
+    def tick(self, now: float) -> list[Speakable]:
+        """Return the text that may be spoken at `now`. Call at `next_deadline`; an early call changes nothing."""
+        return []
+
+    def next_deadline(self) -> float | None:
+        """Return the time of the next call of `tick` if nothing is fed before, or None."""
+        return None
+
+    def queued(self, seconds: float, now: float) -> None:
+        """Note that `seconds` of audio are queued at `now`. They drain in real time."""
+
+    def flush(self, now: float) -> list[Speakable]:
+        """End the text and return the rest of it. A later fragment begins another text."""
+        ...
+
+
+class PlainText(TextSource):
+    """A `SentenceBuffer` as a TextSource: no cleaning, no timer, no clause cuts."""
+
+    def __init__(self, language: str) -> None:
+        self._buffer = SentenceBuffer(language)
+        self._position = 0
+
+    @property
+    def pending(self) -> str:
+        return self._buffer.held
+
+    def feed(self, fragment: str, now: float) -> list[Speakable]:
+        return [self._speakable(sentence) for sentence in self._buffer.feed(fragment)]
+
+    def queued(self, seconds: float, now: float) -> None:
+        """Ignore the queue."""
+
+    def flush(self, now: float) -> list[Speakable]:
+        rest = [self._speakable(sentence) for sentence in self._buffer.flush()]
+        self._position = 0
+        return rest
+
+    def _speakable(self, text: str) -> Speakable:
+        start, self._position = self._position, self._position + len(text)
+        return Speakable(text, text, start, self._position, 0.0, "sentence", (text,))

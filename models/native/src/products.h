@@ -1,0 +1,480 @@
+// Products of float32 rows with weights of 8 bits.
+//
+// A weight is scale * q with |q| <= 127 and one scale an output. The call rounds each row of inputs, x ~ step * p, and
+// sums p * q in exact integers: a row of the result does not depend on the other rows of the call.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "kernels.h"
+#include "simd.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace nightingale {
+namespace {
+namespace int8 {
+
+// For each instruction set: `Cell`, the weights of kCell outputs and four inputs as 4 * kCell bytes q + kOffset; `Four`,
+// four rounded inputs for every output; `Sums` of their products. A tile has kTileRows rows and kTileCells cells at most.
+#if defined(__AVX512VNNI__)
+using Coarse = int8_t;
+using Cell = __m512i;
+using Four = __m512i;
+using Sums = __m512i;
+constexpr int kOffset = 128, kCell = 16, kTileRows = 6, kTileCells = 4;
+inline Cell cell(const uint8_t* w) { return _mm512_loadu_si512(w); }
+inline Four four(const Coarse* x) {
+  int32_t all;
+  std::memcpy(&all, x, sizeof all);
+  return _mm512_set1_epi32(all);
+}
+inline Sums zero() { return _mm512_setzero_si512(); }
+inline Sums add(Sums sums, Cell w, Four x) { return _mm512_dpbusd_epi32(sums, w, x); }
+inline void put(int32_t* to, Sums sums) { _mm512_storeu_si512(to, sums); }
+#elif defined(__AVXVNNI__)
+using Coarse = int8_t;
+using Cell = __m256i;
+using Four = __m256i;
+using Sums = __m256i;
+constexpr int kOffset = 128, kCell = 8, kTileRows = 3, kTileCells = 4;
+inline Cell cell(const uint8_t* w) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)); }
+inline Four four(const Coarse* x) {
+  int32_t all;
+  std::memcpy(&all, x, sizeof all);
+  return _mm256_set1_epi32(all);
+}
+inline Sums zero() { return _mm256_setzero_si256(); }
+inline Sums add(Sums sums, Cell w, Four x) { return _mm256_dpbusd_avx_epi32(sums, w, x); }
+inline void put(int32_t* to, Sums sums) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums); }
+#elif defined(__AVX512BW__)  // two sums of two products each an output, here and below
+using Coarse = int16_t;
+using Cell = __m512i;
+using Four = __m512i;
+using Sums = __m512i;
+constexpr int kOffset = 128, kCell = 8, kTileRows = 6, kTileCells = 4;
+inline Cell cell(const uint8_t* w) {
+  return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
+}
+inline Four four(const Coarse* x) {
+  int64_t all;
+  std::memcpy(&all, x, sizeof all);
+  return _mm512_set1_epi64(all);
+}
+inline Sums zero() { return _mm512_setzero_si512(); }
+inline Sums add(Sums sums, Cell w, Four x) {
+  sums = _mm512_add_epi32(sums, _mm512_madd_epi16(w, x));
+  asm volatile("" : "+v"(sums));  // in this order: the compiler's own spills sums
+  return sums;
+}
+inline void put(int32_t* to, Sums sums) {
+  const __m512i both = _mm512_add_epi32(sums, _mm512_srli_epi64(sums, 32));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi64_epi32(both));
+}
+#elif defined(__AVX2__)
+using Coarse = int16_t;
+using Cell = __m256i;
+using Four = __m256i;
+using Sums = __m256i;
+constexpr int kOffset = 128, kCell = 4, kTileRows = 3, kTileCells = 4;
+inline Cell cell(const uint8_t* w) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w)));
+}
+inline Four four(const Coarse* x) {
+  int64_t all;
+  std::memcpy(&all, x, sizeof all);
+  return _mm256_set1_epi64x(all);
+}
+inline Sums zero() { return _mm256_setzero_si256(); }
+inline Sums add(Sums sums, Cell w, Four x) {
+  sums = _mm256_add_epi32(sums, _mm256_madd_epi16(w, x));
+  asm volatile("" : "+x"(sums));  // as above
+  return sums;
+}
+inline void put(int32_t* to, Sums sums) {
+  const __m256i both = _mm256_add_epi32(sums, _mm256_srli_epi64(sums, 32));
+  const __m256i low = _mm256_permutevar8x32_epi32(both, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(low));
+}
+#elif defined(__SSE2__)
+using Coarse = int16_t;
+using Cell = __m128i;
+using Four = __m128i;
+using Sums = __m128i;
+constexpr int kOffset = 128, kCell = 2, kTileRows = 1, kTileCells = 8;
+inline Cell cell(const uint8_t* w) {
+  return _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(w)), _mm_setzero_si128());
+}
+inline Four four(const Coarse* x) {
+  int64_t all;
+  std::memcpy(&all, x, sizeof all);
+  return _mm_set1_epi64x(all);
+}
+inline Sums zero() { return _mm_setzero_si128(); }
+inline Sums add(Sums sums, Cell w, Four x) { return _mm_add_epi32(sums, _mm_madd_epi16(w, x)); }
+inline void put(int32_t* to, Sums sums) {
+  const __m128i both = _mm_add_epi32(sums, _mm_srli_epi64(sums, 32));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi32(both, 0x08));
+}
+#elif defined(__ARM_FEATURE_DOTPROD)
+using Coarse = int8_t;
+using Cell = int8x16_t;
+using Four = int8x16_t;
+using Sums = int32x4_t;
+constexpr int kOffset = 0, kCell = 4, kTileRows = 4, kTileCells = 4;
+inline Cell cell(const uint8_t* w) { return vreinterpretq_s8_u8(vld1q_u8(w)); }
+inline Four four(const Coarse* x) {
+  int32_t all;
+  std::memcpy(&all, x, sizeof all);
+  return vreinterpretq_s8_s32(vdupq_n_s32(all));
+}
+inline Sums zero() { return vdupq_n_s32(0); }
+inline Sums add(Sums sums, Cell w, Four x) { return vdotq_s32(sums, w, x); }
+inline void put(int32_t* to, Sums sums) { vst1q_s32(to, sums); }
+#elif defined(__ARM_NEON)
+using Coarse = int8_t;
+using Cell = int8x8_t;
+using Four = int8x8_t;
+using Sums = int32x4_t;
+constexpr int kOffset = 0, kCell = 2, kTileRows = 2, kTileCells = 8;
+inline Cell cell(const uint8_t* w) { return vreinterpret_s8_u8(vld1_u8(w)); }
+inline Four four(const Coarse* x) {
+  int32_t all;
+  std::memcpy(&all, x, sizeof all);
+  return vreinterpret_s8_s32(vdup_n_s32(all));
+}
+inline Sums zero() { return vdupq_n_s32(0); }
+inline Sums add(Sums sums, Cell w, Four x) { return vpadalq_s16(sums, vmull_s8(w, x)); }
+inline void put(int32_t* to, Sums sums) { vst1_s32(to, vpadd_s32(vget_low_s32(sums), vget_high_s32(sums))); }
+#else
+#error "no products of 8 bits for this processor"
+#endif
+
+typedef Coarse CoarseVec __attribute__((vector_size(kLanes * sizeof(Coarse))));
+constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
+constexpr int kPanelCells = kPanel / kCell;
+
+inline int fours(int inputs) { return (inputs + 3) / 4; }
+
+// Order: panels of kPanel outputs, fours of inputs, outputs of the panel, inputs of the four.
+size_t size(int outputs, int inputs) {
+  return static_cast<size_t>((outputs + kPanel - 1) / kPanel) * fours(inputs) * kPanel * 4;
+}
+
+// The largest absolute value of x [n], and at least 1e-30.
+inline float largest(const float* x, int n) {
+  Vec most = splat(1e-30f);
+  int k = 0;
+  for (; k + kLanes <= n; k += kLanes) most = max(most, max(load(x + k), -load(x + k)));
+  float found = 1e-30f;
+  for (int i = 0; i < kLanes; ++i) found = std::max(found, most[i]);
+  for (; k < n; ++k) found = std::max(found, std::fabs(x[k]));
+  return found;
+}
+
+// Round rows [first, last) of weights to the panels that hold them; `first` is a multiple of kPanel. The scales of a
+// panel's missing outputs are zero.
+void pack(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int first, int last) {
+  const int depth = fours(inputs);
+  for (int start = first; start < last; start += kPanel) {
+    uint8_t* panel = packed + static_cast<size_t>(start) * depth * 4;
+    std::memset(panel, kOffset, static_cast<size_t>(depth) * kPanel * 4);
+    for (int lane = 0; lane < kPanel; ++lane) {
+      const int row = start + lane;
+      scales[row] = 0;
+      if (row >= outputs) continue;
+      const float* w = weights + static_cast<size_t>(row) * inputs;
+      const float scale = scales[row] = largest(w, inputs) / 127;
+      for (int k = 0; k < inputs; ++k)
+        panel[k / 4 * kPanel * 4 + lane * 4 + k % 4] = static_cast<uint8_t>(static_cast<int>(std::nearbyint(w[k] / scale)) + kOffset);
+    }
+  }
+}
+
+inline int value_of(uint8_t w) { return kOffset ? w - kOffset : static_cast<int8_t>(w); }
+
+// The weights of one output, as q.
+template <typename Use>
+inline void for_weights(const uint8_t* packed, int output, int inputs, const Use& use) {
+  const uint8_t* w = packed + static_cast<size_t>(output / kPanel) * fours(inputs) * kPanel * 4 + output % kPanel * 4;
+  for (int k = 0; k < inputs; ++k) use(k, value_of(w[k / 4 * kPanel * 4 + k % 4]));
+}
+
+void unpack(const uint8_t* packed, const float* scales, int output, int inputs, float* y) {
+  for_weights(packed, output, inputs, [&](int k, int q) { y[k] = scales[output] * q; });
+}
+
+// Apply f to vectors of x [n] and of y, z, ... at the same places; the last vector may be short.
+template <typename Function>
+inline void map(int n, float* y, const Function& f, const float* a, const float* b = nullptr, const float* c = nullptr) {
+  int k = 0;
+  for (; k + kLanes <= n; k += kLanes) store(y + k, f(load(a + k), b ? load(b + k) : Vec{}, c ? load(c + k) : Vec{}));
+  if (k == n) return;
+  float last[3][kLanes] = {};
+  for (int i = k; i < n; ++i) {
+    last[0][i - k] = a[i];
+    if (b) last[1][i - k] = b[i];
+    if (c) last[2][i - k] = c[i];
+  }
+  store(last[0], f(load(last[0]), load(last[1]), load(last[2])));
+  std::copy(last[0], last[0] + (n - k), y + k);
+}
+
+inline float sum_of_products(const float* x, const float* y, int n) {
+  Vec sum{};
+  int k = 0;
+  for (; k + kLanes <= n; k += kLanes) sum += load(x + k) * load(y + k);
+  float rest = total(sum);
+  for (; k < n; ++k) rest += x[k] * y[k];
+  return rest;
+}
+
+inline float sum_of_values(const float* x, int n) {
+  Vec sum{};
+  int k = 0;
+  for (; k + kLanes <= n; k += kLanes) sum += load(x + k);
+  float rest = total(sum);
+  for (; k < n; ++k) rest += x[k];
+  return rest;
+}
+
+// What comes before the product, of one row x into y [inputs].
+void prepare(const Before& before, const float* x, float* y, int n) {
+  switch (before.kind) {
+    case BeforeKind::kNone:
+      std::copy(x, x + n, y);
+      return;
+    case BeforeKind::kRelu:
+      return map(n, y, [](Vec a, Vec, Vec) { return max(a, Vec{}); }, x);
+    case BeforeKind::kGelu:
+      return map(n, y, [](Vec a, Vec, Vec) {
+        return 0.5f * a * (1.0f + tanh(0.797884561f * (a + 0.044715f * a * a * a)));
+      }, x);
+    case BeforeKind::kSwiglu:
+      return map(n, y, [](Vec gate, Vec up, Vec) { return gate * sigmoid(gate) * up; }, x, x + n);
+    case BeforeKind::kRmsNorm: {
+      const Vec rate = splat(1.0f / std::sqrt(sum_of_products(x, x, n) / n + before.eps));
+      return map(n, y, [&](Vec a, Vec gain, Vec) { return a * rate * gain; }, x, before.gain);
+    }
+    case BeforeKind::kLayerNorm: {
+      const Vec mean = splat(sum_of_values(x, n) / n);
+      map(n, y, [&](Vec a, Vec, Vec) { return a - mean; }, x);
+      const Vec rate = splat(1.0f / std::sqrt(sum_of_products(y, y, n) / n + before.eps));
+      return map(n, y, [&](Vec a, Vec gain, Vec shift) { return a * rate * gain + shift; }, y, before.gain, before.shift);
+    }
+  }
+}
+
+// Round y [n] to p [4 * fours(n)]. Returns the step; `sum` gets kOffset times the sum of p.
+float coarsen(const float* y, int n, Coarse* p, int32_t* sum) {
+  const float most = largest(y, n), step = most / 127, inverse = 1 / step;
+  int32_t all = 0;
+  int k = 0;
+  IntVec sums{};
+  for (; k + kLanes <= n; k += kLanes) {
+    const IntVec whole = __builtin_convertvector(round(load(y + k) * inverse), IntVec);
+    const CoarseVec coarse = __builtin_convertvector(whole, CoarseVec);
+    std::memcpy(p + k, &coarse, sizeof coarse);
+    sums += whole;
+  }
+  for (int i = 0; i < kLanes; ++i) all += sums[i];
+  for (; k < n; ++k) {
+    p[k] = static_cast<Coarse>(std::nearbyint(y[k] * inverse));
+    all += p[k];
+  }
+  for (; k % 4; ++k) p[k] = 0;
+  *sum = kOffset * all;
+  return step;
+}
+
+void round_rows(const Int8Product& m, int first, int last) {
+  const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
+  const size_t stride = 4 * fours(m.inputs);
+  for (int row = first; row < last; ++row) {
+    prepare(m.before, m.x + static_cast<size_t>(row) * m.x_stride, buffer.get(), m.inputs);
+    m.steps[row] = coarsen(buffer.get(), m.inputs, static_cast<Coarse*>(m.coarse) + row * stride, m.sums + row);
+  }
+}
+
+// Sums of R rows x and C cells of the panels at w, into t [R, C * kCell].
+template <int R, int C>
+__attribute__((noinline)) void dots(const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
+  const size_t stride = 4 * static_cast<size_t>(depth), panel = static_cast<size_t>(depth) * kPanel * 4;
+  Sums sums[R][C];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) sums[r][c] = zero();
+  for (int k = 0; k < depth; ++k, w += kPanel * 4, x += 4) {
+    Four inputs[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) inputs[r] = four(x + r * stride);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      const Cell weights = cell(w + c / kPanelCells * panel + c % kPanelCells * kCell * 4);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) sums[r][c] = add(sums[r][c], weights, inputs[r]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) put(t + (r * C + c) * kCell, sums[r][c]);
+}
+
+// The same for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
+inline int dots_of(int rows, bool whole, const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
+  if (!whole) return dots<1, kPanelCells>(x, w, depth, t), 1;
+  if (rows >= kTileRows) return dots<kTileRows, kTileCells>(x, w, depth, t), kTileRows;
+  if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(x, w, depth, t), 4;
+  if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(x, w, depth, t), 2;
+  return dots<1, kTileCells>(x, w, depth, t), 1;
+}
+
+// Call use(row, panel, sums of the panel's outputs less the offset's part) for all rows and panels [first, last).
+template <typename Use>
+inline void for_sums(const Int8Product& m, int first, int last, const Use& use) {
+  const int depth = fours(m.inputs);
+  for (int p = first; p < last;) {
+    const bool whole = p + kTile <= last;
+    const int panels = whole ? kTile : 1;
+    const uint8_t* w = m.weights + static_cast<size_t>(p) * depth * kPanel * 4;
+    const Coarse* x = static_cast<const Coarse*>(m.coarse);
+    for (int row = 0; row < m.rows;) {
+      int32_t t[kTileRows * kTile * kPanel];
+      const int rows = dots_of(m.rows - row, whole, x + static_cast<size_t>(row) * 4 * depth, w, depth, t);
+      for (int r = 0; r < rows; ++r, ++row)
+        for (int i = 0; i < panels; ++i) use(row, p + i, t + (r * panels + i) * kPanel);
+    }
+    p += panels;
+  }
+}
+
+// y = residual + bias + the product, for all rows and the outputs of panels [first, last).
+void multiply(const Int8Product& m, int first, int last) {
+  for_sums(m, first, last, [&](int row, int panel, const int32_t* t) {
+    const int start = panel * kPanel, count = std::min(kPanel, m.outputs - start);
+    const size_t at = static_cast<size_t>(row) * m.outputs + start;
+    const Vec step = splat(m.steps[row]);
+    float out[kPanel];
+    for (int k = 0; k < kPanel; k += kLanes) {
+      IntVec whole;
+      std::memcpy(&whole, t + k, sizeof whole);
+      const Vec value = __builtin_convertvector(whole - m.sums[row], Vec) * (load(m.scales + start + k) * step);
+      store(out + k, m.bias ? value + load(m.bias + start + k) : value);
+    }
+    if (m.residual)
+      for (int k = 0; k < count; ++k) out[k] += m.residual[at + k];
+    std::memcpy(m.y + at, out, count * sizeof(float));
+  });
+}
+
+// Of rows [first, last) of the rounded inputs: the length of x less its rounding, and of x.
+void measure_rows(const Int8Product& m, float* rests, float* norms, int first, int last) {
+  const size_t stride = 4 * fours(m.inputs);
+  for (int row = first; row < last; ++row) {
+    const float *x = m.x + static_cast<size_t>(row) * m.x_stride;
+    const Coarse* p = static_cast<const Coarse*>(m.coarse) + row * stride;
+    double rest = 0, norm = 0;
+    for (int k = 0; k < m.inputs; ++k) {
+      const double off = x[k] - static_cast<double>(m.steps[row]) * p[k];
+      rest += off * off;
+      norm += static_cast<double>(x[k]) * x[k];
+    }
+    rests[row] = static_cast<float>(std::sqrt(rest));
+    norms[row] = static_cast<float>(std::sqrt(norm));
+  }
+}
+
+// Of outputs [first, last): the length of the rounded weights and, where there are `weights`, of what rounding took.
+void measure_weights(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths, float* errors, int first, int last) {
+  for (int n = first; n < last; ++n) {
+    double length = 0, error = 0;
+    for_weights(packed, n, inputs, [&](int k, int q) {
+      const double near = static_cast<double>(scales[n]) * q;
+      length += near * near;
+      if (!weights) return;
+      const double off = weights[static_cast<size_t>(n) * inputs + k] - near;
+      error += off * off;
+    });
+    lengths[n] = static_cast<float>(std::sqrt(length));
+    errors[n] = static_cast<float>(std::sqrt(error));
+  }
+}
+
+// Estimates of a panel's products, and the bounds of their errors and a little more: the bounds and the products are in
+// single precision.
+inline void bounds(const Int8Search& s, int row, int panel, const int32_t* t, float* middle, float* off) {
+  const Int8Product& m = s.product;
+  for (int k = 0; k < kPanel; k += kLanes) {
+    const int at = panel * kPanel + k;
+    IntVec whole;
+    std::memcpy(&whole, t + k, sizeof whole);
+    const Vec product = __builtin_convertvector(whole - m.sums[row], Vec) * (load(m.scales + at) * m.steps[row]);
+    const Vec length = load(s.lengths + at), error = load(s.errors + at);
+    store(middle + k, product + load(s.banned + at));
+    store(off + k, 1.001f * (s.rests[row] * length + s.norms[row] * error) + 1e-5f * s.norms[row] * length);
+  }
+}
+
+// Bound the largest product of each panel [first, last) from both sides, for all rows.
+void screen(const Int8Search& s, int first, int last) {
+  const int panels = (s.product.outputs + kPanel - 1) / kPanel;
+  for_sums(s.product, first, last, [&](int row, int panel, const int32_t* t) {
+    float middle[kPanel], off[kPanel], low = -INFINITY, high = -INFINITY;
+    bounds(s, row, panel, t, middle, off);
+    for (int k = 0; k < kPanel; ++k) {
+      low = std::max(low, middle[k] - off[k]);
+      high = std::max(high, middle[k] + off[k]);
+    }
+    s.floors[static_cast<size_t>(row) * panels + panel] = low;
+    s.ceilings[static_cast<size_t>(row) * panels + panel] = high;
+  });
+}
+
+// Find a row's largest product among the panels that may have it; of equal ones the first. Returns the number of
+// products that were computed in full.
+int choose(const Int8Search& s, int row, int32_t* best) {
+  const Int8Product& m = s.product;
+  const int depth = fours(m.inputs), panels = (m.outputs + kPanel - 1) / kPanel;
+  const float *floors = s.floors + static_cast<size_t>(row) * panels, *ceilings = s.ceilings + static_cast<size_t>(row) * panels;
+  float floor = -INFINITY, most = -INFINITY;
+  for (int p = 0; p < panels; ++p) floor = std::max(floor, floors[p]);
+  const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
+  const float* x = m.x + static_cast<size_t>(row) * m.x_stride;
+  int count = 0;
+  *best = 0;
+  for (int p = 0; p < panels; ++p) {
+    if (!(ceilings[p] >= floor)) continue;
+    int32_t t[kPanel];
+    float middle[kPanel], off[kPanel];
+    dots<1, kPanelCells>(static_cast<const Coarse*>(m.coarse) + static_cast<size_t>(row) * 4 * depth, m.weights + static_cast<size_t>(p) * depth * kPanel * 4, depth, t);
+    bounds(s, row, p, t, middle, off);
+    for (int k = 0; k < kPanel; ++k) {
+      const int n = p * kPanel + k;
+      if (!(middle[k] + off[k] >= floor) || s.banned[n] == -INFINITY) continue;
+      const float* w = s.whole ? s.whole + static_cast<size_t>(n) * m.inputs : buffer.get();
+      if (!s.whole) unpack(m.weights, m.scales, n, m.inputs, buffer.get());
+      const float product = s.banned[n] + sum_of_products(x, w, m.inputs);
+      ++count;
+      if (product > most) {
+        most = product;
+        *best = n;
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace int8
+}  // namespace
+}  // namespace nightingale

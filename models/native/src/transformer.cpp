@@ -1,0 +1,426 @@
+// Primitives of Transformers: products with weights of 8 bits, the search for the likeliest token, attention.
+#include "primitive.h"
+
+namespace nightingale {
+namespace {
+
+constexpr int kFewRows = 8;           // whose weights are read once, in large pieces
+constexpr int kLeastWeights = 1 << 17;  // that a second thread is worth
+
+template <typename T>
+const T* optional_data(const mx::array& a) {
+  return a.size() ? a.data<T>() : nullptr;
+}
+
+// An array as its consumers here need it: float32 in rows. Results of this module are, and need no more of the graph.
+mx::array dense(const mx::array& a, mx::Stream s) {
+  if (a.dtype() == mx::float32) {
+    if (a.has_primitive() && dynamic_cast<Kernel*>(&a.primitive())) return a;
+    if (a.is_available() && a.flags().row_contiguous) return a;
+  }
+  return contiguous(a, s);
+}
+
+mx::array none() {
+  static const mx::array empty = mx::array(mx::allocator::malloc(0), {0}, mx::float32);
+  return empty;
+}
+
+int panels_of(int outputs) { return (outputs + kPanel - 1) / kPanel; }
+
+// Room for the rounded inputs of a product, and their rounding.
+struct Rounded {
+  std::unique_ptr<char[]> coarse;
+  std::unique_ptr<float[]> steps;
+  std::unique_ptr<int32_t[]> sums;
+
+  explicit Rounded(Int8Product& m)
+      : coarse(new char[static_cast<size_t>(m.rows) * (m.inputs + 3) / 4 * 4 * kernels().int8_coarse + 4 * kernels().int8_coarse * m.rows]),
+        steps(new float[m.rows]),
+        sums(new int32_t[m.rows]) {
+    m.coarse = coarse.get();
+    m.steps = steps.get();
+    m.sums = sums.get();
+  }
+};
+
+// Run work(first, last) over all rows.
+void for_rows(const Int8Product& m, const std::function<void(int, int)>& work) {
+  if (m.rows <= 4) return work(0, m.rows);
+  for_tiles(1, m.rows, 4, [&](int, int first, int last) { work(first, last); });
+}
+
+// Run work(first, last) over all panels, in multiples of four of them.
+void for_panels(const Int8Product& m, const std::function<void(int, int)>& work) {
+  const int panels = panels_of(m.outputs);
+  if (static_cast<size_t>(m.inputs) * m.outputs * m.rows < kLeastWeights) return work(0, panels);
+  const int wanted = m.rows > kFewRows ? 1 : panels / (16 * pool_size());
+  for_tiles(1, panels, 4 * std::max(1, wanted), [&](int, int first, int last) { work(first, last); });
+}
+
+class Int8Linear : public Kernel {
+ public:
+  Int8Linear(mx::Stream stream, Int8Product shape) : Kernel(stream), shape_(shape) {}
+
+  const char* name() const override { return "NightingaleInt8Linear"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [m = shape_](const Arrays& in, mx::array& out) mutable {
+      m.x = floats(in[0]);
+      m.weights = in[1].data<uint8_t>();
+      m.scales = floats(in[2]);
+      m.bias = optional_data<float>(in[3]);
+      m.residual = optional_data<float>(in[4]);
+      m.before.gain = optional_data<float>(in[5]);
+      m.before.shift = optional_data<float>(in[6]);
+      m.y = out.data<float>();
+      const Rounded rounded(m);
+      for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
+      for_panels(m, [&](int first, int last) { kernels().int8_multiply(m, first, last); });
+    };
+  }
+
+ private:
+  Int8Product shape_;
+};
+
+Int8Product product_of(const mx::array& x, const mx::array& weights, const mx::array& scales, int outputs, int inputs, BeforeKind kind = BeforeKind::kNone) {
+  const int width = kind == BeforeKind::kSwiglu ? 2 * inputs : inputs;
+  if (!x.ndim() || x.shape(-1) != width || weights.size() != kernels().int8_size(outputs, inputs) || scales.size() != static_cast<size_t>(panels_of(outputs)) * kPanel)
+    throw std::invalid_argument("int8_linear: the weights do not fit the input");
+  Int8Product m{};
+  m.rows = static_cast<int>(x.size() / width);
+  m.inputs = inputs;
+  m.outputs = outputs;
+  m.x_stride = width;
+  m.before.kind = kind;
+  return m;
+}
+
+using Maybe = std::optional<mx::array>;
+
+mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::array& scales, const Maybe& bias, const Maybe& residual,
+                      const Maybe& gain, const Maybe& shift, int outputs, int inputs, int before, float eps) {
+  Int8Product m = product_of(x, weights, scales, outputs, inputs, static_cast<BeforeKind>(before));
+  m.before.eps = eps;
+  mx::Shape shape = x.shape();
+  shape.back() = outputs;
+  const bool norm = m.before.kind == BeforeKind::kRmsNorm || m.before.kind == BeforeKind::kLayerNorm;
+  if ((bias && bias->size() != scales.size()) || (residual && residual->shape() != shape) || (norm && (!gain || gain->size() != static_cast<size_t>(inputs))) ||
+      (m.before.kind == BeforeKind::kLayerNorm && (!shift || shift->size() != static_cast<size_t>(inputs))))
+    throw std::invalid_argument("int8_linear: the sums or the norm do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  auto given = [&](const Maybe& a) { return a ? dense(*a, s) : none(); };
+  return mx::array(shape, mx::float32, std::make_shared<Int8Linear>(s, m), {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)});
+}
+
+// Rows of weights as float32, times `scale`.
+class Int8Rows : public Kernel {
+ public:
+  Int8Rows(mx::Stream stream, int inputs, float scale) : Kernel(stream), inputs_(inputs), scale_(scale) {}
+
+  const char* name() const override { return "NightingaleInt8Rows"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [inputs = inputs_, scale = scale_](const Arrays& in, mx::array& out) {
+      const int count = static_cast<int>(in[0].size()), outputs = static_cast<int>(in[2].size());
+      const auto work = [&](int k) {
+        const int id = std::clamp(in[0].data<int32_t>()[k], 0, outputs - 1);
+        float* y = out.data<float>() + static_cast<size_t>(k) * inputs;
+        kernels().int8_row(in[1].data<uint8_t>(), floats(in[2]), id, inputs, y);
+        for (int i = 0; i < inputs; ++i) y[i] *= scale;
+      };
+      if (count < 4) {
+        for (int k = 0; k < count; ++k) work(k);
+      } else {
+        parallel(count, work);
+      }
+    };
+  }
+
+ private:
+  int inputs_;
+  float scale_;
+};
+
+mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::array& scales, int inputs, float scale) {
+  if (weights.size() != kernels().int8_size(static_cast<int>(scales.size()), inputs)) throw std::invalid_argument("int8_rows: the weights do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  mx::Shape shape = ids.shape();
+  shape.push_back(inputs);
+  return mx::array(shape, mx::float32, std::make_shared<Int8Rows>(s, inputs, scale), {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales});
+}
+
+// [2, ...]: the places of the largest products, and how many products were computed in full for each.
+class Int8Argmax : public Kernel {
+ public:
+  Int8Argmax(mx::Stream stream, Int8Product shape) : Kernel(stream), shape_(shape) {}
+
+  const char* name() const override { return "NightingaleInt8Argmax"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [m = shape_](const Arrays& in, mx::array& out) mutable {
+      m.x = floats(in[0]);
+      m.weights = in[1].data<uint8_t>();
+      m.scales = floats(in[2]);
+      const Rounded rounded(m);
+      const size_t bounds = static_cast<size_t>(m.rows) * panels_of(m.outputs);
+      const auto rests = uninitialized(2 * m.rows), floors = uninitialized(2 * bounds);
+      const Int8Search s{m, optional_data<float>(in[6]), floats(in[3]), floats(in[4]), floats(in[5]), rests.get(), rests.get() + m.rows, floors.get(), floors.get() + bounds};
+      for_rows(m, [&](int first, int last) {
+        kernels().int8_round(m, first, last);
+        kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
+      });
+      for_panels(m, [&](int first, int last) { kernels().int8_screen(s, first, last); });
+      int32_t* places = out.data<int32_t>();
+      parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
+    };
+  }
+
+ private:
+  Int8Product shape_;
+};
+
+mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
+                      const mx::array& banned, const Maybe& whole, int outputs, int inputs) {
+  const Int8Product m = product_of(x, weights, scales, outputs, inputs);
+  if (lengths.size() != scales.size() || errors.size() != scales.size() || banned.size() != scales.size() || (whole && whole->size() != static_cast<size_t>(outputs) * inputs))
+    throw std::invalid_argument("int8_argmax: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  mx::Shape shape = x.shape();
+  shape.back() = 2;
+  std::rotate(shape.begin(), shape.end() - 1, shape.end());
+  return mx::array(shape, mx::int32, std::make_shared<Int8Argmax>(s, m),
+                   {dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()});
+}
+
+// The log of the sum of exp(x), of each row.
+class LogSumExp : public Kernel {
+ public:
+  using Kernel::Kernel;
+
+  const char* name() const override { return "NightingaleLogSumExp"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [](const Arrays& in, mx::array& out) {
+      const int width = in[0].shape(-1);
+      parallel(static_cast<int>(out.size()), [&](int row) {
+        out.data<float>()[row] = kernels().log_sum_exp(floats(in[0]) + static_cast<size_t>(row) * width, width);
+      });
+    };
+  }
+};
+
+mx::array log_sum_exp(const mx::array& x) {
+  if (!x.ndim() || !x.shape(-1)) throw std::invalid_argument("log_sum_exp: rows are empty");
+  auto s = mx::default_stream(mx::Device::cpu);
+  mx::Shape shape = x.shape();
+  shape.back() = 1;
+  return mx::array(shape, mx::float32, std::make_shared<LogSumExp>(s), {dense(x, s)});
+}
+
+mx::array evaluated(const mx::array& a) {
+  mx::array x = contiguous(a, mx::default_stream(mx::Device::cpu));
+  x.eval();
+  return x;
+}
+
+template <typename T = float>
+T* data_of(mx::allocator::Data& data) {
+  return static_cast<T*>(data.buffer().raw_ptr());
+}
+
+// Weights [outputs, inputs] in the order that the kernels read, a flat array, and their scales.
+std::pair<mx::array, mx::array> pack_int8(const mx::array& weight) {
+  const mx::array w = evaluated(weight);
+  if (w.ndim() != 2) throw std::invalid_argument("pack_int8: weights have two dimensions");
+  const int N = w.shape(0), K = w.shape(1), panels = panels_of(N);
+  const size_t size = kernels().int8_size(N, K);
+  auto packed = mx::allocator::malloc(size), scales = mx::allocator::malloc(panels * kPanel * sizeof(float));
+  for_tiles(1, panels, 16, [&](int, int first, int last) {
+    kernels().int8_pack(w.data<float>(), data_of<uint8_t>(packed), data_of(scales), N, K, first * kPanel, last * kPanel);
+  });
+  return {mx::array(std::move(packed), {static_cast<int>(size)}, mx::uint8), mx::array(std::move(scales), {panels * kPanel}, mx::float32)};
+}
+
+// The lengths of rounded weights, and of what their rounding took from `whole` (zero without): see Int8Search.
+std::pair<mx::array, mx::array> int8_lengths(const mx::array& weights, const mx::array& scales, const Maybe& whole, int outputs, int inputs) {
+  const mx::array w = whole ? evaluated(*whole) : none();
+  const int padded = static_cast<int>(scales.size());
+  auto lengths = mx::allocator::malloc(padded * sizeof(float)), errors = mx::allocator::malloc(padded * sizeof(float));
+  std::fill_n(data_of(lengths), padded, 0.0f);
+  std::fill_n(data_of(errors), padded, 0.0f);
+  for_tiles(1, outputs, 256, [&](int, int first, int last) {
+    kernels().int8_measure_weights(optional_data<float>(w), weights.data<uint8_t>(), scales.data<float>(), inputs, data_of(lengths), data_of(errors), first, last);
+  });
+  return {mx::array(std::move(lengths), {padded}, mx::float32), mx::array(std::move(errors), {padded}, mx::float32)};
+}
+
+// Run work(batch, head) for all heads of a batch, on more threads where `cost` products are worth it.
+void for_heads(int batch, int heads, size_t cost, const std::function<void(int, int)>& work) {
+  const int count = batch * heads, pieces = cost < kLeastWeights / 8 ? 1 : std::min(count, 4 * pool_size());
+  parallel(pieces, [&](int piece) {
+    for (int k = count * piece / pieces; k < count * (piece + 1) / pieces; ++k) work(k / heads, k % heads);
+  });
+}
+
+// Turn the halves of x [size] by their angles, of which these are the cosines and sines.
+void turn(const float* x, const float* cosines, const float* sines, float* y, int size) {
+  const int half = size / 2;
+  for (int i = 0; i < half; ++i) {
+    const float a = x[i], b = x[half + i];
+    y[i] = a * cosines[i] - b * sines[i];
+    y[half + i] = b * cosines[i] + a * sines[i];
+  }
+}
+
+// Cosines, then sines of n positions from `place` on: [n, size]. Empty without wavelengths.
+std::unique_ptr<float[]> angles_of(const mx::array& wavelengths, int place, int n, int size) {
+  const float* turns = optional_data<float>(wavelengths);
+  if (!turns) return nullptr;
+  auto angles = uninitialized(static_cast<size_t>(n) * size);
+  for (int i = 0; i < n; ++i)
+    for (int k = 0; k < size / 2; ++k) {
+      const float angle = static_cast<float>(place + i) * (1.0f / turns[k]);  // as MLX rounds it
+      angles[i * size + k] = std::cos(angle);
+      angles[i * size + size / 2 + k] = std::sin(angle);
+    }
+  return angles;
+}
+
+// The first place of n new tokens in a cache of `room`.
+int place_of(const mx::array& place, int n, int room) { return std::clamp(*place.data<int32_t>(), 0, room - n); }
+
+// A cache with the keys and values of n new tokens, in the memory of the old one where nothing else refers to it.
+class Remember : public Kernel {
+ public:
+  Remember(mx::Stream stream, int heads) : Kernel(stream), heads_(heads) {}
+
+  const char* name() const override { return "NightingaleRemember"; }
+
+ protected:
+  void allocate(const Arrays& inputs, mx::array& y) override {
+    if (inputs[0].is_donatable() && inputs[0].flags().row_contiguous) {
+      y.copy_shared_buffer(inputs[0]);
+    } else {
+      Kernel::allocate(inputs, y);
+    }
+  }
+
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [H = heads_](const Arrays& in, mx::array& out) {
+      const int B = out.shape(0), T = out.shape(2), D = out.shape(3), n = in[1].shape(1), place = place_of(in[2], n, T);
+      const auto angles = angles_of(in[3], place, n, D);
+      const float* before = floats(in[0]);
+      float* cache = out.data<float>();
+      if (cache != before) std::copy(before, before + out.size(), cache);
+      for (int b = 0; b < B; ++b)
+        for (int h = 0; h < 2 * H; ++h)
+          for (int i = 0; i < n; ++i) {
+            const float* from = floats(in[1]) + ((static_cast<size_t>(b) * n + i) * 3 * H + H + h) * D;
+            float* to = cache + ((static_cast<size_t>(b) * 2 * H + h) * T + place + i) * D;
+            if (angles && h < H) {
+              turn(from, angles.get() + i * D, angles.get() + i * D + D / 2, to, D);
+            } else {
+              std::copy(from, from + D, to);
+            }
+          }
+    };
+  }
+
+ private:
+  int heads_;
+};
+
+// What the queries of an attention see.
+enum class Sight { kSelf, kMemory, kPast };
+
+// Attention of queries [B, n, C], to `kSelf`, the keys and values behind them in rows of 3C; to a `kMemory`
+// [B, 2 * heads, S, D]; or to a `kPast` of that form as far as their own places, where they are in rows of 3C, too.
+class Attend : public Kernel {
+ public:
+  Attend(mx::Stream stream, int heads, Sight sight) : Kernel(stream), heads_(heads), sight_(sight) {}
+
+  const char* name() const override { return "NightingaleAttend"; }
+
+ protected:
+  std::function<void(const Arrays&, mx::array&)> task() const override {
+    return [H = heads_, sight = sight_](const Arrays& in, mx::array& out) {
+      const bool self = sight == Sight::kSelf, past = sight == Sight::kPast;
+      const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H, S = self ? n : in[1].shape(2);
+      const int width = sight == Sight::kMemory ? C : 3 * C, place = past ? place_of(in[3], n, S) : S;
+      const int seen = past ? place + n : S;
+      const auto angles = angles_of(in[4], place, n, D);
+      const float* bias = optional_data<float>(in[2]);
+      for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
+        const auto scratch = uninitialized(seen + D);
+        float* turned = scratch.get() + seen;
+        const float* row = floats(in[0]) + static_cast<size_t>(b) * n * width + h * D;
+        const float* kv = self ? row + C : floats(in[1]) + (static_cast<size_t>(b) * 2 * H + h) * S * D;
+        for (int i = 0; i < n; ++i) {
+          const float* q = row + static_cast<size_t>(i) * width;
+          if (angles) turn(q, angles.get() + i * D, angles.get() + i * D + D / 2, turned, D);
+          kernels().attend({.q = angles ? turned : q,
+                            .keys = kv,
+                            .values = self ? kv + C : kv + static_cast<size_t>(H) * S * D,
+                            .bias = bias ? bias + static_cast<size_t>(b) * S : nullptr,
+                            .y = out.data<float>() + (static_cast<size_t>(b) * n + i) * C + h * D,
+                            .scratch = scratch.get(),
+                            .scale = 1 / std::sqrt(static_cast<float>(D)),
+                            .count = past ? place + i + 1 : S,
+                            .size = D,
+                            .stride = self ? width : D});
+        }
+      });
+    };
+  }
+
+ private:
+  int heads_;
+  Sight sight_;
+};
+
+mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int heads) {
+  const bool self = !memory;
+  const int C = q.ndim() == 3 ? q.shape(2) / (self ? 3 : 1) : 0, D = heads > 0 ? C / heads : 0;
+  const int B = C ? q.shape(0) : 0, S = memory && memory->ndim() == 4 ? memory->shape(2) : C ? q.shape(1) : 0;
+  if (!D || C % heads || (self && q.shape(2) != 3 * C) || (memory && memory->shape() != mx::Shape{B, 2 * heads, S, D}) ||
+      (bias && bias->size() != static_cast<size_t>(B) * S))
+    throw std::invalid_argument("attend: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  return mx::array({B, q.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, self ? Sight::kSelf : Sight::kMemory),
+                   {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()});
+}
+
+std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads, const Maybe& wavelengths) {
+  const int C = qkv.ndim() == 3 ? qkv.shape(2) / 3 : 0, D = heads > 0 ? C / heads : 0;
+  if (!D || qkv.shape(2) != 3 * C || C % heads || past.ndim() != 4 || past.shape() != mx::Shape{qkv.shape(0), 2 * heads, past.shape(2), D} ||
+      past.shape(2) < qkv.shape(1) || place.size() != 1 || (wavelengths && (wavelengths->size() != static_cast<size_t>(D / 2) || D % 2)))
+    throw std::invalid_argument("step_attend: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, s), rows = dense(qkv, s);
+  const mx::array turns = wavelengths ? dense(*wavelengths, s) : none();
+  const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(s, heads), {dense(past, s), rows, at, turns});
+  return {mx::array({qkv.shape(0), qkv.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, Sight::kPast), {rows, after, none(), at, turns}), after};
+}
+
+}  // namespace
+
+void bind_transformer(nb::module_& m) {
+  m.def("pack_int8", &pack_int8);
+  m.def("int8_lengths", &int8_lengths, nb::arg("weights"), nb::arg("scales"), nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("int8_linear", &int8_linear, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("bias").none(), nb::arg("residual").none(),
+        nb::arg("gain").none(), nb::arg("shift").none(), nb::arg("outputs"), nb::arg("inputs"), nb::arg("before"), nb::arg("eps"));
+  m.def("int8_rows", &int8_rows);
+  m.def("int8_argmax", &int8_argmax, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("lengths"), nb::arg("errors"), nb::arg("banned"),
+        nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("log_sum_exp", &log_sum_exp);
+  m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
+  m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
+}
+
+}  // namespace nightingale

@@ -1,0 +1,155 @@
+"""The native kernels of Transformers: products with weights of 8 bits, the search for the likeliest token, attention.
+
+A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. A product rounds each row of its input to 8
+bits, too; sums are exact integers. `models.layers.int8` has the plain definitions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+from mlx import nn
+
+from models.backend import mx
+from models.native import kernels
+
+
+class Before(IntEnum):
+    """Function of a product's input; the values are those of `BeforeKind` in kernels.h.
+
+    SWIGLU takes rows of gates, then of as many factors. The norms are not named here: `Int8Matrix.__call__` takes them.
+    """
+
+    NONE = 0
+    RELU = 1
+    GELU = 2
+    SWIGLU = 3
+
+
+_RMS_NORM, _LAYER_NORM = 4, 5
+_PANEL = 16  # outputs that are packed side by side
+
+
+def _padded(vector: mx.array, value: float = 0.0) -> mx.array:
+    return mx.pad(vector, (0, -vector.size % _PANEL), constant_values=value)
+
+
+@dataclass(frozen=True, slots=True)
+class Int8Matrix:
+    """Weights [outputs, inputs] of 8 bits in the kernels' order, with their scales and biases."""
+
+    weights: mx.array
+    scales: mx.array
+    bias: mx.array | None
+    outputs: int
+    inputs: int
+
+    @staticmethod
+    def pack(weight: mx.array, bias: mx.array | None = None) -> Int8Matrix | None:
+        """Return weight [O, I] and bias [O] packed; None where products stay with MLX. Evaluates `weight`."""
+        if not kernels.available() or weight.dtype != mx.float32:
+            return None
+        weights, scales = kernels.module().pack_int8(weight)
+        outputs, inputs = weight.shape
+        padded = None if bias is None else _padded(bias.astype(mx.float32))
+        mx.eval([] if padded is None else padded)
+        return Int8Matrix(weights, scales, padded, outputs, inputs)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return self.weights.nbytes + self.scales.nbytes + (0 if self.bias is None else self.bias.nbytes)
+
+    def __call__(
+        self,
+        x: mx.array,
+        *,
+        before: Before = Before.NONE,
+        norm: nn.LayerNorm | nn.RMSNorm | None = None,
+        add: mx.array | None = None,
+    ) -> mx.array:
+        """Return add + bias + weights applied to norm(x) or before(x), for x [..., I]: [..., O]."""
+        kind, gain, shift, eps = int(before), None, None, 0.0
+        if norm is not None:
+            gain, eps = norm.weight, norm.eps
+            shift = norm.bias if isinstance(norm, nn.LayerNorm) else None
+            kind = _RMS_NORM if shift is None else _LAYER_NORM
+        result: mx.array = kernels.module().int8_linear(
+            x, self.weights, self.scales, self.bias, add, gain, shift, self.outputs, self.inputs, kind, eps
+        )
+        return result
+
+    def rows(self, ids: mx.array, scale: float = 1.0) -> mx.array:
+        """Return the weights' rows `ids` [...] times `scale`, float32 [..., I]."""
+        result: mx.array = kernels.module().int8_rows(ids, self.weights, self.scales, self.inputs, scale)
+        return result
+
+
+class Int8Argmax:
+    """Search for the largest of weights x + banned, exact, though only 8 bits of most weights are read.
+
+    `whole` are the weights [O, I] in float32; without, those of 8 bits are all there is. `banned` [O] is added to the
+    products; outputs with minus infinity are never chosen.
+    """
+
+    def __init__(self, matrix: Int8Matrix, banned: npt.NDArray[np.float32], whole: mx.array | None = None) -> None:
+        self.matrix, self._whole = matrix, whole
+        self._lengths = kernels.module().int8_lengths(
+            matrix.weights, matrix.scales, whole, matrix.outputs, matrix.inputs
+        )
+        self._banned = _padded(mx.array(banned), float("-inf"))
+        mx.eval(self._banned)
+        self._found: mx.array | None = None
+
+    def largest(self, x: mx.array) -> mx.array:
+        """Return the row of each input's largest product, int32 [...], for x [..., I]; of equal ones the first."""
+        matrix = self.matrix
+        self._found = kernels.module().int8_argmax(
+            x, matrix.weights, matrix.scales, *self._lengths, self._banned, self._whole, matrix.outputs, matrix.inputs
+        )
+        places: mx.array = self._found[0]
+        return places
+
+    @property
+    def full(self) -> int:
+        """Return how many products the last search computed in full."""
+        return 0 if self._found is None else int(np.array(self._found[1]).sum())
+
+
+def fits(x: mx.array) -> bool:
+    """Return whether the kernels compute x: float32, and native kernels in use."""
+    return x.dtype == mx.float32 and kernels.available()
+
+
+def log_sum_exp(x: mx.array) -> mx.array:
+    """Return log(sum(exp(x))) of x [..., N]: [..., 1]. MLX's computes one exponential at a time."""
+    result: mx.array = kernels.module().log_sum_exp(x)
+    return result
+
+
+def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
+    """Return softmax attention [B, n, C] of q [B, n, C] to memory [B, 2 * heads, S, C / heads], keys, then values.
+
+    Without `memory`, q [B, n, 3C] holds queries, keys and values. `bias` [B, 1, 1, S] adds to the logits.
+    """
+    result: mx.array = kernels.module().attend(q, memory, bias, heads)
+    return result
+
+
+def step_attend(
+    qkv: mx.array, past: mx.array, place: mx.array, heads: int, wavelengths: mx.array | None = None
+) -> tuple[mx.array, mx.array]:
+    """Return causal attention [B, n, C] of n new tokens to a cache and themselves, and the cache with them in it.
+
+    Args:
+        qkv: Queries, keys and values [B, n, 3C].
+        past: Keys, then values [B, 2 * heads, T, C / heads]. Its memory is reused where nothing else refers to it.
+        place: int32 [1], the first token's position.
+        heads: Of the attention.
+        wavelengths: Positions a radian [C / heads / 2] of rotary positions, which then turn queries and keys.
+    """
+    found: tuple[mx.array, mx.array] = kernels.module().step_attend(qkv, past, place, heads, wavelengths)
+    return found
