@@ -21,6 +21,7 @@ from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics
 from models.contract import Cancelled, ModelRequestError
+from models.native import programs
 from models.timeline import Stage
 
 log = logging.getLogger(__name__)
@@ -148,6 +149,8 @@ class ModelWorker:
     # The model thread.
 
     def _run(self) -> None:
+        # A first load may wait for the compiler of the native kernels.
+        programs.on_pause = self._note_beat
         worked: float | None = None
         while True:
             idle = False
@@ -175,6 +178,9 @@ class ModelWorker:
                     worked = None
         self._fail_waiting()
         _call_backend("release_thread")
+
+    def _note_beat(self) -> None:
+        self._beat = time.perf_counter()
 
     def _take(self) -> list[Job[Any]]:
         """Take the job whose turn it is, and those that are computed with it; under the lock."""

@@ -1,9 +1,10 @@
 """Build of the module of kernels from `src/`, once for each content, by the machine's C++ compiler.
 
 The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. Its name holds
-everything that it depends on: another release of MLX or of Python, or another compiler, builds another one. Its last
-bytes are the digest of the others: a damaged file is built again. A new module computes in a process of its own before
-any other process loads it. `python -m models.native.build` builds the module and prints what it uses.
+everything that its use depends on: another release of MLX or of Python needs another one. Its last bytes are the digest
+of the others: a damaged file is built again. Only a build needs the compiler and headers. A new module computes in a
+process of its own before any other process loads it. `python -m models.native.build` builds the module and prints what
+it uses.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from models.native import programs
 from models.native.process import cache_folder, find_compiler
-from models.native.programs import LOOK_EVERY, run_all
+from models.native.programs import run_all
+
+logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).with_name("src")
-# Seconds for all of a build: at the start of a server, whose liveness probe fails after 120, and at set-up.
-START_SECONDS = 100.0
-SETUP_SECONDS = 900.0
+# Seconds for all of a build, which takes half a minute on two quiet processors.
+BUILD_SECONDS = 300.0
 # Seconds for a new module to prove itself.
 TRIAL_SECONDS = 60.0
 # Age in seconds of modules that are removed when another is built. Each start makes its module young again.
@@ -86,7 +89,7 @@ class Unit:
     flags: tuple[str, ...]
 
 
-def library(seconds: float = START_SECONDS) -> Path:
+def library(seconds: float = BUILD_SECONDS) -> Path:
     """Return the built module; build it where it is missing or damaged.
 
     Of processes that start at once, one builds and the others wait for it.
@@ -99,14 +102,7 @@ def library(seconds: float = START_SECONDS) -> Path:
         ImportError: A package is missing.
     """
     began = time.time()
-    compiler = find_compiler() or shutil.which("clang++")
-    if compiler is None:
-        raise OSError("no C++ compiler (g++ or clang++) on PATH (on Debian and Ubuntu: apt-get install g++)")
-    units = _units()
-    # Folders of headers do not count: their packages' releases do.
-    flags = [flag for unit in units for flag in (unit.name, *unit.flags) if not flag.startswith("-isystem")]
-    described = "\0".join((*_identity(compiler), *flags))
-    key = _DIGEST(described.encode() + b"\0".join(_contents())).hexdigest()
+    key = _DIGEST(b"\0".join(("\0".join(_identity()).encode(), *_contents()))).hexdigest()
     target = cache_folder() / f"native-{key[:16]}.so"
     if not _is_whole(target):
         with _locked(target.parent / "native.lock", seconds + TRIAL_SECONDS):
@@ -114,7 +110,7 @@ def library(seconds: float = START_SECONDS) -> Path:
                 failure = target.with_suffix(".failed")
                 _raise_since(began, failure)
                 try:
-                    _build(compiler, units, target, time.monotonic() + seconds)
+                    _build(target, time.monotonic() + seconds)
                 except OSError as error:
                     with suppress(OSError):
                         failure.write_text(str(error))
@@ -153,20 +149,15 @@ def _mlx() -> Path:
 
 
 def _contents() -> list[bytes]:
-    """Return the sources, and the commands that this file makes of them."""
+    """Return the sources, and this file with its flags."""
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
     return [path.read_bytes() for path in (Path(__file__), *sources)]
 
 
-def _identity(compiler: str) -> tuple[str, ...]:
+def _identity() -> tuple[str, ...]:
     """Return what the module's binary interface depends on."""
-    status = Path(compiler).resolve().stat()
-    versions = [importlib.metadata.version(name) for name in ("mlx", "nanobind")]
     return (
-        compiler,
-        str(status.st_size),
-        str(status.st_mtime_ns),
-        *versions,
+        *(importlib.metadata.version(name) for name in ("mlx", "nanobind")),
         str((_mlx() / "lib" / "libmlx.so").stat().st_size),
         sysconfig.get_config_var("EXT_SUFFIX"),
         platform.machine(),
@@ -212,7 +203,7 @@ def _locked(path: Path, seconds: float) -> Iterator[None]:
         while not _take(file):
             if time.monotonic() > end:
                 raise OSError(f"another process has not built them in {seconds:.0f} s")
-            time.sleep(LOOK_EVERY)
+            programs.pause()
         yield
 
 
@@ -234,7 +225,12 @@ def _raise_since(began: float, failure: Path) -> None:
             raise OSError(failure.read_text())
 
 
-def _build(compiler: str, units: Sequence[Unit], target: Path, deadline: float) -> None:
+def _build(target: Path, deadline: float) -> None:
+    compiler = find_compiler() or shutil.which("clang++")
+    if compiler is None:
+        raise OSError("no C++ compiler (g++ or clang++) on PATH (on Debian and Ubuntu: apt-get install g++)")
+    units = _units()
+    logger.info("Compiling the native kernels: about half a minute, once")
     with tempfile.TemporaryDirectory(prefix=_WORK, dir=target.parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         objects = [folder / f"{unit.name}.o" for unit in units]
@@ -274,7 +270,7 @@ def main() -> int:
         print("Native kernels: none, as they are for Linux CPUs")
         return 0
     try:
-        path = library(SETUP_SECONDS)
+        path = library()
     except (OSError, ImportError) as error:
         print(kernels.cost(error), file=sys.stderr)
         return 1

@@ -7,13 +7,22 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from models.native.processors import cpu_count
 
-LOOK_EVERY = 0.05
+_LOOK_EVERY = 0.05
+# Called again and again while a program runs: whoever watches this thread may be told that it is not stuck.
+on_pause: Callable[[], None] | None = None
+
+
+def pause() -> None:
+    """Wait before the next look at what runs."""
+    time.sleep(_LOOK_EVERY)
+    if on_pause is not None:
+        on_pause()
 
 
 def run_all(commands: Sequence[Sequence[str]], deadline: float, folder: Path) -> None:
@@ -27,7 +36,7 @@ def run_all(commands: Sequence[Sequence[str]], deadline: float, folder: Path) ->
         while waiting or running:
             while waiting and len(running) < cpu_count():
                 running.append(_Program(waiting.pop(0), folder))
-            time.sleep(LOOK_EVERY)
+            pause()
             for program in [each for each in running if each.ended]:
                 running.remove(program)
                 program.check()

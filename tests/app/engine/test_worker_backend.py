@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+import time
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.engine.worker import _call_backend, _give_back
+from app.engine.worker import ModelWorker, _call_backend, _give_back
+from models.contract import WeightsMissingError
+from models.native.programs import run_all
 
 
 def test_a_backend_that_another_thread_is_importing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +25,26 @@ def test_a_backend_that_another_thread_is_importing_is_left_alone(monkeypatch: p
     module.give_back = lambda *, rested: called.append(rested)
     _give_back(rested=True)
     assert called == [True]
+
+
+def test_compiling_kernels_is_progress() -> None:
+    """A model whose load waits for a compiler is not stuck: the thread's heart beats."""
+    beats: list[float] = []
+
+    def load(name: str) -> Any:
+        beats.append(worker.heartbeat_age)
+        time.sleep(0.3)
+        beats.append(worker.heartbeat_age)
+        run_all([[sys.executable, "-c", "0"]], time.monotonic() + 60, Path(tempfile.gettempdir()))
+        beats.append(worker.heartbeat_age)
+        raise WeightsMissingError("enough")
+
+    worker = ModelWorker(load)
+    worker.start()
+    worker.request_load("one")
+    end = time.monotonic() + 60
+    while len(beats) < 3 and time.monotonic() < end:
+        time.sleep(0.01)
+    worker.stop()
+    assert beats[1] >= 0.3
+    assert beats[2] < beats[1]

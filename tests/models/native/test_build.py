@@ -93,6 +93,16 @@ def test_built_once(small: Small) -> None:
     assert path.stat().st_mode & 0o022 == 0
 
 
+def test_use_needs_no_compiler(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build.library()
+    monkeypatch.setenv("PATH", "/nowhere")
+    missing_headers(monkeypatch)
+    assert build.library() == path
+    path.unlink()
+    with pytest.raises(OSError, match="no C\\+\\+ compiler"):
+        build.library()
+
+
 @pytest.mark.parametrize("kept", [0, 1, 40, 5000, None])
 def test_damaged_file_is_built_again(small: Small, kept: int | None) -> None:
     path = build.library()
@@ -118,8 +128,6 @@ def test_what_the_module_depends_on_is_in_its_name(small: Small, monkeypatch: py
     found.append(build.library())
     monkeypatch.setattr(sysconfig, "get_config_var", real_variable)
     small.source.write_text("int small() { return 8; }\n")
-    found.append(build.library())
-    small.compiler.write_text(small.compiler.read_text() + "# another release\n")
     found.append(build.library())
     assert len(set(found)) == len(found) == small.count()
 
