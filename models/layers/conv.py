@@ -99,6 +99,9 @@ class Conv1d(nn.Module):
     `weight` is [O, K, I / groups] (MLX's order), `bias` [O] or None. Zero padding on both sides; any stride,
     dilation and groups. `spread` divides the output channels among the CPU streams, for wide and short layers that do
     not run on a stream of their own. Call `lower()` once after loading.
+
+    Set before it: `bfloat16` for such products on a CPU that has them; `exact` where three more roundings would count
+    (the native kernels of several taps multiply transformed rows, `models/native/src/convolution.h`).
     """
 
     def __init__(  # noqa: PLR0913  (the options of torch.nn.Conv1d)
@@ -123,7 +126,7 @@ class Conv1d(nn.Module):
         self._spread = spread
         self._taps: mx.array | None = None
         self.packed: kernels.PackedConv | None = None
-        self.bfloat16 = False  # products on a CPU that has them; set it before `lower`
+        self.bfloat16 = self.exact = False
         self._columns: list[mx.array] = []
 
     def lower(self) -> None:
@@ -137,7 +140,8 @@ class Conv1d(nn.Module):
             spread = mx.zeros((self._folds * self.stride, *taps.shape[1:]))
             spread[: self.reach + 1 : self.dilation] = taps
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
-        self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16)
+        if not self.exact:
+            self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16)
         if self.packed is not None:
             self.weight = self._taps = self.packed.weights
             return

@@ -30,6 +30,8 @@ class F0Predictor(nn.Module):
     def __init__(self, mels: int, width: int, layers: int) -> None:
         super().__init__()
         self.condnet = [Conv1d(width if i else mels, width, 3, padding=1, spread=True) for i in range(layers)]
+        for conv in self.condnet:
+            conv.exact = True  # the phase is the sum of F0 over seconds
         self.classifier = nn.Linear(width, 1)
 
     def __call__(self, mel: mx.array, valid: PaddingMask) -> mx.array:
