@@ -1,8 +1,8 @@
 """The native kernels, under the names that `models.layers` has for the plain definitions.
 
 They are MLX primitives: part of its lazy graph, evaluated on the CPU stream that is the default where they are called.
-The environment variable NATIVE_KERNELS bounds the instructions that they use (amx, avx512, avx2, baseline), or turns
-them off (off).
+The environment variable NATIVE_KERNELS bounds the instructions that they use (amx, vnni, avx512, avxvnni, avx2,
+baseline), or turns them off (off).
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ struct Kernels {
   void (*int8_multiply)(const Int8Product& product, int first, int last);
   // See Int8Search: the lengths of rows and of weights, the bounds of panels, and one row's largest product.
   void (*int8_measure_rows)(const Int8Product& product, float* rests, float* norms, int first, int last);
-  void (*int8_measure_weights)(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths, float* errors, int first, int last);
+  void (*int8_measure_weights)(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths,
+                               float* errors, int first, int last);
   void (*int8_screen)(const Int8Search& search, int first, int last);
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
@@ -126,7 +127,7 @@ struct Kernels {
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };
 
-// The best kernels in float32 for this processor; `NATIVE_KERNELS` (avx512, avxvnni, avx2, baseline) bounds the choice.
+// The best kernels in float32 for this processor; `NATIVE_KERNELS` (vnni, avx512, avxvnni, avx2, baseline) bounds the choice.
 const Kernels& kernels();
 
 // The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and

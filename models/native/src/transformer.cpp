@@ -35,7 +35,7 @@ struct Rounded {
   std::unique_ptr<int32_t[]> sums;
 
   explicit Rounded(Int8Product& m)
-      : coarse(new char[static_cast<size_t>(m.rows) * (m.inputs + 3) / 4 * 4 * kernels().int8_coarse + 4 * kernels().int8_coarse * m.rows]),
+      : coarse(new char[static_cast<size_t>(m.rows) * ((m.inputs + 3) / 4 * 4) * kernels().int8_coarse]),
         steps(new float[m.rows]),
         sums(new int32_t[m.rows]) {
     m.coarse = coarse.get();
@@ -85,9 +85,11 @@ class Int8Linear : public Kernel {
   Int8Product shape_;
 };
 
-Int8Product product_of(const mx::array& x, const mx::array& weights, const mx::array& scales, int outputs, int inputs, BeforeKind kind = BeforeKind::kNone) {
+Int8Product product_of(const mx::array& x, const mx::array& weights, const mx::array& scales, int outputs, int inputs,
+                       BeforeKind kind = BeforeKind::kNone) {
   const int width = kind == BeforeKind::kSwiglu ? 2 * inputs : inputs;
-  if (!x.ndim() || x.shape(-1) != width || weights.size() != kernels().int8_size(outputs, inputs) || scales.size() != static_cast<size_t>(panels_of(outputs)) * kPanel)
+  if (!x.ndim() || x.shape(-1) != width || weights.size() != kernels().int8_size(outputs, inputs) ||
+      scales.size() != static_cast<size_t>(panels_of(outputs)) * kPanel)
     throw std::invalid_argument("int8_linear: the weights do not fit the input");
   Int8Product m{};
   m.rows = static_cast<int>(x.size() / width);
@@ -107,12 +109,14 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
   mx::Shape shape = x.shape();
   shape.back() = outputs;
   const bool norm = m.before.kind == BeforeKind::kRmsNorm || m.before.kind == BeforeKind::kLayerNorm;
-  if ((bias && bias->size() != scales.size()) || (residual && residual->shape() != shape) || (norm && (!gain || gain->size() != static_cast<size_t>(inputs))) ||
-      (m.before.kind == BeforeKind::kLayerNorm && (!shift || shift->size() != static_cast<size_t>(inputs))))
+  const auto fits = [&](const Maybe& a) { return a && a->size() == static_cast<size_t>(inputs); };
+  if ((bias && bias->size() != scales.size()) || (residual && residual->shape() != shape) || (norm && !fits(gain)) ||
+      (m.before.kind == BeforeKind::kLayerNorm && !fits(shift)))
     throw std::invalid_argument("int8_linear: the sums or the norm do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   auto given = [&](const Maybe& a) { return a ? dense(*a, s) : none(); };
-  return mx::array(shape, mx::float32, std::make_shared<Int8Linear>(s, m), {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)});
+  return mx::array(shape, mx::float32, std::make_shared<Int8Linear>(s, m),
+                   {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)});
 }
 
 // Rows of weights as float32, times `scale`.
@@ -146,11 +150,13 @@ class Int8Rows : public Kernel {
 };
 
 mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::array& scales, int inputs, float scale) {
-  if (weights.size() != kernels().int8_size(static_cast<int>(scales.size()), inputs)) throw std::invalid_argument("int8_rows: the weights do not fit");
+  if (weights.size() != kernels().int8_size(static_cast<int>(scales.size()), inputs))
+    throw std::invalid_argument("int8_rows: the weights do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = ids.shape();
   shape.push_back(inputs);
-  return mx::array(shape, mx::float32, std::make_shared<Int8Rows>(s, inputs, scale), {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales});
+  return mx::array(shape, mx::float32, std::make_shared<Int8Rows>(s, inputs, scale),
+                   {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales});
 }
 
 // [2, ...]: the places of the largest products, and how many products were computed in full for each.
@@ -169,7 +175,15 @@ class Int8Argmax : public Kernel {
       const Rounded rounded(m);
       const size_t bounds = static_cast<size_t>(m.rows) * panels_of(m.outputs);
       const auto rests = uninitialized(2 * m.rows), floors = uninitialized(2 * bounds);
-      const Int8Search s{m, optional_data<float>(in[6]), floats(in[3]), floats(in[4]), floats(in[5]), rests.get(), rests.get() + m.rows, floors.get(), floors.get() + bounds};
+      const Int8Search s{.product = m,
+                         .whole = optional_data<float>(in[6]),
+                         .lengths = floats(in[3]),
+                         .errors = floats(in[4]),
+                         .banned = floats(in[5]),
+                         .rests = rests.get(),
+                         .norms = rests.get() + m.rows,
+                         .floors = floors.get(),
+                         .ceilings = floors.get() + bounds};
       for_rows(m, [&](int first, int last) {
         kernels().int8_round(m, first, last);
         kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
@@ -187,7 +201,8 @@ class Int8Argmax : public Kernel {
 mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
                       const mx::array& banned, const Maybe& whole, int outputs, int inputs) {
   const Int8Product m = product_of(x, weights, scales, outputs, inputs);
-  if (lengths.size() != scales.size() || errors.size() != scales.size() || banned.size() != scales.size() || (whole && whole->size() != static_cast<size_t>(outputs) * inputs))
+  if (lengths.size() != scales.size() || errors.size() != scales.size() || banned.size() != scales.size() ||
+      (whole && whole->size() != static_cast<size_t>(outputs) * inputs))
     throw std::invalid_argument("int8_argmax: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
@@ -396,16 +411,20 @@ mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int
                    {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()});
 }
 
-std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads, const Maybe& wavelengths) {
+std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads,
+                                            const Maybe& wavelengths) {
   const int C = qkv.ndim() == 3 ? qkv.shape(2) / 3 : 0, D = heads > 0 ? C / heads : 0;
-  if (!D || qkv.shape(2) != 3 * C || C % heads || past.ndim() != 4 || past.shape() != mx::Shape{qkv.shape(0), 2 * heads, past.shape(2), D} ||
-      past.shape(2) < qkv.shape(1) || place.size() != 1 || (wavelengths && (wavelengths->size() != static_cast<size_t>(D / 2) || D % 2)))
+  const bool cached = past.ndim() == 4 && D && past.shape() == mx::Shape{qkv.shape(0), 2 * heads, past.shape(2), D};
+  if (!cached || qkv.shape(2) != 3 * C || C % heads || past.shape(2) < qkv.shape(1) || place.size() != 1 ||
+      (wavelengths && (wavelengths->size() != static_cast<size_t>(D / 2) || D % 2)))
     throw std::invalid_argument("step_attend: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, s), rows = dense(qkv, s);
   const mx::array turns = wavelengths ? dense(*wavelengths, s) : none();
   const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(s, heads), {dense(past, s), rows, at, turns});
-  return {mx::array({qkv.shape(0), qkv.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, Sight::kPast), {rows, after, none(), at, turns}), after};
+  const mx::array y({qkv.shape(0), qkv.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, Sight::kPast),
+                    {rows, after, none(), at, turns});
+  return {y, after};
 }
 
 }  // namespace

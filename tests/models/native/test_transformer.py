@@ -297,7 +297,7 @@ def test_attention_refuses_what_does_not_fit() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("instructions", ["baseline", "avx2", "avx512", "off"])
+@pytest.mark.parametrize("instructions", ["baseline", "avx2", "avxvnni", "avx512", "off"])
 def test_older_processors(instructions: str) -> None:
     """The same tests with fewer instructions, in a process of their own; `off` skips them all."""
     environment = os.environ | {"NATIVE_KERNELS": instructions}
