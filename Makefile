@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -115,6 +115,9 @@ bench: setup ## time the model in this process, stage by stage
 
 peers: $(PARITY)/.parity ## Kokoro-82M beside PyTorch and ONNX Runtime, same weights, same run
 	$(PARITY_PY) loadtest/kokoro_peers.py --onnx $(ARGS)
+
+gate: $(PARITY)/.parity ## compare the ratios to the peers' times with the kept ones (ARGS=--keep writes them)
+	$(PARITY_PY) loadtest/gate.py $(ARGS)
 
 translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
 	$(PARITY_PY) loadtest/nllb_peers.py $(ARGS)

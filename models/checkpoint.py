@@ -40,28 +40,40 @@ _STORAGES: dict[str, Any] = {
 }
 
 
-def read_arrays(path: str | Path, *, optional: bool = False) -> dict[str, mx.array]:
+def read_arrays(path: str | Path, *, optional: bool = False, lazy: bool = False) -> dict[str, mx.array]:
     """Read every array in `path`, nested names joined with dots (a bare tensor is named "").
 
-    With `optional`, entries may be None instead of a tensor (PyTorch's format only); they are left out. Raises
-    WeightsMissingError if there is no such file, WeightsError if it is damaged, holds anything but tensors, or a number
-    that is not finite.
+    Args:
+        path: A file in safetensors' or PyTorch's format.
+        optional: Entries may be None instead of a tensor (PyTorch's format only); they are left out.
+        lazy: Arrays of safetensors take no memory until they are evaluated.
+
+    Raises:
+        WeightsMissingError: There is no such file.
+        WeightsError: It is damaged, holds anything but tensors, or a number that is not finite.
     """
     path = Path(path)
     if not path.is_file():
         raise WeightsMissingError(f"{path} does not exist")
+    lazy = lazy and path.suffix == ".safetensors"
     if path.suffix == ".safetensors":
-        try:
-            loaded = mx.load(str(path))
-        except (RuntimeError, ValueError) as error:
-            raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
-        assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
-        arrays = loaded
+        arrays = _load_safetensors(path)
     else:
         arrays = {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
-    broken = [f"{name} holds NaN or infinity" for name in sorted(arrays) if not _is_finite(arrays[name])]
+    # To check an array evaluates it: where it shall stay lazy, the file is opened once more.
+    checked = _load_safetensors(path) if lazy else dict(arrays)
+    broken = [f"{name} holds NaN or infinity" for name in sorted(arrays) if not _is_finite(checked.pop(name))]
     raise_problems(broken, str(path))
     return arrays
+
+
+def _load_safetensors(path: Path) -> dict[str, mx.array]:
+    try:
+        loaded = mx.load(str(path))
+    except (RuntimeError, ValueError) as error:
+        raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
+    assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
+    return loaded
 
 
 def _is_finite(array: mx.array) -> bool:

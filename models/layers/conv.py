@@ -139,7 +139,7 @@ class Conv1d(nn.Module):
             taps = spread.reshape(self._folds, self.stride * taps.shape[1], -1)
         self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16)
         if self.packed is not None:
-            self.weight = self._taps = mx.zeros((0,))
+            self.weight = self._taps = self.packed.weights
             return
         self._taps = mx.contiguous(taps)
         if self._spread and self.stride == 1:
@@ -257,7 +257,7 @@ class ConvTranspose1d(nn.Module):
             taps = w.reshape(inputs, folds, self.stride * outputs).transpose(1, 0, 2)[::-1]
             self.packed = kernels.pack_conv(taps, bfloat16=self.bfloat16) if on_cpu() else None
             if self.packed is not None:
-                self.weight = self._taps = mx.zeros((0,))
+                self.weight = self._taps = self.packed.weights
                 return
             self._columns = column_chunks(taps)
         self._taps = mx.contiguous(taps)

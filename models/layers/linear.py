@@ -49,7 +49,7 @@ class Linear(nn.Module):
         self._packed = kernels.pack_conv(self.weight.T[None])
         if self._packed is None:
             self._columns = column_chunks(self.weight.T)
-        self.weight = mx.zeros((0,)) if self._packed is not None else self._columns[0]
+        self.weight = self._columns[0] if self._packed is None else self._packed.weights
 
     def __call__(self, x: mx.array) -> mx.array:
         if self._packed is not None:

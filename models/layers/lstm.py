@@ -174,9 +174,9 @@ class BiLSTM(nn.Module):
         self._packed = kernels.pack_bilstm(self.wh)
         self._inputs = kernels.pack_conv(self.wx[None])
         if self._inputs is not None:
-            self.wx = mx.zeros((0,))
+            self.wx = self._inputs.weights
         if self._packed is not None:
-            self.wh = mx.zeros((0,))
+            self.wh = self._packed
 
     def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         """Return the states of both directions, zero on padded rows."""

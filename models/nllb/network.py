@@ -234,12 +234,14 @@ class Nllb(nn.Module):
         self.bits = 0 if native else bits  # of MLX's quantization
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)
+        self.shared.lower(bits)  # the largest first: the memory of what it was serves the others
         for layer in (*self.encoder.layers, *self.decoder.layers):
             layer.self_attn.join_inputs()
         self.decoder.join_memory()
         for _, module in self.named_modules():
-            if isinstance(module, Projection | Vocabulary):
+            if isinstance(module, Projection):
                 module.lower(bits)
+        mx.eval(self.parameters())
 
     def encode(self, ids: mx.array, counts: mx.array) -> tuple[mx.array, mx.array]:
         """ids [B, S], of which the first counts [B] of each row are real -> [B, S, C] and the bias [B, 1, 1, S]."""

@@ -23,7 +23,10 @@ _COMPUTED = ("model.encoder.embed_positions.weights", "model.decoder.embed_posit
 
 
 def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dtype: mx.Dtype = mx.float32) -> None:
-    """Put `arrays` into `network`, as `dtype`. Raises WeightsError naming what is missing, extra or misshapen."""
+    """Put `arrays` into `network`, as `dtype`; `Nllb.lower` evaluates them, a layer at a time.
+
+    Raises WeightsError naming what is missing, extra or misshapen.
+    """
     problems = [
         f"{name} differs from {_SHARED}: only tied embeddings are read"
         for name in _TIED
@@ -32,11 +35,7 @@ def load_weights(network: Nllb, arrays: Mapping[str, mx.array], source: str, dty
     found = {name: array for name, array in arrays.items() if name not in (*_TIED, *_COMPUTED)}
     check_shapes(found, shapes(network), source)
     raise_problems(problems, source)
-    ready = []
-    for name, array in found.items():
-        cast = array.astype(dtype)
-        mx.eval(cast)  # the checkpoint's arrays are read lazily: one at a time
-        ready.append((name.removeprefix(_PREFIX), cast))
+    ready = [(name.removeprefix(_PREFIX), array.astype(dtype)) for name, array in found.items()]
     network.update(tree_unflatten(ready))
     network.freeze()
 

@@ -66,6 +66,18 @@ def test_safetensors(tmp_path: Path) -> None:
     assert np.array(read_arrays(tmp_path / "a.safetensors")["x.y"]).tolist() == [0, 1, 2]
 
 
+def test_lazy_arrays_take_no_memory_until_they_are_read(tmp_path: Path) -> None:
+    path, value = tmp_path / "a.safetensors", mx.arange(1 << 20, dtype=mx.float32)
+    mx.save_safetensors(str(path), {"a": value})
+    before = mx.get_active_memory()
+    found = read_arrays(path, lazy=True)
+    assert mx.get_active_memory() - before < value.nbytes / 2
+    assert bool(mx.array_equal(found["a"], value))
+    mx.save_safetensors(str(path), {"a": value * float("nan")})
+    with pytest.raises(WeightsError, match="a holds NaN"):
+        read_arrays(path, lazy=True)
+
+
 @pytest.mark.parametrize("name", ["model.pth", "model.safetensors"])
 def test_missing_file_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(WeightsMissingError, match=f"{name} does not exist"):

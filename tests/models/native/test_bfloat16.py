@@ -34,7 +34,8 @@ def test_convolution_in_bfloat16(rows: int, inputs: int, outputs: int, kernel: i
     expected = conv_reference(x, taps, dilation, reach, reach)
     distance = apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), expected)
     assert 0 < distance < CLOSE_IN_BFLOAT16
-    rounded = conv_reference(x.astype(mx.bfloat16).astype(mx.float32), taps.astype(mx.bfloat16), dilation, reach, reach)
+    nearest = [array.astype(mx.bfloat16).astype(mx.float32) for array in (x, taps)]
+    rounded = conv_reference(nearest[0], nearest[1], dilation, reach, reach)
     assert apart(kernels.conv1d(x, packed, dilation=dilation, left=reach, right=reach), rounded) < CLOSE
 
 
