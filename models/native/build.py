@@ -64,7 +64,7 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "vnni": _VNNI,
         "amx": _AMX,
     },
-    "aarch64": {"baseline": ()},
+    "aarch64": {"baseline": (), "dotprod": ("-march=armv8.2-a+dotprod",)},
 }
 # Source files that see MLX's and nanobind's headers.
 _PRIMITIVES = ("decoder", "transformer", "convolution", "recurrent", "module")

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 # The environment variable's values: the latest instructions to use, or none of these kernels at all.
-CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "baseline", "off")
+CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline", "off")
 
 
 @cache

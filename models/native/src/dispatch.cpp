@@ -11,11 +11,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace nightingale {
 
 #if defined(__x86_64__)
 extern const Kernels kernels_amx, kernels_vnni, kernels_avx512, kernels_avxvnni, kernels_avx2;
+#endif
+#if defined(__aarch64__)
+extern const Kernels kernels_dotprod;
 #endif
 extern const Kernels kernels_baseline;
 
@@ -81,6 +88,8 @@ const Kernels& kernels() {
     if (avx512 && !narrow) return kernels_avx512;
     if (avx2 && most != "avx2" && most != "baseline" && has_avx_vnni()) return kernels_avxvnni;
     if (avx2 && most != "baseline") return kernels_avx2;
+#elif defined(__aarch64__)
+    if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP && most != "baseline") return kernels_dotprod;
 #endif
     return kernels_baseline;
   }();

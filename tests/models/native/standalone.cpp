@@ -62,8 +62,8 @@ void compare(const char* what, const float* found, const std::vector<double>& ex
            std::to_string(expected[k]) + " among " + std::to_string(most));
 }
 
-// Sums of the AMX kernels have products of numbers of eight bits.
-double tolerance() { return std::strcmp(kernels().name, "amx") ? 2e-5 : 2e-2; }
+// Products in bfloat16 have numbers of eight bits.
+double tolerance(const Kernels& table) { return &table == bfloat16_kernels() ? 2e-2 : 2e-5; }
 
 double activated(const Conv& conv, int row, int c) {
   if (row < 0 || row >= conv.valid) return 0;
@@ -92,7 +92,7 @@ std::vector<double> convolved(const Conv& conv, const float* weights, const floa
   return y;
 }
 
-void check_moments(const Conv& conv, const std::vector<double>& y) {
+void check_moments(const Kernels& table, const Conv& conv, const std::vector<double>& y) {
   const int tiles = (conv.rows + conv.plan.tile - 1) / conv.plan.tile;
   std::vector<double> expected(static_cast<size_t>(tiles) * 2 * conv.outputs);
   for (int tile = 0; tile < tiles; ++tile) {
@@ -105,10 +105,10 @@ void check_moments(const Conv& conv, const std::vector<double>& y) {
       expected[(static_cast<size_t>(tile) * 2 + 1) * conv.outputs + o] = squares;
     }
   }
-  compare("moments", conv.moments, expected, 10 * tolerance());
+  compare("moments", conv.moments, expected, 10 * tolerance(table));
 }
 
-void check_convolution(int inputs, int outputs, int kernel, int dilation, int length) {
+void check_convolution(const Kernels& table, int inputs, int outputs, int kernel, int dilation, int length) {
   Conv conv{};
   conv.length = length;
   conv.inputs = inputs;
@@ -135,9 +135,9 @@ void check_convolution(int inputs, int outputs, int kernel, int dilation, int le
   conv.rate = rate.get();
   conv.inverse = inverse.get();
   if (whole(0, 1)) conv.bias = bias.get();
-  conv.plan = kernels().plan(conv.rows, kernel, dilation, inputs, outputs);
-  const Floats packed = empty(kernels().packed_size(outputs, kernel, inputs));
-  kernels().pack(w.get(), packed.get(), outputs, kernel, inputs);
+  conv.plan = table.plan(conv.rows, kernel, dilation, inputs, outputs);
+  const Floats packed = empty(table.packed_size(outputs, kernel, inputs));
+  table.pack(w.get(), packed.get(), outputs, kernel, inputs);
   conv.weights = packed.get();
   Floats y = empty(size);
   const int place = whole(0, 2);  // no residual, one of its own, or the result's place
@@ -150,21 +150,21 @@ void check_convolution(int inputs, int outputs, int kernel, int dilation, int le
   const int tiles = (conv.rows + conv.plan.tile - 1) / conv.plan.tile;
   const Floats moments = empty(static_cast<size_t>(tiles) * 2 * outputs);
   if (whole(0, 1)) conv.moments = moments.get();
-  parallel(kernels().pieces(conv), [&](int piece) { kernels().conv(conv, piece); });
+  parallel(table.pieces(conv), [&](int piece) { table.conv(conv, piece); });
   const auto expected = convolved(conv, w.get(), place ? residual.get() : nullptr);
   const std::string shape = "convolution " + std::to_string(length) + " x " + std::to_string(inputs) + " to " +
                             std::to_string(outputs) + ", kernel " + std::to_string(kernel) + ", dilation " + std::to_string(dilation);
-  compare(shape.c_str(), y.get(), expected, tolerance());
-  if (conv.moments) check_moments(conv, expected);
+  compare(shape.c_str(), y.get(), expected, tolerance(table));
+  if (conv.moments) check_moments(table, conv, expected);
 }
 
-void check_convolutions() {
+void check_convolutions(const Kernels& table) {
   for (int round = 0; round < 60; ++round)
-    check_convolution(whole(1, 40), whole(1, 70), whole(1, 12), whole(1, 5), whole(1, 150));
-  check_convolution(16, 16, 3, 1, 1);
-  check_convolution(48, 48, 11, 5, 700);
-  check_convolution(274, 208, 3, 1, 40);  // so many weights that pieces divide the outputs
-  check_convolution(300, 450, 2, 1, 33);
+    check_convolution(table, whole(1, 40), whole(1, 70), whole(1, 12), whole(1, 5), whole(1, 150));
+  check_convolution(table, 16, 16, 3, 1, 1);
+  check_convolution(table, 48, 48, 11, 5, 700);
+  check_convolution(table, 274, 208, 3, 1, 40);  // so many weights that pieces divide the outputs
+  check_convolution(table, 300, 450, 2, 1, 33);
 }
 
 void check_recurrence(int hidden, int length, int valid, bool backward) {
@@ -221,6 +221,79 @@ void check_spectrum() {
       }
     compare("spectrum", y.get(), expected, 2e-5);
   }
+}
+
+void check_int8(int rows, int inputs, int outputs) {
+  const Kernels& table = kernels();
+  const int panels = (outputs + kPanel - 1) / kPanel;
+  const Floats x = random(static_cast<size_t>(rows) * inputs), w = random(static_cast<size_t>(outputs) * inputs);
+  const Floats bias = random(panels * kPanel), residual = random(static_cast<size_t>(rows) * outputs);
+  const Floats scales = empty(panels * kPanel), y = empty(static_cast<size_t>(rows) * outputs), row = empty(inputs);
+  const std::unique_ptr<uint8_t[]> packed(new uint8_t[table.int8_size(outputs, inputs)]);
+  table.int8_pack(w.get(), packed.get(), scales.get(), outputs, inputs, 0, panels * kPanel);
+  const std::unique_ptr<char[]> coarse(new char[static_cast<size_t>(rows) * ((inputs + 3) / 4 * 4) * table.int8_coarse]);
+  const Floats steps = empty(rows);
+  const std::unique_ptr<int32_t[]> sums(new int32_t[rows]);
+  Int8Product product{};
+  product.x = x.get();
+  product.weights = packed.get();
+  product.scales = scales.get();
+  product.bias = bias.get();
+  product.residual = residual.get();
+  product.y = y.get();
+  product.coarse = coarse.get();
+  product.steps = steps.get();
+  product.sums = sums.get();
+  product.rows = rows;
+  product.inputs = product.x_stride = inputs;
+  product.outputs = outputs;
+  product.before.kind = whole(0, 1) ? BeforeKind::kRelu : BeforeKind::kNone;
+  parallel(rows, [&](int k) { table.int8_round(product, k, k + 1); });
+  parallel(panels, [&](int panel) { table.int8_multiply(product, panel, panel + 1); });
+  std::vector<double> expected(static_cast<size_t>(rows) * outputs);
+  for (int o = 0; o < outputs; ++o) {
+    table.int8_row(packed.get(), scales.get(), o, inputs, row.get());
+    for (int c = 0; c < inputs; ++c)
+      if (!(std::abs(row[c] - w[static_cast<size_t>(o) * inputs + c]) <= 0.51f * scales[o])) fail("a weight of 8 bits is not the nearest");
+    for (int r = 0; r < rows; ++r) {
+      double& sum = expected[static_cast<size_t>(r) * outputs + o];
+      sum = bias[o] + residual[static_cast<size_t>(r) * outputs + o];
+      for (int c = 0; c < inputs; ++c) {
+        const float v = x[static_cast<size_t>(r) * inputs + c];
+        sum += (product.before.kind == BeforeKind::kRelu ? std::max(v, 0.0f) : v) * static_cast<double>(row[c]);
+      }
+    }
+  }
+  compare("product of 8 bits", y.get(), expected, 2e-2);
+}
+
+void check_attention(int count, int size) {
+  const int stride = size + whole(0, 5);
+  const Floats q = random(size), k = random(static_cast<size_t>(count - 1) * stride + size);
+  const Floats v = random(static_cast<size_t>(count - 1) * stride + size), bias = random(count);
+  const Floats y = empty(size), scratch = empty(count);
+  kernels().attend({q.get(), k.get(), v.get(), bias.get(), y.get(), scratch.get(), 0.3f, count, size, stride});
+  std::vector<double> expected(size), weights(count);
+  double sum = 0;
+  for (int i = 0; i < count; ++i) {
+    for (int c = 0; c < size; ++c) weights[i] += 0.3 * q[c] * k[static_cast<size_t>(i) * stride + c];
+    sum += weights[i] = std::exp(weights[i] + bias[i]);
+  }
+  for (int i = 0; i < count; ++i)
+    for (int c = 0; c < size; ++c) expected[c] += weights[i] / sum * v[static_cast<size_t>(i) * stride + c];
+  compare("attention", y.get(), expected, 2e-5);
+  const float total = kernels().log_sum_exp(q.get(), size);
+  double exponentials = 0;
+  for (int c = 0; c < size; ++c) exponentials += std::exp(static_cast<double>(q[c]));
+  compare("logarithm of a sum", &total, {std::log(exponentials)}, 2e-5);
+}
+
+void check_transformers() {
+  for (int round = 0; round < 30; ++round) {
+    check_int8(whole(1, 9), whole(1, 90), whole(1, 100));
+    check_attention(whole(1, 60), whole(1, 100));
+  }
+  check_int8(13, 300, 70);
 }
 
 // Every piece is done once, and its effect is seen when `parallel` returns.
@@ -282,9 +355,11 @@ void check_fork() {
 int main() {
   resize_pool(3);
   if (pool_size() != 3) fail("the pool has another size");
-  check_convolutions();
+  check_convolutions(kernels());
+  if (bfloat16_kernels()) check_convolutions(*bfloat16_kernels());
   check_recurrences();
   check_spectrum();
+  check_transformers();
   check_pool();
   check_fork();
   std::printf("%s\n", kernels().name);
