@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,9 @@ pytestmark = [
 PROGRAM = Unit(Path(__file__).with_name("standalone.cpp"), "standalone", (f"-I{SOURCES}",))
 
 
-def compiled(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None) -> Path:
+def compiled(
+    folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None, link: Sequence[str] = ()
+) -> Path:
     """Compile the units and the program; return its path. The objects lie beside it."""
     compiler = compiler or find_compiler()
     assert compiler is not None
@@ -39,7 +42,7 @@ def compiled(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | N
     ]
     deadline = time.monotonic() + 300
     run_all(commands, deadline, folder)
-    run_all([[compiler, *flags, "-pthread", *objects, "-o", str(folder / "program")]], deadline, folder)
+    run_all([[compiler, *flags, *link, "-pthread", *objects, "-o", str(folder / "program")]], deadline, folder)
     return folder / "program"
 
 
@@ -48,10 +51,10 @@ def run(command: Sequence[str], instructions: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def check(*command: str) -> set[str]:
-    """Run the program with each set of instructions; return those that this processor has."""
+def check(*command: str, only: Sequence[str] = ()) -> set[str]:
+    """Run the program with each set of instructions, or `only` some; return those that this processor has."""
     used = set()
-    for instructions in INSTRUCTIONS[platform.machine()]:
+    for instructions in only or INSTRUCTIONS[platform.machine()]:
         done = run(command, instructions)
         if "unexpected memory mapping" in done.stderr:  # ThreadSanitizer, where the system spreads addresses widely
             done = run(("setarch", "--addr-no-randomize", *command), instructions)
@@ -62,19 +65,21 @@ def check(*command: str) -> set[str]:
     return used
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        pytest.param(
-            ("-fsanitize=address,undefined", "-fno-sanitize=null,object-size,vptr", "-fno-sanitize-recover=all"),
-            id="address",
-        ),
-        pytest.param(("-fsanitize=thread",), id="thread"),
-    ],
-)
-def test_sanitizers_find_nothing(tmp_path: Path, flags: Sequence[str]) -> None:
+def test_sanitizers_find_nothing(tmp_path: Path) -> None:
+    flags = ("-fsanitize=address,undefined", "-fno-sanitize=null,object-size,vptr", "-fno-sanitize-recover=all")
     program = compiled(tmp_path, build.kernel_units(), "-g", "-O1", "-DWITHOUT_FORK", *flags)
     assert "baseline" in check(str(program))
+
+
+def test_threads_do_not_race(tmp_path: Path) -> None:
+    """What threads share is the same for every set of instructions: one is enough."""
+    watched = ("-g", "-O1", "-fsanitize=thread")
+    units = []
+    for unit in build.kernel_units():
+        flags = watched if unit.name in ("dispatch", "pool", "baseline") else ("-O0",)
+        units.append(replace(unit, flags=(*unit.flags, *flags)))
+    program = compiled(tmp_path, units, "-DWITHOUT_FORK", link=watched)
+    assert check(str(program), only=("baseline",)) == {"baseline"}
 
 
 def test_flags_of_the_module(tmp_path: Path) -> None:
