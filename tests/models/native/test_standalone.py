@@ -72,7 +72,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
 
 
 def test_threads_do_not_race(tmp_path: Path) -> None:
-    """What threads share is the same for every set of instructions: one is enough."""
+    """One set of instructions is enough: threads share the same in all."""
     watched = ("-g", "-O1", "-fsanitize=thread")
     units = []
     for unit in build.kernel_units():
