@@ -33,12 +33,16 @@ def column_chunks(weight: mx.array) -> list[mx.array]:
 
 
 class Linear(nn.Module):
-    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading."""
+    """Dense layer y = x W^T + b for x [..., I]; `weight` is [O, I], `bias` [O]. Call `lower()` once after loading.
+
+    Set `exact` before it where BLAS's order of sums, which rounds less, counts.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = mx.zeros((outputs, inputs))
         self.bias = mx.zeros((outputs,))
+        self.exact = False
         self._columns: list[mx.array] = []
         self._packed: kernels.PackedConv | None = None
 
@@ -46,7 +50,7 @@ class Linear(nn.Module):
         """Bring the weight into the native kernel's order, or cut it into one piece a CPU stream; frees the loaded."""
         if not on_cpu() or self._columns or self._packed is not None:
             return
-        self._packed = kernels.pack_conv(self.weight.T[None])
+        self._packed = None if self.exact else kernels.pack_conv(self.weight.T[None])
         if self._packed is None:
             self._columns = column_chunks(self.weight.T)
         self.weight = self._columns[0] if self._packed is None else self._packed.weights

@@ -37,6 +37,7 @@ from models.chatterbox.weights import (
 from models.checkpoint import check_shapes
 from models.contract import WeightsError
 from models.layers.conv import Conv1d
+from models.layers.linear import Linear
 
 SPEAKER, TOKENIZER = "speaker_encoder.", "tokenizer."  # prefixes in S3Gen's file
 _EPS = 1e-5  # of batch normalization
@@ -92,7 +93,7 @@ def _below(arrays: Arrays, prefix: str) -> dict[str, mx.array]:
 def _load(network: nn.Module, arrays: Arrays, found: Mapping[str, Source], source: str) -> None:
     load_arrays(network, arrays, found, source)
     for _, module in network.named_modules():
-        if isinstance(module, Conv1d):
+        if isinstance(module, (Conv1d, Linear)):
             module.exact = True  # steep gates and means over time multiply what is rounded before
         if hasattr(module, "lower"):
             module.lower()
