@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -195,22 +196,19 @@ class ResBlock(nn.Module):
         self.alpha1, self.alpha2 = ([mx.ones((channels,)) for _ in dilations] for _ in range(2))
         self._units1: list[SnakeConv] = []
         self._units2: list[SnakeConv] = []
-        self._packed: tuple[kernels.PackedConv, ...] = ()
-        self._rates: mx.array | None = None
+        self._packed: kernels.PackedBlock | None = None
 
     def lower(self) -> None:
         """Prepare the native kernel, or activations and fast convolutions, once, after loading."""
         pairs = list(zip(self.convs1, self.convs2, self.alpha1, self.alpha2, strict=True))
         for conv in (*self.convs1, *self.convs2):
             conv.lower()
-        packed = tuple(
-            conv.packed for first, second, *_ in pairs for conv in (first, second) if conv.packed is not None
+        self._packed = kernels.pack_block(
+            [conv.packed for first, second, *_ in pairs for conv in (first, second)],
+            [conv.dilation for conv in self.convs1],
+            [alpha for *_, first, second in pairs for alpha in (first, second)],
         )
-        if len(packed) == 2 * len(pairs):
-            alphas = [alpha for *_, first, second in pairs for alpha in (first, second)]
-            self._rates = mx.concatenate([rate for alpha in alphas for rate in (alpha / math.pi, 1 / alpha)])
-            self._packed = packed
-            mx.eval(self._rates)
+        if self._packed is not None:
             return
         self._units1 = [SnakeConv(conv, alpha) for conv, alpha in zip(self.convs1, self.alpha1, strict=True)]
         self._units2 = [SnakeConv(conv, alpha) for conv, alpha in zip(self.convs2, self.alpha2, strict=True)]
@@ -218,15 +216,10 @@ class ResBlock(nn.Module):
     @property
     def native(self) -> kernels.PackedBlock | None:
         """Return the block as the native kernel takes it, or None where it is not in use."""
-        if self._rates is None:
+        if self._packed is None:
             return None
         norms = [norm for pair in zip(self.adain1, self.adain2, strict=True) for norm in pair]
-        return kernels.PackedBlock(
-            self._packed,
-            self._rates,
-            tuple(conv.dilation for conv in self.convs1),
-            tuple(norm.fc.start for norm in norms),
-        )
+        return replace(self._packed, affines=tuple(norm.fc.start for norm in norms))
 
     def bias(self) -> mx.array:
         """Return the sum of the biases left out, [C]."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import os
 import sys
 import time
@@ -116,20 +117,35 @@ def pack_conv(taps: mx.array, *, bfloat16: bool = False) -> PackedConv | None:
 
 
 def conv1d(
-    x: mx.array, packed: PackedConv, *, dilation: int = 1, left: int = 0, right: int = 0, start: mx.array | None = None
+    x: mx.array,
+    packed: PackedConv,
+    *,
+    dilation: int = 1,
+    left: int = 0,
+    right: int = 0,
+    start: mx.array | None = None,
+    bias: mx.array | None = None,
 ) -> mx.array:
-    """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start`: [B, L', O]."""
+    """Return the convolution of x [B, L, I], with rows of zeros on both sides, plus `start` and `bias`: [B, L', O].
+
+    Args:
+        x: [B, L, I].
+        packed: Weights of `pack_conv`.
+        dilation: Rows from one tap to the next.
+        left: Rows of zeros before x.
+        right: Rows of zeros behind x.
+        start: What broadcasts to the result.
+        bias: [O].
+    """
     result: mx.array = module().conv1d(
-        x, packed.weights, None, start, packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
+        x, packed.weights, bias, start, packed.outputs, packed.kernel, dilation, left, right, packed.bfloat16
     )
     return result
 
 
 def linear(x: mx.array, packed: PackedConv, bias: mx.array) -> mx.array:
     """Return x [..., I] times weights of one tap, plus `bias` [O]: [..., O]."""
-    rows = x.reshape(1, -1, x.shape[-1])
-    result: mx.array = module().conv1d(rows, packed.weights, bias, None, packed.outputs, 1, 1, 0, 0, packed.bfloat16)
-    return result.reshape(*x.shape[:-1], packed.outputs)
+    return conv1d(x.reshape(1, -1, x.shape[-1]), packed, bias=bias).reshape(*x.shape[:-1], packed.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +161,25 @@ class PackedBlock:
     dilations: tuple[int, ...]
     affines: tuple[int, ...] = ()
     shifts: mx.array | None = None
+
+
+def pack_block(
+    convs: Sequence[PackedConv | None], dilations: Sequence[int], alphas: Sequence[mx.array], *, floor: float = 0.0
+) -> PackedBlock | None:
+    """Return a residual block without affines and shifts, or None where one of its convolutions stays with MLX.
+
+    Args:
+        convs: In the order of computation.
+        dilations: Of the first convolution of each pair.
+        alphas: Snake's parameter [C] before each convolution.
+        floor: What is added to alpha before the division.
+    """
+    packed = tuple(conv for conv in convs if conv is not None)
+    if len(packed) < len(convs):
+        return None
+    rates = mx.concatenate([rate for alpha in alphas for rate in (alpha / math.pi, 1 / (alpha + floor))])
+    mx.eval(rates)
+    return PackedBlock(packed, rates, tuple(dilations))
 
 
 def res_block(
@@ -215,7 +250,7 @@ class PackedAdainBlock:
 
 
 def adain_block(block: PackedAdainBlock, x: mx.array, styled: mx.array, count: mx.array | None) -> mx.array:
-    """Return the block's result for x [B, L, I]: [B, L or 2 L, O]; `count` as of `res_blocks`."""
+    """Return the block's result for x [B, L, I]: [B, L or 2 L, O]; `count` as of `res_block`."""
     shape = (block.outputs, block.upsample, block.shortcut, block.bfloat16)
     result: mx.array = module().adain_block(x, styled, count, list(block.arrays), list(block.affines), *shape)
     return result
@@ -230,7 +265,7 @@ def pack_bilstm(wh: mx.array) -> mx.array | None:
 
 
 def bilstm(xp: mx.array, packed: mx.array, count: mx.array | None) -> mx.array:
-    """Compute `models.layers.lstm.bilstm_reference`; `count` as of `res_blocks`."""
+    """Compute `models.layers.lstm.bilstm_reference`; `count` as of `res_block`."""
     result: mx.array = module().bilstm(xp, packed, count)
     return result
 

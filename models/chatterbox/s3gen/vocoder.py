@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mlx import nn
@@ -85,13 +85,12 @@ class ResBlock(nn.Module):
         self._bias = total
         for conv in convs:
             conv.lower()
-        packed = tuple(conv.packed for conv in convs if conv.packed is not None)
-        if len(packed) == len(convs):
-            alphas = [snake.alpha for snake in snakes]
-            rates = mx.concatenate([rate for alpha in alphas for rate in (alpha / math.pi, 1 / (alpha + _ALPHA_FLOOR))])
-            dilations = tuple(conv.dilation for conv in self.convs1)
-            self.packed = kernels.PackedBlock(packed, rates, dilations, shifts=mx.stack(shifts))
-            mx.eval(total, rates, self.packed.shifts)
+        dilations = [conv.dilation for conv in self.convs1]
+        alphas = [snake.alpha for snake in snakes]
+        packed = kernels.pack_block([conv.packed for conv in convs], dilations, alphas, floor=_ALPHA_FLOOR)
+        if packed is not None:
+            self.packed = replace(packed, shifts=mx.stack(shifts))
+            mx.eval(total, self.packed.shifts)
             return
         units = [SnakeConv(conv, each.alpha, _ALPHA_FLOOR) for conv, each in zip(convs, snakes, strict=True)]
         self._units = [(unit, unit.terms(shift)) for unit, shift in zip(units, shifts, strict=True)]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +20,7 @@ from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
 from models.native import kernels
-from tests.models.native.checks import CLOSE, apart, conv_reference
+from tests.models.native.checks import CLOSE, apart, conv_reference, run_with
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -271,12 +267,7 @@ def test_equal_bits_on_any_number_of_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("instructions", ["baseline", "avx2", "off"])
 def test_older_processors(instructions: str) -> None:
-    """The same tests with fewer instructions, in a process of their own; `off` skips them all."""
-    environment = os.environ | {"NATIVE_KERNELS": instructions}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(Path(__file__))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode in (0, 5), done.stdout
-    assert ("skipped" in done.stdout) == (instructions == "off"), done.stdout
+    run_with(instructions, __file__)
 
 
 def test_description_names_what_is_in_use() -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +16,7 @@ from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
 from models.native.transformer import Before, Int8Argmax, Int8Matrix
 from models.nllb.kernels import step
+from tests.models.native.checks import run_with
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no native kernels on this device")
 
@@ -299,9 +296,4 @@ def test_attention_refuses_what_does_not_fit() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("instructions", ["baseline", "avx2", "avxvnni", "avx512", "off"])
 def test_older_processors(instructions: str) -> None:
-    """The same tests with fewer instructions, in a process of their own; `off` skips them all."""
-    environment = os.environ | {"NATIVE_KERNELS": instructions}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(Path(__file__))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode in (0, 5), done.stdout
-    assert ("skipped" in done.stdout) == (instructions == "off"), done.stdout
+    run_with(instructions, __file__)
