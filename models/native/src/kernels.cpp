@@ -9,6 +9,7 @@
 #include "elementwise.h"
 #include "products.h"
 #include "recurrent.h"
+#include "rows.h"
 
 namespace nightingale {
 
@@ -49,6 +50,9 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_choose = int8::choose,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
+    .normalize = normalize,
+    .gelu = gelu_rows,
+    .attend_rows = attend_rows,
     .spectrum = spectrum,
 };
 

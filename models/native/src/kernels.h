@@ -92,6 +92,25 @@ struct Attention {
   int count, size, stride;
 };
 
+// LayerNorm of rows of x, then Mish, then an addition, where they are asked for.
+struct Norm {
+  const float *x, *gain, *shift;  // [*, width], [width], [width]
+  const float* add;               // [width] or null
+  float* y;                       // [*, width]; may be x
+  int width;
+  float eps;
+  bool mish;
+};
+
+// Attention of many queries of one head to `count` keys and values: rows [size], `stride` apart.
+struct HeadAttention {
+  const float *q, *keys, *values;
+  const float* bias;  // [count] or null; added to the logits
+  float* y;           // rows y_stride apart
+  float scale;
+  int count, size, stride, y_stride;
+};
+
 struct Kernels {
   const char* name;
   Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
@@ -123,6 +142,10 @@ struct Kernels {
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
+  // See rows.h: of rows [first, last), GELU of `count` numbers in place, and of queries [first, last).
+  void (*normalize)(const Norm& norm, int first, int last);
+  void (*gelu)(float* x, size_t count);
+  void (*attend_rows)(const HeadAttention& attention, int first, int last);
   // See elementwise.h.
   void (*spectrum)(const float* x, int bins, int first, int last, float* y);
 };

@@ -13,4 +13,5 @@ NB_MODULE(_native, m) {
   bind_decoder(m);
   bind_recurrent(m);
   bind_transformer(m);
+  bind_unet(m);
 }

@@ -35,6 +35,7 @@ void bind_convolution(nb::module_& m);
 void bind_decoder(nb::module_& m);
 void bind_recurrent(nb::module_& m);
 void bind_transformer(nb::module_& m);
+void bind_unet(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;
 
