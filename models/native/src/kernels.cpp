@@ -4,7 +4,7 @@
 #include "attention.h"
 #include "convolution.h"
 #if defined(__AMX_BF16__)
-#include "convolution_amx.h"
+#include "rows_amx.h"
 #endif
 #include "elementwise.h"
 #include "products.h"
@@ -52,7 +52,11 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .log_sum_exp = log_sum_exp,
     .normalize = normalize,
     .gelu = gelu_rows,
+#if defined(__AMX_BF16__)
+    .attend_rows = amx_attend_rows,
+#else
     .attend_rows = attend_rows,
+#endif
     .spectrum = spectrum,
 };
 
