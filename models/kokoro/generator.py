@@ -48,8 +48,11 @@ class InterpolatedSource(HarmonicSource):
 
         `steps` [B, 1] are the valid steps of padded rows.
         """
-        given = (f0, noise, steps, self.l_linear.weight, self.l_linear.bias, self.samples_per_step)
-        return harmonics_cuda(*given) if cuda.available() else harmonics_reference(*given)
+        weight, bias = self.l_linear.weight, self.l_linear.bias
+        if kernels.available():
+            return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
+        found = harmonics_cuda if cuda.available() else harmonics_reference
+        return found(f0, noise, steps, weight, bias, self.samples_per_step)
 
 
 def harmonics_reference(
@@ -353,8 +356,7 @@ class Generator(nn.Module):
         styled = self._bank(style)
         samples = None if steps is None else steps * self.m_source.samples_per_step
         with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
-            magnitude, phase = self._stft.analyze(self.m_source(f0, noise, steps), samples)
-            harmonics = mx.concatenate([magnitude, phase], axis=2)
+            harmonics = self._stft.analyze(self.m_source(f0, noise, steps), samples)
         count = None if steps is None else steps[:, :, None]
         frames = None if count is None else count * math.prod(self.rates) + 1
         harmonics = PaddingMask.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
@@ -376,6 +378,4 @@ class Generator(nn.Module):
             for piece in mean_of_blocks(blocks, valid.zero(x + excitation), styled, valid, 0.01 if last else 0.1):
                 yield piece
             (x,) = piece
-        x = self.conv_post(x).astype(mx.float32)
-        bins = x.shape[2] // 2
-        yield [self._stft.synthesize(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
+        yield [self._stft.head(self.conv_post(x).astype(mx.float32), valid.mask, samples)]
