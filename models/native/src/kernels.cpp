@@ -8,7 +8,7 @@
 #endif
 #include "products.h"
 #include "recurrent.h"
-#include "signal.h"
+#include "vocoder.h"
 
 namespace nightingale {
 

@@ -149,7 +149,7 @@ struct Kernels {
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
-  // Steps, frames or hops [first, last): see signal.h.
+  // Steps, frames or hops [first, last): see vocoder.h.
   void (*excite)(const Source& source, int first, int last);
   void (*analyze)(const Transform& transform, int first, int last);
   void (*synthesize)(const Transform& transform, int first, int last);

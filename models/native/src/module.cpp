@@ -11,6 +11,6 @@ NB_MODULE(_native, m) {
   m.def("resize_pool", &resize_pool);
   bind_decoder(m);
   bind_layers(m);
-  bind_signal(m);
+  bind_vocoder(m);
   bind_transformer(m);
 }

@@ -33,7 +33,7 @@ namespace nightingale {
 // Each file of primitives adds its functions to the module.
 void bind_decoder(nb::module_& m);
 void bind_layers(nb::module_& m);
-void bind_signal(nb::module_& m);
+void bind_vocoder(nb::module_& m);
 void bind_transformer(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;

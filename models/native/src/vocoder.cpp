@@ -86,7 +86,7 @@ mx::array synthesize(const mx::array& x, const std::optional<mx::array>& count, 
 
 }  // namespace
 
-void bind_signal(nb::module_& m) {
+void bind_vocoder(nb::module_& m) {
   m.def("excite", &excite, nb::arg("f0"), nb::arg("noise"), nb::arg("count").none(), nb::arg("weight"), nb::arg("bias"), nb::arg("rate"));
   m.def("analyze", &analyze, nb::arg("x"), nb::arg("count").none(), nb::arg("basis"), nb::arg("hop"), nb::arg("polar"));
   m.def("synthesize", &synthesize, nb::arg("x"), nb::arg("count").none(), nb::arg("basis"), nb::arg("edges"), nb::arg("most"));
