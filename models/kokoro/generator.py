@@ -297,6 +297,14 @@ def mean_of_blocks(
     yield [valid.zero(merge(results, bias, slope))]
 
 
+def _excited(block: ResBlock, source: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+    """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding."""
+    bias, native = block.bias(), block.native
+    if native is not None:
+        return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
+    return valid.zero(x + merge([block(source, styled, valid)], bias, 1.0))
+
+
 class Generator(nn.Module):
     """Features [B, T, C], style [B, S] and F0 [B, T] to samples [B, T * samples_per_step]; T counts half frames."""
 
@@ -369,13 +377,12 @@ class Generator(nn.Module):
             source = self.noise_convs[i](harmonics)
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
             valid = PaddingMask.of(count, source.shape[1])
-            for piece in mean_of_blocks([self.noise_res[i]], valid.zero(source), styled, valid):
-                yield piece
-            (excitation,) = piece
             x = up(x)
             if last:
                 x = reflect_left(x)
-            for piece in mean_of_blocks(blocks, valid.zero(x + excitation), styled, valid, 0.01 if last else 0.1):
+            x = _excited(self.noise_res[i], valid.zero(source), x, styled, valid)
+            yield [x]
+            for piece in mean_of_blocks(blocks, x, styled, valid, 0.01 if last else 0.1):
                 yield piece
             (x,) = piece
         yield [self._stft.head(self.conv_post(x).astype(mx.float32), valid.mask, samples)]
