@@ -67,7 +67,7 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"baseline": (), "dotprod": ("-march=armv8.2-a+dotprod",)},
 }
 # Source files that see MLX's and nanobind's headers.
-_PRIMITIVES = ("decoder", "transformer", "convolution", "recurrent", "module")
+_PRIMITIVES = ("decoder", "transformer", "layers", "vocoder", "module")
 # The program of the process in which a new module computes first. Its path is the argument.
 _TRIAL = """
 import sys

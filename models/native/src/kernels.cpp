@@ -6,9 +6,9 @@
 #if defined(__AMX_BF16__)
 #include "convolution_amx.h"
 #endif
-#include "elementwise.h"
 #include "products.h"
 #include "recurrent.h"
+#include "vocoder.h"
 
 namespace nightingale {
 
@@ -49,7 +49,9 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_choose = int8::choose,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
-    .spectrum = spectrum,
+    .excite = excite,
+    .analyze = analyze,
+    .synthesize = synthesize,
 };
 
 }  // namespace nightingale

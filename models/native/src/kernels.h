@@ -92,6 +92,32 @@ struct Attention {
   int count, size, stride;
 };
 
+inline int padded(int count) { return (count + kPanel - 1) / kPanel * kPanel; }
+
+// Harmonics of F0 with noise, merged into one signal: `size` samples a step.
+struct Source {
+  const float *f0, *noise;  // [steps] in Hz, [steps, size]
+  const float* phases;      // [steps, harmonics], at the centers of the steps
+  const float* weight;      // [harmonics]
+  float* y;                 // [steps, size]
+  int valid, size, harmonics;
+  float bias;
+};
+
+// A short-time Fourier transform of 4 * hop points, of a signal x or back to a signal y. Rows of frames have 2 * bins().
+struct Transform {
+  const float* x;
+  const float* basis;  // forward: [4 * hop, 2, padded bins]; back: [2 * bins, padded 4 * hop]
+  const float* edges;  // back: gains of the first and the last hop, [2, hop]
+  float* y;
+  int samples, hop;    // valid samples
+  bool polar;          // forward: magnitudes and phases instead of real and imaginary parts
+  float most;          // back: bound of the magnitudes
+
+  int bins() const { return 2 * hop + 1; }
+  int frames() const { return samples / hop + 1; }
+};
+
 struct Kernels {
   const char* name;
   Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
@@ -123,8 +149,10 @@ struct Kernels {
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
-  // See elementwise.h.
-  void (*spectrum)(const float* x, int bins, int first, int last, float* y);
+  // Steps, frames or hops [first, last): see vocoder.h.
+  void (*excite)(const Source& source, int first, int last);
+  void (*analyze)(const Transform& transform, int first, int last);
+  void (*synthesize)(const Transform& transform, int first, int last);
 };
 
 // The best kernels in float32 for this processor; `NATIVE_KERNELS` (vnni, avx512, avxvnni, avx2, baseline) bounds the choice.
