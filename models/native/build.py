@@ -64,7 +64,11 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "vnni": _VNNI,
         "amx": _AMX,
     },
-    "aarch64": {"baseline": (), "dotprod": ("-march=armv8.2-a+dotprod",)},
+    "aarch64": {
+        "baseline": (),
+        "dotprod": ("-march=armv8.2-a+dotprod",),
+        "bf16": ("-march=armv8.2-a+dotprod+bf16",),
+    },
 }
 # Source files that see MLX's and nanobind's headers.
 _PRIMITIVES = ("decoder", "transformer", "layers", "vocoder", "module")

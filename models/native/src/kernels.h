@@ -159,7 +159,7 @@ struct Kernels {
 const Kernels& kernels();
 
 // The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and
-// where `NATIVE_KERNELS` names others than amx.
+// where `NATIVE_KERNELS` names others than amx and bf16.
 const Kernels* bfloat16_kernels();
 
 // One of the two. Throws std::invalid_argument for bfloat16 without them.

@@ -420,5 +420,5 @@ int main() {
   check_transformers();
   check_pool();
   check_fork();
-  std::printf("%s\n", kernels().name);
+  std::printf("%s%s\n", kernels().name, bfloat16_kernels() ? " and bfloat16" : "");
 }
