@@ -71,7 +71,7 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 # Source files that see MLX's and nanobind's headers.
-_PRIMITIVES = ("decoder", "transformer", "layers", "vocoder", "module")
+_PRIMITIVES = ("decoder", "transformer", "layers", "vocoder", "unet", "module")
 # The program of the process in which a new module computes first. Its path is the argument.
 _TRIAL = """
 import sys

@@ -10,8 +10,12 @@
 #if defined(NIGHTINGALE_BFLOAT16)
 #include "convolution_bfloat16.h"
 #endif
+#if defined(__AMX_BF16__)
+#include "rows_amx.h"
+#endif
 #include "products.h"
 #include "recurrent.h"
+#include "rows.h"
 #include "vocoder.h"
 
 namespace nightingale {
@@ -53,6 +57,13 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_choose = int8::choose,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
+    .normalize = normalize,
+    .gelu = gelu_rows,
+#if defined(__AMX_BF16__)
+    .attend_rows = amx_attend_rows,
+#else
+    .attend_rows = attend_rows,
+#endif
     .excite = excite,
     .analyze = analyze,
     .synthesize = synthesize,
