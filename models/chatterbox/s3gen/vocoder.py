@@ -21,7 +21,7 @@ from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import FixedPointSource
-from models.layers.activation import leaky_relu, sine
+from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.vocoder import Part, SnakeConv, Stft, Terms, merge, split
 from models.native import kernels
@@ -214,10 +214,7 @@ class HiFT(nn.Module):
             x = x + mean_of_blocks([self.source_resblocks[i]], excited, valid, 1.0)
             blocks = self.resblocks[each * i : each * (i + 1)]
             x = valid.zero(mean_of_blocks(blocks, x, valid, LAST_SLOPE if last else SLOPE))
-        x = self.conv_post(x)
-        bins = x.shape[2] // 2
-        magnitude = mx.minimum(mx.exp(x[..., :bins]), MOST_MAGNITUDE)
-        y = self._stft.synthesize(magnitude, sine(x[..., bins:]), valid.mask, samples)
+        y = self._stft.head(self.conv_post(x), valid.mask, samples, most=MOST_MAGNITUDE)
         return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
 
 

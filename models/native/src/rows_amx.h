@@ -1,7 +1,7 @@
 // Attention of many queries with products in bfloat16 on AMX tiles; the softmax is in float32.
 #pragma once
 
-#include "convolution_amx.h"
+#include "convolution_bfloat16.h"
 #include "rows.h"
 
 namespace nightingale {
@@ -27,11 +27,11 @@ void to_bfloat16_row(const float* x, float scale, int count, uint16_t* y, int pa
   std::fill(y + c, y + padded, 0);
 }
 
-// Keys [count, size] as the weights of `amx_pack`: outputs are keys, inputs their numbers. `row` has room for one key.
+// Keys [count, size] as the weights of `bfloat16_pack`: outputs are keys, inputs their numbers. `row` has room for one key.
 void pack_keys(const HeadAttention& a, uint16_t* to, uint16_t* row) {
   const int steps = steps_of(a.size), sides = sides_of(a.count), pairs = kDepth / 2;
-  for (int first = 0; first < sides; first += kAmxVectors) {
-    const int block = std::min(kAmxVectors, sides - first);
+  for (int first = 0; first < sides; first += kSides) {
+    const int block = std::min(kSides, sides - first);
     for (int n = 0; n < block * kSide; ++n) {
       const int key = first * kSide + n;
       if (key < a.count) to_bfloat16_row(a.keys + static_cast<size_t>(key) * a.stride, 1.0f, a.size, row, steps * kDepth);
@@ -45,7 +45,7 @@ void pack_keys(const HeadAttention& a, uint16_t* to, uint16_t* row) {
   }
 }
 
-// Values [count, size] as the weights of `amx_pack`: outputs are their numbers, inputs the keys.
+// Values [count, size] as the weights of `bfloat16_pack`: outputs are their numbers, inputs the keys.
 void pack_values(const HeadAttention& a, uint16_t* to) {
   const int steps = steps_of(a.count), sides = sides_of(a.size);
   const auto value = [&](int key, int from) {
@@ -53,8 +53,8 @@ void pack_values(const HeadAttention& a, uint16_t* to) {
     if (key < a.count) std::copy_n(a.values + static_cast<size_t>(key) * a.stride + from, std::min(kSide, a.size - from), row);
     return load(row);
   };
-  for (int first = 0; first < sides; first += kAmxVectors) {
-    const int block = std::min(kAmxVectors, sides - first);
+  for (int first = 0; first < sides; first += kSides) {
+    const int block = std::min(kSides, sides - first);
     for (int step = 0; step < steps; ++step)
       for (int v = 0; v < block; ++v)
         for (int pair = 0; pair < kDepth / 2; ++pair, to += 2 * kSide) {
@@ -68,9 +68,9 @@ void pack_values(const HeadAttention& a, uint16_t* to) {
 // sums [rows, outputs, padded to sides] = x [rows, steps * kDepth] times packed weights; in runs of 32 rows.
 void amx_panels(const uint16_t* x, int steps, const uint16_t* w, int outputs, float* sums, size_t sums_stride, int rows) {
   const int sides = sides_of(outputs);
-  for (int side = 0; side < sides; side += kAmxVectors) {
-    const int block = std::min(kAmxVectors, sides - side);
-    const auto run = block == 3 ? amx_multiply<3> : block == 2 ? amx_multiply<2> : amx_multiply<1>;
+  for (int side = 0; side < sides; side += kSides) {
+    const int block = std::min(kSides, sides - side);
+    const auto run = block == 3 ? multiply_block<3> : block == 2 ? multiply_block<2> : multiply_block<1>;
     for (int r = 0; r < rows; r += 2 * kSide)
       run(x + static_cast<size_t>(r) * steps * kDepth, steps * kDepth, 0, w, 1, steps, sums + r * sums_stride + side * kSide, sums_stride);
     w += static_cast<size_t>(block) * steps * kTileNumbers;
