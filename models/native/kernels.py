@@ -1,8 +1,7 @@
 """The native kernels, under the names that `models.layers` has for the plain definitions.
 
 They are MLX primitives: part of its lazy graph, evaluated on the CPU stream that is the default where they are called.
-The environment variable NATIVE_KERNELS bounds the instructions that they use (amx, vnni, avx512, avxvnni, avx2,
-baseline), or turns them off (off).
+The environment variable NATIVE_KERNELS bounds the instructions that they use (`CHOICES`), or turns them off (off).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 # The environment variable's values: the latest instructions to use, or none of these kernels at all.
-CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline", "off")
+CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "bf16", "dotprod", "baseline", "off")
 
 
 @cache

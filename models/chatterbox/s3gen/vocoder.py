@@ -156,6 +156,15 @@ class HiFT(nn.Module):
         self.conv_post = Conv1d(width >> len(config.rates), bins, 7, padding=3)
         self._stft = Stft(config.n_fft, config.hop)
 
+    def multiply_in_bfloat16(self) -> None:
+        """Multiply in bfloat16 within the residual blocks and between them, on a CPU that has such products.
+
+        Call it before `lower`. All else stays in float32, and so do the pitch and the spectrum at both ends.
+        """
+        blocks = [conv for block in (*self.source_resblocks, *self.resblocks) for conv in block.convs1 + block.convs2]
+        for conv in (*self.ups, *blocks):
+            conv.bfloat16 = True
+
     def lower(self) -> None:
         """Bring all weights into this device's order. Once, after loading."""
         for _, module in self.named_modules():

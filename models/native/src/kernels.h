@@ -118,6 +118,25 @@ struct Transform {
   int frames() const { return samples / hop + 1; }
 };
 
+// LayerNorm of rows of x, then Mish, then an addition, where they are asked for.
+struct Norm {
+  const float *x, *gain, *shift;  // [*, width], [width], [width]
+  const float* add;               // [width] or null
+  float* y;                       // [*, width]; may be x
+  int width;
+  float eps;
+  bool mish;
+};
+
+// Attention of many queries of one head to `count` keys and values: rows [size], `stride` apart.
+struct HeadAttention {
+  const float *q, *keys, *values;
+  const float* bias;  // [count] or null; added to the logits
+  float* y;           // rows y_stride apart
+  float scale;
+  int count, size, stride, y_stride;
+};
+
 struct Kernels {
   const char* name;
   Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
@@ -155,13 +174,17 @@ struct Kernels {
   void (*excite)(const Source& source, int first, int last);
   void (*analyze)(const Transform& transform, int first, int last);
   void (*synthesize)(const Transform& transform, int first, int last);
+  // See rows.h: of rows [first, last), GELU of `count` numbers in place, and of queries [first, last).
+  void (*normalize)(const Norm& norm, int first, int last);
+  void (*gelu)(float* x, size_t count);
+  void (*attend_rows)(const HeadAttention& attention, int first, int last);
 };
 
 // The best kernels in float32 for this processor; `NATIVE_KERNELS` (vnni, avx512, avxvnni, avx2, baseline) bounds the choice.
 const Kernels& kernels();
 
 // The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and
-// where `NATIVE_KERNELS` names others than amx.
+// where `NATIVE_KERNELS` names others than amx and bf16.
 const Kernels* bfloat16_kernels();
 
 // One of the two. Throws std::invalid_argument for bfloat16 without them.

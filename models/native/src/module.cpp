@@ -13,4 +13,5 @@ NB_MODULE(_native, m) {
   bind_layers(m);
   bind_vocoder(m);
   bind_transformer(m);
+  bind_unet(m);
 }

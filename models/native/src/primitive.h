@@ -35,6 +35,7 @@ void bind_decoder(nb::module_& m);
 void bind_layers(nb::module_& m);
 void bind_vocoder(nb::module_& m);
 void bind_transformer(nb::module_& m);
+void bind_unet(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;
 

@@ -346,6 +346,65 @@ void check_attention(int count, int size) {
   compare("logarithm of a sum", &total, {std::log(exponentials)}, 2e-5);
 }
 
+void check_attention_of_rows(const Kernels& table, int queries, int count, int size) {
+  const int stride = size + whole(0, 5), y_stride = size + whole(0, 3);
+  const auto rows = [&](int n) { return random(static_cast<size_t>(n - 1) * stride + size); };
+  const Floats q = rows(queries), k = rows(count), v = rows(count), bias = random(count), y = empty(static_cast<size_t>(queries) * y_stride);
+  const HeadAttention a{q.get(), k.get(), v.get(), whole(0, 1) ? bias.get() : nullptr, y.get(), 0.3f, count, size, stride, y_stride};
+  const int parts = whole(1, 3);
+  parallel(parts, [&](int part) { table.attend_rows(a, queries * part / parts, queries * (part + 1) / parts); });
+  std::vector<double> expected(static_cast<size_t>(queries) * size);
+  const Floats found(new float[expected.size() + 1]);
+  for (int r = 0; r < queries; ++r) {
+    std::vector<double> weights(count);
+    double sum = 0;
+    for (int i = 0; i < count; ++i) {
+      for (int c = 0; c < size; ++c) weights[i] += 0.3 * q[static_cast<size_t>(r) * stride + c] * k[static_cast<size_t>(i) * stride + c];
+      sum += weights[i] = std::exp(weights[i] + (a.bias ? bias[i] : 0.0f));
+    }
+    for (int i = 0; i < count; ++i)
+      for (int c = 0; c < size; ++c) expected[static_cast<size_t>(r) * size + c] += weights[i] / sum * v[static_cast<size_t>(i) * stride + c];
+    std::copy_n(y.get() + static_cast<size_t>(r) * y_stride, size, found.get() + static_cast<size_t>(r) * size);
+  }
+  // Of numbers about 1. A sum of values may nearly cancel.
+  expected.push_back(1.0);
+  found[expected.size() - 1] = 1.0f;
+  compare("attention of rows", found.get(), expected, tolerance(table));
+}
+
+void check_norm(int rows, int width) {
+  const size_t size = static_cast<size_t>(rows) * width;
+  const Floats x = random(size), gain = random(width), shift = random(width), add = random(width), y = empty(size);
+  const bool mish = whole(0, 1), added = whole(0, 1);
+  kernels().normalize({x.get(), gain.get(), shift.get(), added ? add.get() : nullptr, y.get(), width, 1e-5f, mish}, 0, rows);
+  std::vector<double> expected(size);
+  for (int r = 0; r < rows; ++r) {
+    double mean = 0, square = 0;
+    const float* from = x.get() + static_cast<size_t>(r) * width;
+    for (int c = 0; c < width; ++c) mean += from[c] / static_cast<double>(width);
+    for (int c = 0; c < width; ++c) square += (from[c] - mean) * (from[c] - mean) / width;
+    for (int c = 0; c < width; ++c) {
+      const double v = (from[c] - mean) / std::sqrt(square + 1e-5) * gain[c] + shift[c];
+      expected[static_cast<size_t>(r) * width + c] = (mish ? v * std::tanh(std::log1p(std::exp(v))) : v) + (added ? add[c] : 0.0f);
+    }
+  }
+  compare("norm of rows", y.get(), expected, 2e-5);
+  for (size_t k = 0; k < size; ++k) {
+    x[k] *= 6;
+    expected[k] = 0.5 * x[k] * (1 + std::erf(x[k] * std::sqrt(0.5)));
+  }
+  kernels().gelu(x.get(), size);
+  compare("GELU", x.get(), expected, 2e-6);
+}
+
+void check_rows() {
+  for (int round = 0; round < 20; ++round) {
+    check_attention_of_rows(kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
+    if (bfloat16_kernels()) check_attention_of_rows(*bfloat16_kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
+    check_norm(whole(1, 5), whole(2, 70));
+  }
+}
+
 void check_transformers() {
   for (int round = 0; round < 30; ++round) {
     check_int8(whole(1, 9), whole(1, 90), whole(1, 100));
@@ -418,7 +477,8 @@ int main() {
   check_recurrences();
   check_signals();
   check_transformers();
+  check_rows();
   check_pool();
   check_fork();
-  std::printf("%s\n", kernels().name);
+  std::printf("%s%s\n", kernels().name, bfloat16_kernels() ? " and bfloat16" : "");
 }
