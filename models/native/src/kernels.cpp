@@ -58,6 +58,9 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .prepare = int8::prepare,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
+    .excite = excite,
+    .analyze = analyze,
+    .synthesize = synthesize,
     .normalize = normalize,
     .gelu = gelu_rows,
 #if defined(__AMX_BF16__)
@@ -65,9 +68,6 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
 #else
     .attend_rows = attend_rows,
 #endif
-    .excite = excite,
-    .analyze = analyze,
-    .synthesize = synthesize,
 };
 
 }  // namespace nightingale
