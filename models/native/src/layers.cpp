@@ -136,18 +136,18 @@ void run_encoder(const EncoderShape& s, const Arrays& in, float* y) {
     dense(x, C, 3 * C, kQkv, nullptr, qkv.get());
     for_tiles(B * s.heads, T, 64, [&](int number, int first, int last) {
       const int b = number / s.heads, h = number % s.heads;
-      const auto scratch = uninitialized(T);
-      const float* from = qkv.get() + (3 * static_cast<size_t>(b) * T) * row + h * D;
-      for (int i = first; i < last; ++i)
-        table.attend({.q = from + 3 * i * row,
-                      .keys = from + row,
-                      .values = from + 2 * row,
-                      .y = heard.get() + (static_cast<size_t>(b) * T + i) * row + h * D,
-                      .scratch = scratch.get(),
-                      .scale = 1 / std::sqrt(static_cast<float>(D)),
-                      .count = std::max(1, valid_of(in[1], b, T)),
-                      .size = D,
-                      .stride = 3 * C});
+      const float* q = qkv.get() + 3 * static_cast<size_t>(b) * T * row + h * D;
+      table.attend_rows({.q = q,
+                         .keys = q + row,
+                         .values = q + 2 * row,
+                         .bias = nullptr,
+                         .y = heard.get() + static_cast<size_t>(b) * T * row + h * D,
+                         .scale = 1 / std::sqrt(static_cast<float>(D)),
+                         .count = std::max(1, valid_of(in[1], b, T)),
+                         .size = D,
+                         .stride = 3 * C,
+                         .y_stride = C},
+                        first, last);
     });
     dense(heard.get(), C, C, kOut, x, middle.get());
     prepare(norm(kGain), middle.get(), row);
