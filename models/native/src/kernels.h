@@ -166,6 +166,8 @@ struct Kernels {
                                float* errors, int first, int last);
   void (*int8_screen)(const Int8Search& search, int first, int last);
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
+  // One row x [n] of a product's input into y [n], which may be x.
+  void (*prepare)(const Before& before, const float* x, float* y, int n);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
   // Steps, frames or hops [first, last): see vocoder.h.
