@@ -16,7 +16,7 @@ struct Plan {
 // One convolution of stride 1 over rows [length, inputs], with what comes before and after it in the same pass:
 // y = gain * (residual + bias + conv(activation(x * scale + shift))). Rows outside [0, valid) count as zero.
 struct Conv {
-  const float* x;         // [length, inputs]
+  const float* x;         // [length, inputs]; apart from y
   const float* scale;     // [inputs] or null
   const float* shift;     // [inputs]; null with `scale`
   const float* rate;      // [inputs]: alpha / pi; for Snake
