@@ -18,8 +18,11 @@ namespace {
 namespace int8 {
 
 typedef Coarse CoarseVec __attribute__((vector_size(kLanes * sizeof(Coarse))));
+typedef int32_t CellVec __attribute__((vector_size(kCell * sizeof(int32_t)), may_alias));
 constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 constexpr int kPanelCells = kPanel / kCell;
+constexpr int kFours = 16384 / (kTileCells * kCell * 4);  // of a tile, that fit the first cache
+constexpr int kShared = 48;                               // rows, at most, that share them
 
 inline int fours(int inputs) { return (inputs + 3) / 4; }
 
@@ -164,17 +167,30 @@ void round_rows(const Int8Product& m, int first, int last) {
   }
 }
 
-// Sums of R rows x and C cells of the panels at w, into t [R, C * kCell].
+// Part of a product: fours [start, start + count) of rows at x and of the panels at w, of `depth` fours each. Sums go to
+// t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache gets `count`
+// cells from `ahead` on.
+struct Part {
+  const Coarse* x;
+  const uint8_t *w, *ahead;
+  int32_t* t;
+  int depth, start, count;
+};
+
+// The part for R rows and C cells.
 template <int R, int C>
-__attribute__((noinline)) void dots(const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
-  const size_t stride = 4 * static_cast<size_t>(depth), panel = static_cast<size_t>(depth) * kPanel * 4;
+__attribute__((noinline)) void dots(const Part& part) {
+  const size_t stride = 4 * static_cast<size_t>(part.depth), panel = static_cast<size_t>(part.depth) * kPanel * 4;
+  const Coarse* x = part.x + part.start * 4;
+  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
   Sums sums[R][C];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) sums[r][c] = zero();
-  for (int k = 0; k < depth; ++k, w += kPanel * 4, x += 4) {
+  for (int k = 0; k < part.count; ++k, w += kPanel * 4, ahead += kPanel * 4, x += 4) {
     Four inputs[R];
+    if (R > 1) __builtin_prefetch(ahead);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) inputs[r] = four(x + r * stride);
 #pragma GCC unroll 8
@@ -187,34 +203,55 @@ __attribute__((noinline)) void dots(const Coarse* x, const uint8_t* w, int depth
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) put(t + (r * C + c) * kCell, sums[r][c]);
+    for (int c = 0; c < C; ++c) {
+      int32_t* t = part.t + (r * C + c) * kCell;
+      CellVec before{}, found;
+      if (part.start) std::memcpy(&before, t, sizeof before);
+      put(reinterpret_cast<int32_t*>(&found), sums[r][c]);
+      found += before;
+      std::memcpy(t, &found, sizeof found);
+    }
 }
 
-// The same for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
-inline int dots_of(int rows, bool whole, const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
-  if (!whole) return dots<1, kPanelCells>(x, w, depth, t), 1;
-  if (rows >= kTileRows) return dots<kTileRows, kTileCells>(x, w, depth, t), kTileRows;
-  if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(x, w, depth, t), 4;
-  if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(x, w, depth, t), 2;
-  return dots<1, kTileCells>(x, w, depth, t), 1;
+// The part for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
+inline int dots_of(int rows, bool whole, const Part& part) {
+  if (!whole) return dots<1, kPanelCells>(part), 1;
+  if (rows >= kTileRows && rows != 8) return dots<kTileRows, kTileCells>(part), kTileRows;
+  if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(part), 4;
+  if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(part), 2;
+  return dots<1, kTileCells>(part), 1;
 }
 
 // Call use(row, panel, sums of the panel's outputs less the offset's part) for all rows and panels [first, last).
+//
+// A batch of sentences shares a part of the weights while it is in the first cache. With more rows, to fetch the parts
+// from the second cost less than to add up their sums.
 template <typename Use>
 inline void for_sums(const Int8Product& m, int first, int last, const Use& use) {
   const int depth = fours(m.inputs);
-  for (int p = first; p < last;) {
+  const int block = m.rows > kTileRows && m.rows <= kShared ? kFours : depth;
+  const size_t size = static_cast<size_t>(depth) * kPanel * 4;
+  alignas(64) int32_t t[kShared * kTile * kPanel];
+  for (int p = first, panels; p < last; p += panels) {
     const bool whole = p + kTile <= last;
-    const int panels = whole ? kTile : 1;
-    const uint8_t* w = m.weights + static_cast<size_t>(p) * depth * kPanel * 4;
-    const Coarse* x = static_cast<const Coarse*>(m.coarse);
-    for (int row = 0; row < m.rows;) {
-      int32_t t[kTileRows * kTile * kPanel];
-      const int rows = dots_of(m.rows - row, whole, x + static_cast<size_t>(row) * 4 * depth, w, depth, t);
-      for (int r = 0; r < rows; ++r, ++row)
-        for (int i = 0; i < panels; ++i) use(row, p + i, t + (r * panels + i) * kPanel);
+    panels = whole ? kTile : 1;
+    for (int row = 0; row < m.rows; row += kShared) {
+      const int rows = std::min(kShared, m.rows - row);
+      for (int start = 0; start < depth; start += block) {
+        Part part{.depth = depth, .start = start, .count = std::min(block, depth - start)};
+        part.w = m.weights + p * size;
+        for (int r = 0, group = 0; r < rows; ++group) {
+          part.x = static_cast<const Coarse*>(m.coarse) + static_cast<size_t>(row + r) * 4 * depth;
+          part.t = t + r * panels * kPanel;
+          // Each group of rows fetches one panel of what follows.
+          const int following = start + block < depth ? start + block : 0;
+          part.ahead = part.w + (group % panels + (following ? 0 : panels)) * size + following * kPanel * 4;
+          r += dots_of(rows - r, whole, part);
+        }
+      }
+      for (int r = 0; r < rows; ++r)
+        for (int i = 0; i < panels; ++i) use(row + r, p + i, t + (r * panels + i) * kPanel);
     }
-    p += panels;
   }
 }
 
@@ -306,7 +343,7 @@ void screen(const Int8Search& s, int first, int last) {
 int choose(const Int8Search& s, int row, int32_t* best) {
   const Int8Product& m = s.product;
   const int depth = fours(m.inputs), panels = (m.outputs + kPanel - 1) / kPanel;
-  const size_t bounded = static_cast<size_t>(row) * panels;
+  const size_t bounded = static_cast<size_t>(row) * panels, size = static_cast<size_t>(depth) * kPanel * 4;
   const float *floors = s.floors + bounded, *ceilings = s.ceilings + bounded;
   float floor = -INFINITY, most = -INFINITY;
   for (int p = 0; p < panels; ++p) floor = std::max(floor, floors[p]);
@@ -319,7 +356,7 @@ int choose(const Int8Search& s, int row, int32_t* best) {
     int32_t t[kPanel];
     float middle[kPanel], off[kPanel];
     const Coarse* rounded = static_cast<const Coarse*>(m.coarse) + static_cast<size_t>(row) * 4 * depth;
-    dots<1, kPanelCells>(rounded, m.weights + static_cast<size_t>(p) * depth * kPanel * 4, depth, t);
+    dots<1, kPanelCells>({.x = rounded, .w = m.weights + p * size, .t = t, .depth = depth, .count = depth});
     bounds(s, row, p, t, middle, off);
     for (int k = 0; k < kPanel; ++k) {
       const int n = p * kPanel + k;

@@ -249,17 +249,29 @@ T* data_of(mx::allocator::Data& data) {
   return static_cast<T*>(data.buffer().raw_ptr());
 }
 
+// A flat array of `size` bytes that begins where a line of the cache does: vectors across two lines take twice the time.
+mx::array aligned_bytes(size_t size) {
+  constexpr size_t kLine = 64;
+  const mx::array whole(mx::allocator::malloc(size + kLine), {static_cast<int>(size + kLine)}, mx::uint8);
+  const size_t past = reinterpret_cast<size_t>(whole.data<uint8_t>()) % kLine;
+  mx::array part({static_cast<int>(size)}, mx::uint8, nullptr, {});
+  part.copy_shared_buffer(whole, {1}, {true, true, true}, size, past ? kLine - past : 0);
+  part.set_status(mx::array::Status::available);
+  return part;
+}
+
 // Weights [outputs, inputs] in the order that the kernels read, a flat array, and their scales.
 std::pair<mx::array, mx::array> pack_int8(const mx::array& weight) {
   const mx::array w = evaluated(weight);
   if (w.ndim() != 2) throw std::invalid_argument("pack_int8: weights have two dimensions");
   const int N = w.shape(0), K = w.shape(1), panels = panels_of(N);
   const size_t size = kernels().int8_size(N, K);
-  auto packed = mx::allocator::malloc(size), scales = mx::allocator::malloc(panels * kPanel * sizeof(float));
+  mx::array packed = aligned_bytes(size);
+  auto scales = mx::allocator::malloc(panels * kPanel * sizeof(float));
   for_tiles(1, panels, 16, [&](int, int first, int last) {
-    kernels().int8_pack(w.data<float>(), data_of<uint8_t>(packed), data_of(scales), N, K, first * kPanel, last * kPanel);
+    kernels().int8_pack(w.data<float>(), packed.data<uint8_t>(), data_of(scales), N, K, first * kPanel, last * kPanel);
   });
-  return {mx::array(std::move(packed), {static_cast<int>(size)}, mx::uint8), mx::array(std::move(scales), {panels * kPanel}, mx::float32)};
+  return {packed, mx::array(std::move(scales), {panels * kPanel}, mx::float32)};
 }
 
 // The lengths of rounded weights, and of what their rounding took from `whole` (zero without): see Int8Search.
