@@ -80,8 +80,10 @@ class Settings(BaseModel):
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
-    dtype: Literal["float32", "bfloat16"] = Field(
-        "float32", description="number format of the decoder on a GPU, and of its products on a CPU with AMX"
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="number format of the decoder on a GPU, and of its products on a CPU with AMX; auto: float32 on a "
+        "GPU, bfloat16 on such a CPU",
     )
     profile: bool = Field(True, description="time the stages inside a model (costs extra synchronizations)")
     speech_batch: int = Field(

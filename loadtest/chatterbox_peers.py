@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", choices=["chatterbox", "chatterbox-turbo"], default="chatterbox")
     parser.add_argument("--tokens", type=int, default=102)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="on a GPU")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="as the setting")
     parser.add_argument("--bits", type=int, choices=[0, 4, 8], default=0)
     parser.add_argument("--cache-bits", type=int, choices=[0, 4, 8], default=0)
     parser.add_argument("--steps", type=int, default=0, help="of the flow; 0: the model's own")

@@ -94,7 +94,7 @@ class Recognizer:
         return hypothesis.hypstr if hypothesis else ""
 
 
-def load(folder: Path) -> Synthesizer:
+def load(folder: Path, dtype: str = "float32") -> Synthesizer:
     """Load the product's synthesizer over the checkpoint in `folder`."""
     from models.kokoro.pipeline import load as load_kokoro
 
@@ -103,7 +103,7 @@ def load(folder: Path) -> Synthesizer:
         "weights": str(folder / "model.safetensors"),
         "voices": str(folder / "voices.safetensors"),
     }
-    return load_kokoro(ModelSpec(name=folder.name, family="kokoro", files=files))
+    return load_kokoro(ModelSpec(name=folder.name, family="kokoro", files=files, dtype=dtype))
 
 
 def house(model: Synthesizer, text: str, phonemes: str, voice: str) -> Spoken:

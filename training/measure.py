@@ -39,6 +39,25 @@ def dbfs(audio: Audio) -> float:
     return max(FLOOR_DBFS, 10 * np.log10(power)) if power > 0 else FLOOR_DBFS
 
 
+def log_spectral_distance(first: Audio, second: Audio, *, frame: int = 1024, hop: int = 256) -> float:
+    """Mean root mean square distance of the power spectra in dB, over the frames within 40 dB of the loudest.
+
+    Power below -60 dB of the strongest number counts as that. Raises ValueError for audio of different lengths.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} and {len(second)} samples cannot be compared")
+    window = np.hanning(frame)
+    spectra = [
+        np.abs(np.fft.rfft(np.lib.stride_tricks.sliding_window_view(audio, frame)[::hop] * window)) ** 2
+        for audio in (first, second)
+    ]
+    floor = float(spectra[0].max()) * 1e-6
+    decibels = [10 * np.log10(spectrum + floor) for spectrum in spectra]
+    power = spectra[0].sum(axis=1)
+    distances = np.sqrt(np.mean((decibels[0] - decibels[1]) ** 2, axis=1))
+    return float(distances[power > power.max() * 1e-4].mean())
+
+
 def pauses(
     audio: Audio, sample_rate: int, phonemes: str, ends: Sequence[float], *, shortest: float = 0.1
 ) -> list[Audio]:

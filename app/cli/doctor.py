@@ -1,4 +1,4 @@
-"""`nightingale doctor`: what this installation computes with, and what keeps it from being faster."""
+"""`nightingale doctor`: what this installation computes with, whether its models work, and how fast they are."""
 
 from __future__ import annotations
 
@@ -6,17 +6,38 @@ import argparse
 import json
 import logging
 import platform
+import subprocess
 import sys
-from typing import Any
+import tomllib
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from app import __version__, extras
+from app.cli.command import integer
 from app.config import Settings
+
+if TYPE_CHECKING:
+    from app.cli.model_checks import ModelCheck
+
+SECONDS = 60
+Facts = dict[str, str | list[str]]
 
 
 def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     """Describe the command to argparse."""
-    doctor = commands.add_parser("doctor", parents=[common], help="show the device, the kernels, and what is missing")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor = commands.add_parser(
+        "doctor", parents=[common], help="show the device and the kernels, try and time each installed model"
+    )
+    doctor.add_argument("--quick", action="store_true", help="load no model")
+    doctor.add_argument(
+        "--seconds",
+        type=integer(1, 600),
+        default=SECONDS,
+        help=f"time for the models, loading apart (default {SECONDS})",
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     doctor.set_defaults(run=run, computes=True)
 
 
@@ -33,26 +54,35 @@ class _Warnings(logging.Handler):
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the report; return 0, or 1 where it names a problem. Compiles the native kernels where they are missing."""
-    problems = _Warnings()
+    warnings = _Warnings()
     logger = logging.getLogger("models")
-    logger.addHandler(problems)
+    logger.addHandler(warnings)
     logger.propagate = False
+    checks: list[ModelCheck] = []
     try:
-        report = _report(settings)
+        facts = _facts(settings)
+        if not arguments.quick:
+            from app.cli.model_checks import check_models
+
+            checks = check_models(settings, arguments.seconds, _show_progress)
     finally:
-        logger.removeHandler(problems)
+        logger.removeHandler(warnings)
         logger.propagate = True
+    problems = [*warnings.messages, *(problem for check in checks for problem in check.problems)]
     if arguments.json:
-        print(json.dumps(report | {"problems": problems.messages}, indent=2))
+        models = {"checks": [asdict(check) for check in checks]} if checks else {}
+        print(json.dumps(facts | models | {"problems": problems}, indent=2))
     else:
-        for name, value in report.items():
-            print(f"{name:<8} {', '.join(value) or 'none' if isinstance(value, list) else value}")
-        for problem in problems.messages:
-            print(f"problem  {problem}")
-    return 1 if problems.messages else 0
+        print(_markdown(facts, checks, problems))
+    return 1 if problems else 0
 
 
-def _report(settings: Settings) -> dict[str, str | list[str]]:
+def _show_progress(model: str) -> None:
+    if sys.stderr.isatty():
+        print(f"trying {model} ...", file=sys.stderr)
+
+
+def _facts(settings: Settings) -> Facts:
     from app.engine.catalog import Catalog
     from models.backend import device_name  # loads MLX
     from models.native import kernels
@@ -62,6 +92,7 @@ def _report(settings: Settings) -> dict[str, str | list[str]]:
     return {
         "version": f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
         "python": sys.executable,
+        "processor": _processor(),
         "device": device_name(),
         "kernels": kernels.description(),
         "cache": str(cache_folder()),
@@ -69,3 +100,63 @@ def _report(settings: Settings) -> dict[str, str | list[str]]:
         "models": [model.name for model in catalog.models() if model.status == "ready"],
         "extras": [name for name in extras.EXTRAS if extras.is_installed(name)],
     }
+
+
+def _processor() -> str:
+    """Return the name of the processor, or what Python knows of it."""
+    if sys.platform == "darwin":
+        command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        return done.stdout.strip() or platform.processor()
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def reference(facts: Facts) -> tuple[str, dict[str, dict[str, float]]]:
+    """Return the machine whose published times are nearest, and its milliseconds by model and text length."""
+    known = tomllib.loads(files("app.cli").joinpath("reference_times.toml").read_text(encoding="utf-8"))
+    found = next(
+        (name for name, each in known.items() if each["match"] in f"{facts['device']} {facts['processor']}"), ""
+    )
+    return found, known[found]["models"] if found else {}
+
+
+def _markdown(facts: Facts, checks: list[ModelCheck], problems: list[str]) -> str:
+    """Return the report as Markdown, to read in a terminal or to paste into an issue."""
+    lines = ["# Nightingale", "", "| | |", "|---|---|"]
+    lines += [
+        f"| {name} | {', '.join(value) or 'none' if isinstance(value, list) else value} |"
+        for name, value in facts.items()
+    ]
+    if checks:
+        machine, published = reference(facts)
+        lines += [
+            "",
+            "## Models",
+            "",
+            "Times in ms, in this process, front end included. `worst` is of the warm runs.",
+            "",
+        ]
+        heads = ["model", "load", "text", "first run", "median", "worst", "runs", "yields", "a token"]
+        lines += [_row([*heads, *([machine] if machine else [])]), _row(["---"] * (len(heads) + bool(machine)))]
+        for check in checks:
+            for times in check.times:
+                cells = [
+                    check.model,
+                    f"{check.load:.1f} s",
+                    f"{len(times.text)} characters",
+                    *(f"{value:.1f}" for value in (times.first, times.median, times.worst)),
+                    str(times.runs),
+                    f"{times.amount:.4g} {times.unit}",
+                    "" if times.token is None else f"{times.token:.1f}",
+                ]
+                kept = published.get(check.model, {}).get(str(len(times.text)))
+                lines.append(_row([*cells, *(["" if kept is None else f"{kept:g}"] if machine else [])]))
+    lines += ["", "## Problems", "", *([f"- {problem}" for problem in problems] or ["none"])]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

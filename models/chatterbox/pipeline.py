@@ -71,7 +71,8 @@ LOOKUP = "lookup"
 def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     """Load a checkpoint: spec.files has "t3", "s3gen", "voice_encoder", "voice", the tokenizer's and maybe "config".
 
-    With `spec.dtype` bfloat16 a GPU computes T3 and the flow's decoder in it; the CPU always computes in float32.
+    With `spec.dtype` bfloat16 a GPU computes T3 and the flow's decoder in it. A CPU that can makes the products of the
+    flow's decoder and of the vocoder in it.
     `spec.draft` is "lookup", or a folder with a smaller T3 (config.json, and t3_cfg.safetensors). Raises WeightsError.
     """
     files, variant = spec.files, _variant(spec.name)
@@ -83,8 +84,10 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     arrays = read_arrays(files["s3gen"])
     raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
     flow = Flow(config)
-    s3gen_weights.load_flow(flow, arrays, files["s3gen"], bfloat16=half)
+    s3gen_weights.load_flow(flow, arrays, files["s3gen"], bfloat16=spec.dtype == "bfloat16")
     hift = HiFT(config.vocoder, config.mels)
+    if spec.dtype == "bfloat16":
+        hift.multiply_in_bfloat16()
     s3gen_weights.load_vocoder(hift, arrays, files["s3gen"])
     encoder = ReferenceEncoder(config, PROMPT_SECONDS)
     encoder.load(read_arrays(files["voice_encoder"]), arrays, f"{files['voice_encoder']}, {files['s3gen']}")

@@ -48,8 +48,11 @@ class InterpolatedSource(HarmonicSource):
 
         `steps` [B, 1] are the valid steps of padded rows.
         """
-        given = (f0, noise, steps, self.l_linear.weight, self.l_linear.bias, self.samples_per_step)
-        return harmonics_cuda(*given) if cuda.available() else harmonics_reference(*given)
+        weight, bias = self.l_linear.weight, self.l_linear.bias
+        if kernels.available():
+            return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
+        found = harmonics_cuda if cuda.available() else harmonics_reference
+        return found(f0, noise, steps, weight, bias, self.samples_per_step)
 
 
 def harmonics_reference(
@@ -294,6 +297,14 @@ def mean_of_blocks(
     yield [valid.zero(merge(results, bias, slope))]
 
 
+def _excited(block: ResBlock, source: mx.array, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+    """Return x [B, L, C] plus the block's result for `source` [B, L, C]; zero on padding."""
+    bias, native = block.bias(), block.native
+    if native is not None:
+        return kernels.res_block(native, source, styled, valid.counts, start=x, bias=bias)
+    return valid.zero(x + merge([block(source, styled, valid)], bias, 1.0))
+
+
 class Generator(nn.Module):
     """Features [B, T, C], style [B, S] and F0 [B, T] to samples [B, T * samples_per_step]; T counts half frames."""
 
@@ -353,8 +364,7 @@ class Generator(nn.Module):
         styled = self._bank(style)
         samples = None if steps is None else steps * self.m_source.samples_per_step
         with mx.stream(cpu_streams()[-1]):  # in parallel with the features, which do not need it
-            magnitude, phase = self._stft.analyze(self.m_source(f0, noise, steps), samples)
-            harmonics = mx.concatenate([magnitude, phase], axis=2)
+            harmonics = self._stft.analyze(self.m_source(f0, noise, steps), samples)
         count = None if steps is None else steps[:, :, None]
         frames = None if count is None else count * math.prod(self.rates) + 1
         harmonics = PaddingMask.of(frames, harmonics.shape[1]).zero(harmonics).astype(x.dtype)
@@ -367,15 +377,12 @@ class Generator(nn.Module):
             source = self.noise_convs[i](harmonics)
             count = None if count is None else count * self.rates[i] + (1 if last else 0)
             valid = PaddingMask.of(count, source.shape[1])
-            for piece in mean_of_blocks([self.noise_res[i]], valid.zero(source), styled, valid):
-                yield piece
-            (excitation,) = piece
             x = up(x)
             if last:
                 x = reflect_left(x)
-            for piece in mean_of_blocks(blocks, valid.zero(x + excitation), styled, valid, 0.01 if last else 0.1):
+            x = _excited(self.noise_res[i], valid.zero(source), x, styled, valid)
+            yield [x]
+            for piece in mean_of_blocks(blocks, x, styled, valid, 0.01 if last else 0.1):
                 yield piece
             (x,) = piece
-        x = self.conv_post(x).astype(mx.float32)
-        bins = x.shape[2] // 2
-        yield [self._stft.synthesize(mx.exp(x[..., :bins]), sine(x[..., bins:]), valid.mask, samples)]
+        yield [self._stft.head(self.conv_post(x).astype(mx.float32), valid.mask, samples)]

@@ -52,10 +52,13 @@ T = TypeVar("T")
 
 
 def load(spec: ModelSpec) -> KokoroSynthesizer:
-    """Load a checkpoint: spec.files has "config", "weights" and "voices". Raises WeightsError."""
+    """Load a checkpoint: spec.files has "config", "weights" and "voices".
+
+    Unless `spec.dtype` is float32, a CPU that can multiplies in bfloat16. Raises WeightsError.
+    """
     config = load_config(spec.files["config"])
     network = Kokoro(config)
-    if spec.dtype == "bfloat16" and on_cpu():
+    if spec.dtype != "float32" and on_cpu():
         network.decoder.multiply_in_bfloat16()
     load_weights(network, read_arrays(spec.files["weights"]), spec.files["weights"])
     packs = load_voices(spec.files["voices"], 2 * config.style_dim)

@@ -168,20 +168,30 @@ class Conv1d(nn.Module):
 
     def __call__(self, x: mx.array, start: mx.array | None = None) -> mx.array:
         """Convolve, and add `start` [B, L', O] if given (in place where MLX can)."""
+        bias = self.get("bias")
+        if self.packed is not None:
+            return self._packed(x, self.padding, self.padding, start, bias)
         y = self.valid(x, self.padding, self.padding, start)
-        return y + self.bias if "bias" in self else y
+        return y if bias is None else y + bias
+
+    def _packed(
+        self, x: mx.array, left: int, right: int, start: mx.array | None, bias: mx.array | None = None
+    ) -> mx.array:
+        """Convolve by the native kernel."""
+        assert self.packed is not None  # noqa: S101
+        if self.stride > 1:
+            return kernels.conv1d(self._fold(x, left, right), self.packed, start=start, bias=bias)
+        shape = {"dilation": self.dilation, "left": left, "right": right}
+        return kernels.conv1d(x, self.packed, start=start, bias=bias, **shape)
 
     def valid(self, x: mx.array, left: int, right: int, start: mx.array | None = None) -> mx.array:
         """Convolve without bias, with `left` and `right` rows of zero padding instead of the layer's own."""
+        if self.packed is not None:
+            return self._packed(x, left, right, start)
         if self._taps is None:
             return self._native(x, left, right, start)
         if self.stride > 1:
-            x = self._fold(x, left, right)
-            if self.packed is not None:
-                return kernels.conv1d(x, self.packed, start=start)
-            return shift_sum(x, self._taps, 1, start)
-        if self.packed is not None:
-            return kernels.conv1d(x, self.packed, dilation=self.dilation, left=left, right=right, start=start)
+            return shift_sum(self._fold(x, left, right), self._taps, 1, start)
         x = _pad_rows(x, left, right)
         if len(self._columns) < 2:
             return shift_sum(x, self._taps, self.dilation, start)
@@ -283,10 +293,9 @@ class ConvTranspose1d(nn.Module):
         # One more row where output padding reaches past the last full phase.
         right = max(0, -(-(self.padding + size) // self.stride) - (length + folds - 1))
         if self.packed is not None:
-            y = kernels.conv1d(x, self.packed, left=folds - 1, right=folds - 1 + right)
-            y = y.reshape(batch, -1, self.packed.outputs // self.stride)
-            y = y[:, self.padding : self.padding + size]
-            return y + self.bias if "bias" in self else y
+            bias = mx.tile(self.bias, self.stride) if "bias" in self else None
+            y = kernels.conv1d(x, self.packed, left=folds - 1, right=folds - 1 + right, bias=bias)
+            return y.reshape(batch, -1, self.packed.outputs // self.stride)[:, self.padding : self.padding + size]
         x = _pad_rows(x, folds - 1, folds - 1 + right)
         if self.depthwise:
             rows = x.shape[1] - folds + 1

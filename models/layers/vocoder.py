@@ -23,6 +23,7 @@ from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers import fast_fir
 from models.layers.activation import leaky_relu, sine, snake
 from models.layers.conv import Conv1d, ConvTranspose1d
+from models.native import kernels
 
 LEAST_ROWS = 128  # shorter parts cost more in overlap than they gain
 SINE_AMPLITUDE, VOICED_NOISE, UNVOICED_NOISE, VOICED_ABOVE_HZ = 0.1, 0.003, 0.1 / 3, 10.0
@@ -211,14 +212,20 @@ class Stft(nn.Module):
         self._synthesis.lower()
         # The first and last hop of the result lack the frame that would lie beyond the signal.
         squares = window[:, 0] ** 2
-        self._head = mx.array((_OVERLAP / (_OVERLAP - squares[-hop:])).astype(np.float32))
-        self._tail = mx.array((_OVERLAP / (_OVERLAP - squares[:hop])).astype(np.float32))
+        edges = mx.array((_OVERLAP / (_OVERLAP - np.stack([squares[-hop:], squares[:hop]]))).astype(np.float32))
+        self._head, self._tail = edges
+        self._native: kernels.Fourier | None = None
+        if kernels.available():
+            halves = mx.array(forward.reshape(n_fft, 2, self.bins).astype(np.float32))
+            self._native = kernels.Fourier(halves, mx.array(inverse.T.astype(np.float32)), edges)
 
     def spectrum(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
         """Return real, then imaginary parts, [B, N / hop + 1, 2 * bins], of x [B, N], reflected at both ends.
 
         `samples` [B, 1] gives the valid lengths of padded signals: the right reflection is about their last sample.
         """
+        if self._native is not None:
+            return self._native.analyze(x, samples, polar=False)
         half = self.n_fft // 2
         if samples is None:
             x = mx.concatenate([x[:, half:0:-1], x, x[:, -2 : -half - 2 : -1]], axis=1)
@@ -228,11 +235,13 @@ class Stft(nn.Module):
             x = mx.take_along_axis(x, at, axis=1)
         return self._analysis(x[:, :, None])
 
-    def analyze(self, x: mx.array, samples: mx.array | None = None) -> tuple[mx.array, mx.array]:
-        """Return magnitude and phase, each [B, N / hop + 1, bins], of x [B, N]; `samples` as in `spectrum`.
+    def analyze(self, x: mx.array, samples: mx.array | None = None) -> mx.array:
+        """Return magnitudes, then phases, [B, N / hop + 1, 2 * bins], of x [B, N]; `samples` as in `spectrum`.
 
         The phase of a negative real bin is +pi, as torch's.
         """
+        if self._native is not None:
+            return self._native.analyze(x, samples, polar=True)
         spectrum = self.spectrum(x, samples)
         real, imaginary = spectrum[:, :, : self.bins], spectrum[:, :, self.bins :]
         # Reflection makes the first frame symmetric: its imaginary part is rounding noise, whose sign would choose
@@ -240,8 +249,17 @@ class Stft(nn.Module):
         imaginary = mx.concatenate([mx.zeros_like(imaginary[:, :1]), imaginary[:, 1:]], axis=1)
         inner = mx.arctan2(imaginary[:, :, 1:-1], real[:, :, 1:-1])
         ends = mx.where(real[:, :, :: self.bins - 1] < 0, math.pi, 0.0)
-        phase = mx.concatenate([ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
-        return mx.sqrt(real * real + imaginary * imaginary), phase
+        magnitude = mx.sqrt(real * real + imaginary * imaginary)
+        return mx.concatenate([magnitude, ends[:, :, :1], inner, ends[:, :, 1:]], axis=2)
+
+    def head(
+        self, x: mx.array, mask: mx.array | None = None, samples: mx.array | None = None, *, most: float = math.inf
+    ) -> mx.array:
+        """Return `synthesize` of magnitudes exp(m), at most `most`, and phases sin(a), for x [B, F, 2 * bins]: m, a."""
+        if self._native is not None:
+            return self._native.synthesize(x, samples, most)
+        magnitude, phase = mx.exp(x[..., : self.bins]), sine(x[..., self.bins :])
+        return self.synthesize(mx.minimum(magnitude, most), phase, mask, samples)
 
     def synthesize(
         self, magnitude: mx.array, phase: mx.array, mask: mx.array | None = None, samples: mx.array | None = None

@@ -64,10 +64,14 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "vnni": _VNNI,
         "amx": _AMX,
     },
-    "aarch64": {"baseline": (), "dotprod": ("-march=armv8.2-a+dotprod",)},
+    "aarch64": {
+        "baseline": (),
+        "dotprod": ("-march=armv8.2-a+dotprod",),
+        "bf16": ("-march=armv8.2-a+dotprod+bf16",),
+    },
 }
 # Source files that see MLX's and nanobind's headers.
-_PRIMITIVES = ("decoder", "transformer", "convolution", "recurrent", "module")
+_PRIMITIVES = ("decoder", "transformer", "layers", "vocoder", "unet", "module")
 # The program of the process in which a new module computes first. Its path is the argument.
 _TRIAL = """
 import sys

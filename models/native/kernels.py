@@ -1,8 +1,7 @@
 """The native kernels, under the names that `models.layers` has for the plain definitions.
 
 They are MLX primitives: part of its lazy graph, evaluated on the CPU stream that is the default where they are called.
-The environment variable NATIVE_KERNELS bounds the instructions that they use (amx, vnni, avx512, avxvnni, avx2,
-baseline), or turns them off (off).
+The environment variable NATIVE_KERNELS bounds the instructions that they use (`CHOICES`), or turns them off (off).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 # The environment variable's values: the latest instructions to use, or none of these kernels at all.
-CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "dotprod", "baseline", "off")
+CHOICES = ("amx", "vnni", "avx512", "avxvnni", "avx2", "bf16", "dotprod", "baseline", "off")
 
 
 @cache
@@ -57,7 +56,7 @@ def load(path: Path | str) -> Any:
     assert spec is not None and spec.loader is not None  # noqa: S101  (the suffix is .so)
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
-    found.spectrum(mx.zeros((1, 1, 2)))
+    found.log_sum_exp(mx.zeros((1,)))
     found.resize_pool(cpu_count())
     return found
 
@@ -270,7 +269,40 @@ def bilstm(xp: mx.array, packed: mx.array, count: mx.array | None) -> mx.array:
     return result
 
 
-def spectrum(x: mx.array) -> mx.array:
-    """Return exp(m) cos(sin a), then exp(m) sin(sin a), of x [B, T, 2 * bins]: m, then a."""
-    result: mx.array = module().spectrum(x)
+def excite(
+    f0: mx.array, noise: mx.array, count: mx.array | None, weight: mx.array, bias: mx.array, rate: float
+) -> mx.array:
+    """Compute `models.kokoro.generator.harmonics_reference` at `rate` samples a second; `count` as of `res_block`."""
+    result: mx.array = module().excite(f0, noise, count, weight, bias, rate)
     return result
+
+
+class Fourier:
+    """Transform of `models.layers.vocoder.Stft` and its inverse, in the kernels' order.
+
+    Args:
+        forward: Windowed basis [n_fft, 2, bins]: real, then imaginary parts.
+        back: Basis of the inverse [2 * bins, n_fft].
+        edges: Gains of the first and of the last hop, [2, hop].
+    """
+
+    def __init__(self, forward: mx.array, back: mx.array, edges: mx.array) -> None:
+        self._forward, self._back, self._edges = _padded(forward), _padded(back), edges
+
+    def analyze(self, x: mx.array, count: mx.array | None, *, polar: bool) -> mx.array:
+        """Return real and imaginary parts, or magnitudes and phases, of x [B, N]: [B, N / hop + 1, 2 * bins].
+
+        `count` [B] are the valid samples; frames beyond them are zero.
+        """
+        result: mx.array = module().analyze(x, count, self._forward, self._edges.shape[1], polar)
+        return result
+
+    def synthesize(self, x: mx.array, count: mx.array | None, most: float) -> mx.array:
+        """Return the signal [B, (F - 1) * hop] of x [B, F, 2 * bins]; see `models.layers.vocoder.Stft.head`."""
+        result: mx.array = module().synthesize(x, count, self._back, self._edges, most)
+        return result
+
+
+def _padded(basis: mx.array) -> mx.array:
+    """Return the basis with zeros up to a multiple of 16 in its last axis."""
+    return mx.pad(basis, [(0, 0)] * (basis.ndim - 1) + [(0, -basis.shape[-1] % 16)])

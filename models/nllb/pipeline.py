@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 MAX_BATCH = 32
 MAX_BEAMS = 8
 
-_DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+_DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
 
 def load(spec: ModelSpec) -> NllbTranslator:

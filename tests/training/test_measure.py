@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.measure import dbfs, levels_of, pauses, word_errors, words_of
+from training.measure import dbfs, levels_of, log_spectral_distance, pauses, word_errors, words_of
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=8)
 
@@ -65,3 +65,11 @@ def test_pauses_are_the_lead_and_the_inner_punctuation() -> None:
 
 def test_a_comma_without_a_pause_is_none() -> None:
     assert len(pauses(np.zeros(2000, np.float32), 1000, "a, b.", [0.5, 0.55, 1.0, 1.4, 2.0])) == 1
+
+
+def test_log_spectral_distance_of_a_louder_signal_is_its_gain() -> None:
+    audio = np.random.default_rng(0).standard_normal(24_000).astype(np.float32)
+    assert log_spectral_distance(audio, audio) == 0
+    assert log_spectral_distance(audio, 2 * audio) == pytest.approx(20 * np.log10(2), abs=0.01)
+    with pytest.raises(ValueError, match="24000 and 23999 samples"):
+        log_spectral_distance(audio, audio[:-1])

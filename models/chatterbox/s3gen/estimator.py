@@ -37,6 +37,7 @@ from models.layers.activation import mish, silu
 from models.layers.attention import sinusoids_at
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
+from models.native import unet
 
 TIME_SCALE = 1000.0  # times in [0, 1] become positions
 LEAST_PIECE = 32  # rows worth a stream of their own
@@ -55,13 +56,26 @@ class TimeMlp(nn.Module):
 
 
 class UNetBlock(nn.Module):
-    """A resnet block and its transformer blocks; `fused` holds their arrays for the kernels, after `Estimator.fuse`."""
+    """A resnet block and its transformer blocks.
+
+    `fused` holds their arrays for the kernels of a GPU, after `Estimator.fuse`; `packed` for those of a CPU.
+    """
 
     def __init__(self, inputs: int, config: FlowConfig) -> None:
         super().__init__()
         self.resnet = ResnetBlock(inputs, config)
         self.transformers = [TransformerBlock(config) for _ in range(config.blocks)]
         self.fused: kernels.Prepared | None = None
+        self.packed: unet.PackedUNet | None = None
+
+    def lower(self, *, native: bool, bfloat16: bool) -> None:
+        """Pack all weights for the native kernel, which frees the loaded ones, or bring the convolutions in order."""
+        self.packed = unet.pack(self.resnet, self.transformers, bfloat16=bfloat16) if native else None
+        for _, module in self.named_modules():
+            if self.packed is not None and isinstance(module, (Conv1d, nn.Linear)):
+                module.weight = mx.zeros((0,))
+            elif isinstance(module, Conv1d):
+                module.lower()
 
     def __call__(
         self,
@@ -72,6 +86,9 @@ class UNetBlock(nn.Module):
         starts: Sequence[tuple[mx.array, mx.array]] | None = None,
     ) -> Pieces:
         """As `kernels.unet_block_ops`."""
+        if self.packed is not None:
+            (x,) = xs
+            return [unet.unet_block(self.packed, x, shift, bias, starts[0] if starts else None)]
         return kernels.unet_block(self.fused, self.resnet, self.transformers, xs, shift, bias, streams, starts)
 
 
@@ -105,11 +122,21 @@ class Estimator(nn.Module):
         """Type of the activations."""
         return self.final_block.norm.weight.dtype
 
-    def lower(self) -> None:
-        """Bring every convolution into the device's order, once, after loading. Products stay: streams share rows."""
-        for _, module in self.named_modules():
-            if isinstance(module, Conv1d):
-                module.lower()
+    def lower(self, *, native: bool, bfloat16: bool = False) -> None:
+        """Bring every convolution into the device's order, once, after loading. Products stay: streams share rows.
+
+        With `native`, native kernels compute the blocks where they can; `bfloat16` is of their products.
+        """
+        for block in (self.down_block, *self.mid_blocks, self.up_block):
+            block.lower(native=native, bfloat16=bfloat16)
+        for conv in (self.given_conv, self.down_conv, self.up_conv, self.final_block.conv):
+            conv.bfloat16 = bfloat16 and native
+            conv.lower()
+
+    @property
+    def native(self) -> bool:
+        """Return whether native kernels compute the blocks, and share all cores for each."""
+        return self.mid_blocks[0].packed is not None
 
     def to_bfloat16(self) -> None:
         """Compute in bfloat16; the times' vectors are made in float32 all the same."""

@@ -66,10 +66,13 @@ class Flow(nn.Module):
         self._shifts: dict[int, tuple[mx.array, Floats]] = {}
 
     def lower(self, *, bfloat16: bool = False) -> None:
-        """Bring the weights into the device's order, once, after loading; the estimator's into bfloat16 if asked."""
+        """Bring the weights into the device's order, once, after loading.
+
+        With `bfloat16` a GPU computes the estimator in it; a CPU that can makes its products in it.
+        """
         self.encoder.lower()
-        self.estimator.lower()
-        if bfloat16:
+        self.estimator.lower(native=on_cpu(), bfloat16=bfloat16)
+        if bfloat16 and not on_cpu():
             self.estimator.to_bfloat16()
             self.estimator.fuse()
         self._shifts.clear()
@@ -163,7 +166,7 @@ class Flow(nn.Module):
     def _slope(self, x: mx.array, given: tuple[mx.array, mx.array], shift: mx.array, bias: mx.array | None) -> mx.array:
         """Return the estimator's result for each row of `given`, [B, F, mels], from the same x [1, F, mels]."""
         batch = given[0].shape[0]
-        if not on_cpu():
+        if not on_cpu() or self.estimator.native:
             return self.estimator(mx.broadcast_to(x, (batch, *x.shape[1:])), given, shift, bias)
         run = partial(self.estimator, x, shifts=shift, bias=bias)
         streams = cpu_streams()

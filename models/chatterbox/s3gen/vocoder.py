@@ -21,7 +21,7 @@ from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.chatterbox.config import VocoderConfig
 from models.chatterbox.s3gen.f0 import F0Predictor
 from models.chatterbox.s3gen.source import FixedPointSource
-from models.layers.activation import leaky_relu, sine
+from models.layers.activation import leaky_relu
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
 from models.layers.vocoder import Part, SnakeConv, Stft, Terms, merge, split
 from models.native import kernels
@@ -156,6 +156,15 @@ class HiFT(nn.Module):
         self.conv_post = Conv1d(width >> len(config.rates), bins, 7, padding=3)
         self._stft = Stft(config.n_fft, config.hop)
 
+    def multiply_in_bfloat16(self) -> None:
+        """Multiply in bfloat16 within the residual blocks and between them, on a CPU that has such products.
+
+        Call it before `lower`. All else stays in float32, and so do the pitch and the spectrum at both ends.
+        """
+        blocks = [conv for block in (*self.source_resblocks, *self.resblocks) for conv in block.convs1 + block.convs2]
+        for conv in (*self.ups, *blocks):
+            conv.bfloat16 = True
+
     def lower(self) -> None:
         """Bring all weights into this device's order. Once, after loading."""
         for _, module in self.named_modules():
@@ -205,10 +214,7 @@ class HiFT(nn.Module):
             x = x + mean_of_blocks([self.source_resblocks[i]], excited, valid, 1.0)
             blocks = self.resblocks[each * i : each * (i + 1)]
             x = valid.zero(mean_of_blocks(blocks, x, valid, LAST_SLOPE if last else SLOPE))
-        x = self.conv_post(x)
-        bins = x.shape[2] // 2
-        magnitude = mx.minimum(mx.exp(x[..., :bins]), MOST_MAGNITUDE)
-        y = self._stft.synthesize(magnitude, sine(x[..., bins:]), valid.mask, samples)
+        y = self._stft.head(self.conv_post(x), valid.mask, samples, most=MOST_MAGNITUDE)
         return mx.clip(y, -MOST_AMPLITUDE, MOST_AMPLITUDE)
 
 

@@ -58,7 +58,8 @@ _VOCODER_RULES = (channels_last(r".*\.weight"),)
 def load_flow(flow: Flow, arrays: Mapping[str, mx.array], source: str, *, bfloat16: bool = False) -> None:
     """Put the arrays named `flow.*` into `flow`, as float32, and lower it for this device.
 
-    With `bfloat16` the estimator computes in it. Raises WeightsError naming what is missing, extra or misshapen.
+    With `bfloat16` the estimator computes in it, or makes its products in it (`Flow.lower`). Raises WeightsError naming
+    what is missing, extra or misshapen.
     """
     own = {name: array for name, array in arrays.items() if name.startswith(FLOW)}
     load_arrays(flow, own, _flow_sources(flow), source)

@@ -1,4 +1,4 @@
-// Primitives of vocoders: residual blocks as wholes, and the head of the inverse STFT.
+// Primitives of decoders: residual blocks as wholes.
 #include "primitive.h"
 
 namespace nightingale {
@@ -33,83 +33,70 @@ struct BlockShape {
   float share, slope;
 };
 
-class ResBlock : public Kernel {
- public:
-  ResBlock(mx::Stream stream, const Kernels& table, BlockShape shape) : Kernel(stream), table_(table), shape_(std::move(shape)) {}
-
-  const char* name() const override { return "NightingaleResBlock"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [&table = table_, shape = shape_](const Arrays& in, mx::array& out) {
-      // x, styled (without AdaIN: shifts [convolutions, C]), count, start, bias, rates, weights of each convolution
-      const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
-      const int before = 240, convolutions = 2 * static_cast<int>(shape.dilations.size());
-      const bool normed = !shape.affines.empty();
-      const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
-      const float *x = floats(in[0]), *styled = floats(in[1]), *rates = floats(in[5]);
-      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
-      const float* start = in[3].size() ? floats(in[3]) : nullptr;
-      const float* bias = in[4].size() ? floats(in[4]) : nullptr;
-      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
-      const auto inner = uninitialized(B * plane), found = uninitialized(B * moments_size);
-      std::vector<float> scale(B * C, 1.0f), shift(B * C);
-      float* y = out.data<float>();
-      if (normed) for_tiles(B, L, before, [&](int b, int first, int last) {
-        kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), found.get() + b * moments_size + first / before * 2 * C);
-      });
-      int tile = before;
-      for (int k = 0; k < convolutions; ++k) {
-        const bool second = k % 2, last_one = k + 1 == convolutions;
-        for (int b = 0; b < B; ++b) {
-          if (normed)
-            affine_of(found.get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C, &scale[b * C],
-                      &shift[b * C]);
-          else
-            std::copy_n(styled + static_cast<size_t>(k) * C, C, &shift[b * C]);
-        }
-        Conv conv{};
-        conv.kernel = shape.kernel;
-        conv.dilation = second ? 1 : shape.dilations[k / 2];
-        conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
-        conv.length = conv.rows = L;
-        conv.inputs = conv.outputs = C;
-        conv.plan = table.plan(L, conv.kernel, conv.dilation, C, C);
-        conv.activation = Activation::kSnake;
-        conv.rate = rates + static_cast<size_t>(2 * k) * C;
-        conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
-        conv.weights = floats(in[6 + k]);
-        tile = conv.plan.tile;
-        convolve(table, B, [&](int b) {
-          Conv mine = conv;
-          mine.x = (second ? inner.get() : k ? y : x) + b * plane;
-          mine.scale = &scale[b * C];
-          mine.shift = &shift[b * C];
-          mine.residual = second ? (k == 1 ? x : y) + b * plane : nullptr;
-          mine.y = (second ? y : inner.get()) + b * plane;
-          mine.moments = last_one || !normed ? nullptr : found.get() + b * moments_size;
-          mine.valid = mine.out_valid = valid(b);
-          return mine;
-        });
+Task block_task(const Kernels& table, BlockShape shape) {
+  return [&table, shape = std::move(shape)](const Arrays& in, mx::array& out) {
+    // x, styled (without AdaIN: shifts [convolutions, C]), count, start, bias, rates, weights of each convolution
+    const int B = in[0].shape(0), L = in[0].shape(1), C = in[0].shape(2), S = in[1].shape(1);
+    const int before = 240, convolutions = 2 * static_cast<int>(shape.dilations.size());
+    const bool normed = !shape.affines.empty();
+    const size_t plane = static_cast<size_t>(L) * C, moments_size = static_cast<size_t>(tiles_of(L, kLeastTile)) * 2 * C;
+    const float *x = floats(in[0]), *styled = floats(in[1]), *rates = floats(in[5]);
+    const float* start = in[3].size() ? floats(in[3]) : nullptr;
+    const float* bias = in[4].size() ? floats(in[4]) : nullptr;
+    const auto valid = [&](int b) { return valid_of(in[2], b, L); };
+    const auto inner = uninitialized(B * plane), found = uninitialized(B * moments_size);
+    std::vector<float> scale(B * C, 1.0f), shift(B * C);
+    float* y = out.data<float>();
+    if (normed) for_tiles(B, L, before, [&](int b, int first, int last) {
+      kernels().moments(x + b * plane, C, C, first, std::min(last, valid(b)), found.get() + b * moments_size + first / before * 2 * C);
+    });
+    int tile = before;
+    for (int k = 0; k < convolutions; ++k) {
+      const bool second = k % 2, last_one = k + 1 == convolutions;
+      for (int b = 0; b < B; ++b) {
+        if (normed)
+          affine_of(found.get() + b * moments_size, valid(b), tile, styled + static_cast<size_t>(b) * S + shape.affines[k], C, &scale[b * C],
+                    &shift[b * C]);
+        else
+          std::copy_n(styled + static_cast<size_t>(k) * C, C, &shift[b * C]);
       }
-      if (!start && !bias && shape.share == 1.0f && shape.slope == 1.0f) return;
-      for_tiles(B, L, before, [&](int b, int first, int last) {
-        for (int r = first; r < std::min(last, valid(b)); ++r) {
-          float* row = y + b * plane + static_cast<size_t>(r) * C;
-          const float* other = start ? start + b * plane + static_cast<size_t>(r) * C : nullptr;
-          for (int c = 0; c < C; ++c) {
-            const float v = (row[c] + (other ? other[c] : 0.0f)) * shape.share + (bias ? bias[c] : 0.0f);
-            row[c] = std::max(v, v * shape.slope);
-          }
-        }
+      Conv conv{};
+      conv.kernel = shape.kernel;
+      conv.dilation = second ? 1 : shape.dilations[k / 2];
+      conv.left = conv.right = conv.dilation * (shape.kernel - 1) / 2;
+      conv.length = conv.rows = L;
+      conv.inputs = conv.outputs = C;
+      conv.plan = table.plan(L, conv.kernel, conv.dilation, C, C);
+      conv.activation = Activation::kSnake;
+      conv.rate = rates + static_cast<size_t>(2 * k) * C;
+      conv.inverse = rates + static_cast<size_t>(2 * k + 1) * C;
+      conv.weights = floats(in[6 + k]);
+      tile = conv.plan.tile;
+      convolve(table, B, [&](int b) {
+        Conv mine = conv;
+        mine.x = (second ? inner.get() : k ? y : x) + b * plane;
+        mine.scale = &scale[b * C];
+        mine.shift = &shift[b * C];
+        mine.residual = second ? (k == 1 ? x : y) + b * plane : nullptr;
+        mine.y = (second ? y : inner.get()) + b * plane;
+        mine.moments = last_one || !normed ? nullptr : found.get() + b * moments_size;
+        mine.valid = mine.out_valid = valid(b);
+        return mine;
       });
-    };
-  }
-
- private:
-  const Kernels& table_;
-  BlockShape shape_;
-};
+    }
+    if (!start && !bias && shape.share == 1.0f && shape.slope == 1.0f) return;
+    for_tiles(B, L, before, [&](int b, int first, int last) {
+      for (int r = first; r < std::min(last, valid(b)); ++r) {
+        float* row = y + b * plane + static_cast<size_t>(r) * C;
+        const float* other = start ? start + b * plane + static_cast<size_t>(r) * C : nullptr;
+        for (int c = 0; c < C; ++c) {
+          const float v = (row[c] + (other ? other[c] : 0.0f)) * shape.share + (bias ? bias[c] : 0.0f);
+          row[c] = std::max(v, v * shape.slope);
+        }
+      }
+    });
+  };
+}
 
 // Residual block of AdaIN, LeakyReLU and convolutions of three taps: see `models.kokoro.network.AdainResBlock`.
 struct AdainShape {
@@ -117,133 +104,105 @@ struct AdainShape {
   bool upsample, shortcut;
 };
 
-class AdainBlock : public Kernel {
- public:
-  AdainBlock(mx::Stream stream, const Kernels& table, AdainShape shape) : Kernel(stream), table_(table), shape_(shape) {}
-
-  const char* name() const override { return "NightingaleAdainBlock"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [&table = table_, s = shape_](const Arrays& in, mx::array& out) {
-      // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
-      const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
-      const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
-      const Plan first_plan = table.plan(rows, 3, 1, I, O), second_plan = table.plan(rows, 3, 1, O, O), one_plan = table.plan(rows, 1, 1, I, O);
-      const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
-      const int32_t* count = in[2].size() ? in[2].data<int32_t>() : nullptr;
-      const auto valid = [&](int b) { return count ? std::min(L, std::max(0, count[b])) : L; };
-      const int factor = s.upsample ? 2 : 1;
-      const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, kLeastTile)) * 2 * O;
-      const auto found = uninitialized(B * found_size), inner_found = uninitialized(B * inner_size);
-      const auto inner = uninitialized(B * y_plane), shortcut = uninitialized(s.shortcut ? B * y_plane : 0);
-      const auto pooled = uninitialized(s.upsample ? B * u_plane : 0), wide = uninitialized(s.upsample ? B * u_plane : 0);
-      std::vector<float> scale(B * std::max(I, O)), shift(B * std::max(I, O));
-      const float *x = floats(in[0]), *styled = floats(in[1]);
-      float* y = out.data<float>();
+Task adain_task(const Kernels& table, AdainShape s) {
+  return [&table, s](const Arrays& in, mx::array& out) {
+    // x, styled, count, weights 1, weights 2, bias, shortcut's weights, pool's taps [3, inputs], pool's bias
+    const int B = in[0].shape(0), L = in[0].shape(1), I = s.inputs, O = s.outputs, S = in[1].shape(1);
+    const int rows = s.upsample ? 2 * L : L, before = kLeastTile;
+    const Plan first_plan = table.plan(rows, 3, 1, I, O), second_plan = table.plan(rows, 3, 1, O, O), one_plan = table.plan(rows, 1, 1, I, O);
+    const size_t x_plane = static_cast<size_t>(L) * I, u_plane = static_cast<size_t>(rows) * I, y_plane = static_cast<size_t>(rows) * O;
+    const auto valid = [&](int b) { return valid_of(in[2], b, L); };
+    const int factor = s.upsample ? 2 : 1;
+    const size_t found_size = static_cast<size_t>(tiles_of(L, before)) * 2 * I, inner_size = static_cast<size_t>(tiles_of(rows, kLeastTile)) * 2 * O;
+    const auto found = uninitialized(B * found_size), inner_found = uninitialized(B * inner_size);
+    const auto inner = uninitialized(B * y_plane), shortcut = uninitialized(s.shortcut ? B * y_plane : 0);
+    const auto pooled = uninitialized(s.upsample ? B * u_plane : 0), wide = uninitialized(s.upsample ? B * u_plane : 0);
+    std::vector<float> scale(B * std::max(I, O)), shift(B * std::max(I, O));
+    const float *x = floats(in[0]), *styled = floats(in[1]);
+    float* y = out.data<float>();
+    for_tiles(B, L, before, [&](int b, int first, int last) {
+      kernels().moments(x + b * x_plane, I, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
+    });
+    for (int b = 0; b < B; ++b)
+      affine_of(found.get() + b * found_size, valid(b), before, styled + static_cast<size_t>(b) * S + s.affine1, I, &scale[b * I], &shift[b * I]);
+    if (s.upsample) {
+      const float *taps = floats(in[7]), *bias = floats(in[8]);
       for_tiles(B, L, before, [&](int b, int first, int last) {
-        kernels().moments(x + b * x_plane, I, I, first, std::min(last, valid(b)), found.get() + b * found_size + first / before * 2 * I);
-      });
-      for (int b = 0; b < B; ++b)
-        affine_of(found.get() + b * found_size, valid(b), before, styled + static_cast<size_t>(b) * S + s.affine1, I, &scale[b * I], &shift[b * I]);
-      if (s.upsample) {
-        const float *taps = floats(in[7]), *bias = floats(in[8]);
-        for_tiles(B, L, before, [&](int b, int first, int last) {
-          const float *gain = &scale[b * I], *offset = &shift[b * I];
-          const auto at = [&](int row, int c) {
-            if (row >= valid(b)) return 0.0f;
-            const float v = x[b * x_plane + static_cast<size_t>(row) * I + c] * gain[c] + offset[c];
-            return std::max(v, 0.2f * v);
-          };
-          for (int row = first; row < last; ++row) {
-            float *even = pooled.get() + b * u_plane + static_cast<size_t>(2 * row) * I, *odd = even + I;
-            for (int c = 0; c < I; ++c) {
-              const float here = at(row, c), next = at(row + 1, c);
-              even[c] = row < valid(b) ? here * taps[I + c] + bias[c] : 0.0f;
-              odd[c] = row < valid(b) ? here * taps[2 * I + c] + next * taps[c] + bias[c] : 0.0f;
-            }
-            float* twice = wide.get() + b * u_plane + static_cast<size_t>(2 * row) * I;
-            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice);
-            std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice + I);
+        const float *gain = &scale[b * I], *offset = &shift[b * I];
+        const auto at = [&](int row, int c) {
+          if (row >= valid(b)) return 0.0f;
+          const float v = x[b * x_plane + static_cast<size_t>(row) * I + c] * gain[c] + offset[c];
+          return std::max(v, 0.2f * v);
+        };
+        for (int row = first; row < last; ++row) {
+          float *even = pooled.get() + b * u_plane + static_cast<size_t>(2 * row) * I, *odd = even + I;
+          for (int c = 0; c < I; ++c) {
+            const float here = at(row, c), next = at(row + 1, c);
+            even[c] = row < valid(b) ? here * taps[I + c] + bias[c] : 0.0f;
+            odd[c] = row < valid(b) ? here * taps[2 * I + c] + next * taps[c] + bias[c] : 0.0f;
           }
-        });
-      }
-      const auto base = [&](int b, int inputs, const Plan& plan) {
-        Conv conv{};
-        conv.plan = plan;
-        conv.length = conv.rows = rows;
-        conv.valid = conv.out_valid = factor * valid(b);
-        conv.inputs = inputs;
-        conv.outputs = O;
-        conv.kernel = 3;
-        conv.dilation = conv.left = conv.right = 1;
-        conv.slope = 0.2f;
-        return conv;
-      };
-      convolve(table, B, [&](int b) {
-        Conv conv = base(b, I, first_plan);
-        conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
-        if (!s.upsample) {
-          conv.scale = &scale[b * I];
-          conv.shift = &shift[b * I];
-          conv.activation = Activation::kLeaky;
+          float* twice = wide.get() + b * u_plane + static_cast<size_t>(2 * row) * I;
+          std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice);
+          std::copy_n(x + b * x_plane + static_cast<size_t>(row) * I, I, twice + I);
         }
-        conv.weights = floats(in[3]);
-        conv.y = inner.get() + b * y_plane;
-        conv.moments = inner_found.get() + b * inner_size;
-        return conv;
       });
-      const float* passed = s.upsample ? wide.get() : x;
-      if (s.shortcut) {
-        convolve(table, B, [&](int b) {
-          Conv conv = base(b, I, one_plan);
-          conv.x = passed + b * u_plane;
-          conv.kernel = 1;
-          conv.left = conv.right = 0;
-          conv.weights = floats(in[6]);
-          conv.y = shortcut.get() + b * y_plane;
-          return conv;
-        });
-        passed = shortcut.get();
-      }
-      for (int b = 0; b < B; ++b)
-        affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
-                  &scale[b * O], &shift[b * O]);
-      convolve(table, B, [&](int b) {
-        Conv conv = base(b, O, second_plan);
-        conv.x = inner.get() + b * y_plane;
-        conv.scale = &scale[b * O];
-        conv.shift = &shift[b * O];
+    }
+    const auto base = [&](int b, int inputs, const Plan& plan) {
+      Conv conv{};
+      conv.plan = plan;
+      conv.length = conv.rows = rows;
+      conv.valid = conv.out_valid = factor * valid(b);
+      conv.inputs = inputs;
+      conv.outputs = O;
+      conv.kernel = 3;
+      conv.dilation = conv.left = conv.right = 1;
+      conv.slope = 0.2f;
+      return conv;
+    };
+    convolve(table, B, [&](int b) {
+      Conv conv = base(b, I, first_plan);
+      conv.x = s.upsample ? pooled.get() + b * u_plane : x + b * x_plane;
+      if (!s.upsample) {
+        conv.scale = &scale[b * I];
+        conv.shift = &shift[b * I];
         conv.activation = Activation::kLeaky;
-        conv.weights = floats(in[4]);
-        conv.bias = floats(in[5]);
-        conv.residual = passed + b * y_plane;
-        conv.gain = 0.70710678f;
-        conv.y = y + b * y_plane;
+      }
+      conv.weights = floats(in[3]);
+      conv.y = inner.get() + b * y_plane;
+      conv.moments = inner_found.get() + b * inner_size;
+      return conv;
+    });
+    const float* passed = s.upsample ? wide.get() : x;
+    if (s.shortcut) {
+      convolve(table, B, [&](int b) {
+        Conv conv = base(b, I, one_plan);
+        conv.x = passed + b * u_plane;
+        conv.kernel = 1;
+        conv.left = conv.right = 0;
+        conv.weights = floats(in[6]);
+        conv.y = shortcut.get() + b * y_plane;
         return conv;
       });
-    };
-  }
-
- private:
-  const Kernels& table_;
-  AdainShape shape_;
-};
-
-class Spectrum : public Kernel {
- public:
-  using Kernel::Kernel;
-
-  const char* name() const override { return "NightingaleSpectrum"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [](const Arrays& in, mx::array& out) {
-      const int rows = in[0].shape(0) * in[0].shape(1), bins = in[0].shape(2) / 2;
-      for_tiles(1, rows, 256, [&](int, int first, int last) { kernels().spectrum(floats(in[0]), bins, first, last, out.data<float>()); });
-    };
-  }
-};
+      passed = shortcut.get();
+    }
+    for (int b = 0; b < B; ++b)
+      affine_of(inner_found.get() + b * inner_size, factor * valid(b), first_plan.tile, styled + static_cast<size_t>(b) * S + s.affine2, O,
+                &scale[b * O], &shift[b * O]);
+    convolve(table, B, [&](int b) {
+      Conv conv = base(b, O, second_plan);
+      conv.x = inner.get() + b * y_plane;
+      conv.scale = &scale[b * O];
+      conv.shift = &shift[b * O];
+      conv.activation = Activation::kLeaky;
+      conv.weights = floats(in[4]);
+      conv.bias = floats(in[5]);
+      conv.residual = passed + b * y_plane;
+      conv.gain = 0.70710678f;
+      conv.y = y + b * y_plane;
+      return conv;
+    });
+  };
+}
 
 mx::array res_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const std::optional<mx::array>& start,
                     const std::optional<mx::array>& bias, const mx::array& rates, const Arrays& weights, int kernel,
@@ -265,7 +224,7 @@ mx::array res_block(const mx::array& x, const mx::array& styled, const std::opti
     inputs.push_back(weights[k]);
   }
   BlockShape shape{kernel, dilations, affines, share, slope};
-  return mx::array(x.shape(), mx::float32, std::make_shared<ResBlock>(s, table, std::move(shape)), std::move(inputs));
+  return computed("NightingaleResBlock", x.shape(), std::move(inputs), block_task(table, std::move(shape)));
 }
 
 mx::array adain_block(const mx::array& x, const mx::array& styled, const std::optional<mx::array>& count, const Arrays& weights,
@@ -283,13 +242,7 @@ mx::array adain_block(const mx::array& x, const mx::array& styled, const std::op
   const AdainShape shape{I, outputs, affines.at(0), affines.at(1), upsample, shortcut};
   Arrays inputs{contiguous(x, s), contiguous(styled, s), counts(count, x.shape(0), s)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  return mx::array({x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, mx::float32, std::make_shared<AdainBlock>(s, table, shape), std::move(inputs));
-}
-
-mx::array spectrum(const mx::array& x) {
-  if (x.ndim() != 3 || x.shape(2) % 2) throw std::invalid_argument("spectrum: x is [B, T, 2 * bins]");
-  auto s = mx::default_stream(mx::Device::cpu);
-  return mx::array(x.shape(), mx::float32, std::make_shared<Spectrum>(s), {contiguous(x, s)});
+  return computed("NightingaleAdainBlock", {x.shape(0), x.shape(1) * (upsample ? 2 : 1), outputs}, std::move(inputs), adain_task(table, shape));
 }
 
 }  // namespace
@@ -297,7 +250,6 @@ mx::array spectrum(const mx::array& x) {
 void bind_decoder(nb::module_& m) {
   m.def("adain_block", &adain_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("weights"), nb::arg("affines"),
         nb::arg("outputs"), nb::arg("upsample"), nb::arg("shortcut"), nb::arg("bfloat16"));
-  m.def("spectrum", &spectrum);
   m.def("res_block", &res_block, nb::arg("x"), nb::arg("styled"), nb::arg("count").none(), nb::arg("start").none(), nb::arg("bias").none(),
         nb::arg("rates"), nb::arg("weights"), nb::arg("kernel"), nb::arg("dilations"), nb::arg("affines"), nb::arg("share"), nb::arg("slope"),
         nb::arg("bfloat16"));

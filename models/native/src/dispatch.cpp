@@ -22,7 +22,7 @@ namespace nightingale {
 extern const Kernels kernels_amx, kernels_vnni, kernels_avx512, kernels_avxvnni, kernels_avx2;
 #endif
 #if defined(__aarch64__)
-extern const Kernels kernels_dotprod;
+extern const Kernels kernels_bf16, kernels_dotprod;
 #endif
 extern const Kernels kernels_baseline;
 
@@ -63,6 +63,12 @@ const Kernels* bfloat16_kernels() {
     return &kernels() == &kernels_vnni && (most.empty() || most == "amx") && has_amx();
   }();
   return found ? &kernels_amx : nullptr;
+#elif defined(__aarch64__)
+  static const bool found = [] {
+    const std::string most = bound();
+    return &kernels() == &kernels_dotprod && (most.empty() || most == "bf16") && getauxval(AT_HWCAP2) & HWCAP2_BF16;
+  }();
+  return found ? &kernels_bf16 : nullptr;
 #else
   return nullptr;
 #endif

@@ -1,14 +1,22 @@
 // The table of kernels of one instruction set. This file is compiled once for each.
 #include "kernels.h"
 
+#if defined(__AMX_BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define NIGHTINGALE_BFLOAT16
+#endif
+
 #include "attention.h"
 #include "convolution.h"
-#if defined(__AMX_BF16__)
-#include "convolution_amx.h"
+#if defined(NIGHTINGALE_BFLOAT16)
+#include "convolution_bfloat16.h"
 #endif
-#include "elementwise.h"
+#if defined(__AMX_BF16__)
+#include "rows_amx.h"
+#endif
 #include "products.h"
 #include "recurrent.h"
+#include "rows.h"
+#include "vocoder.h"
 
 namespace nightingale {
 
@@ -20,12 +28,12 @@ namespace nightingale {
 extern const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA);
 const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .name = NIGHTINGALE_STRING(NIGHTINGALE_ISA),
-#if defined(__AMX_BF16__)
-    .plan = amx_plan,
-    .packed_size = amx_packed_size,
-    .pack = amx_pack,
+#if defined(NIGHTINGALE_BFLOAT16)
+    .plan = bfloat16_plan,
+    .packed_size = bfloat16_packed_size,
+    .pack = bfloat16_pack,
     .pieces = pieces,
-    .conv = amx_convolve,
+    .conv = bfloat16_convolve,
 #else
     .plan = plan,
     .packed_size = packed_size,
@@ -49,7 +57,16 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_choose = int8::choose,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
-    .spectrum = spectrum,
+    .normalize = normalize,
+    .gelu = gelu_rows,
+#if defined(__AMX_BF16__)
+    .attend_rows = amx_attend_rows,
+#else
+    .attend_rows = attend_rows,
+#endif
+    .excite = excite,
+    .analyze = analyze,
+    .synthesize = synthesize,
 };
 
 }  // namespace nightingale

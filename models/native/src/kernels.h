@@ -92,6 +92,51 @@ struct Attention {
   int count, size, stride;
 };
 
+inline int padded(int count) { return (count + kPanel - 1) / kPanel * kPanel; }
+
+// Harmonics of F0 with noise, merged into one signal: `size` samples a step.
+struct Source {
+  const float *f0, *noise;  // [steps] in Hz, [steps, size]
+  const float* phases;      // [steps, harmonics], at the centers of the steps
+  const float* weight;      // [harmonics]
+  float* y;                 // [steps, size]
+  int valid, size, harmonics;
+  float bias;
+};
+
+// A short-time Fourier transform of 4 * hop points, of a signal x or back to a signal y. Rows of frames have 2 * bins().
+struct Transform {
+  const float* x;
+  const float* basis;  // forward: [4 * hop, 2, padded bins]; back: [2 * bins, padded 4 * hop]
+  const float* edges;  // back: gains of the first and the last hop, [2, hop]
+  float* y;
+  int samples, hop;    // valid samples
+  bool polar;          // forward: magnitudes and phases instead of real and imaginary parts
+  float most;          // back: bound of the magnitudes
+
+  int bins() const { return 2 * hop + 1; }
+  int frames() const { return samples / hop + 1; }
+};
+
+// LayerNorm of rows of x, then Mish, then an addition, where they are asked for.
+struct Norm {
+  const float *x, *gain, *shift;  // [*, width], [width], [width]
+  const float* add;               // [width] or null
+  float* y;                       // [*, width]; may be x
+  int width;
+  float eps;
+  bool mish;
+};
+
+// Attention of many queries of one head to `count` keys and values: rows [size], `stride` apart.
+struct HeadAttention {
+  const float *q, *keys, *values;
+  const float* bias;  // [count] or null; added to the logits
+  float* y;           // rows y_stride apart
+  float scale;
+  int count, size, stride, y_stride;
+};
+
 struct Kernels {
   const char* name;
   Plan (*plan)(int rows, int kernel, int dilation, int inputs, int outputs);
@@ -123,15 +168,21 @@ struct Kernels {
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
-  // See elementwise.h.
-  void (*spectrum)(const float* x, int bins, int first, int last, float* y);
+  // Steps, frames or hops [first, last): see vocoder.h.
+  void (*excite)(const Source& source, int first, int last);
+  void (*analyze)(const Transform& transform, int first, int last);
+  void (*synthesize)(const Transform& transform, int first, int last);
+  // See rows.h: of rows [first, last), GELU of `count` numbers in place, and of queries [first, last).
+  void (*normalize)(const Norm& norm, int first, int last);
+  void (*gelu)(float* x, size_t count);
+  void (*attend_rows)(const HeadAttention& attention, int first, int last);
 };
 
 // The best kernels in float32 for this processor; `NATIVE_KERNELS` (vnni, avx512, avxvnni, avx2, baseline) bounds the choice.
 const Kernels& kernels();
 
 // The kernels that multiply in bfloat16 and add in float32; null where this processor has no such instructions, and
-// where `NATIVE_KERNELS` names others than amx.
+// where `NATIVE_KERNELS` names others than amx and bf16.
 const Kernels* bfloat16_kernels();
 
 // One of the two. Throws std::invalid_argument for bfloat16 without them.

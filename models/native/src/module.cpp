@@ -9,8 +9,9 @@ NB_MODULE(_native, m) {
   m.def("instructions", [] { return std::string(kernels().name); });
   m.def("threads", &pool_size);
   m.def("resize_pool", &resize_pool);
-  bind_convolution(m);
   bind_decoder(m);
-  bind_recurrent(m);
+  bind_layers(m);
+  bind_vocoder(m);
   bind_transformer(m);
+  bind_unet(m);
 }

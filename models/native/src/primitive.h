@@ -31,10 +31,11 @@ namespace mx = mlx::core;
 namespace nightingale {
 
 // Each file of primitives adds its functions to the module.
-void bind_convolution(nb::module_& m);
 void bind_decoder(nb::module_& m);
-void bind_recurrent(nb::module_& m);
+void bind_layers(nb::module_& m);
+void bind_vocoder(nb::module_& m);
 void bind_transformer(nb::module_& m);
+void bind_unet(nb::module_& m);
 
 using Arrays = std::vector<mx::array>;
 
@@ -62,6 +63,30 @@ class Kernel : public mx::Primitive {
   // What is computed, as a value that outlives the primitive.
   virtual std::function<void(const Arrays&, mx::array&)> task() const = 0;
 };
+
+using Task = std::function<void(const Arrays&, mx::array&)>;
+
+// A primitive that is its name and its work.
+class Named : public Kernel {
+ public:
+  Named(mx::Stream stream, const char* name, Task work) : Kernel(stream), name_(name), work_(std::move(work)) {}
+
+  const char* name() const override { return name_; }
+
+ protected:
+  Task task() const override { return work_; }
+
+ private:
+  const char* name_;
+  Task work_;
+};
+
+// The array of this shape in float32 that `work` fills from the inputs.
+inline mx::array computed(const char* name, mx::Shape shape, Arrays inputs, Task work) {
+  auto stream = mx::default_stream(mx::Device::cpu);
+  return mx::array(std::move(shape), mx::float32, std::make_shared<Named>(stream, name, std::move(work)), std::move(inputs));
+}
+
 inline int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
 
 // Run work(batch, first row, last row) for every tile of every sequence of a batch.
@@ -82,6 +107,11 @@ inline void convolve(const Kernels& table, int batch, const std::function<Conv(i
 inline std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }
 
 inline const float* floats(const mx::array& a) { return a.data<float>(); }
+
+// The valid rows of sequence b of `rows` rows, by `counts`.
+inline int valid_of(const mx::array& count, int b, int rows) {
+  return count.size() ? std::clamp(*(count.data<int32_t>() + b), 0, rows) : rows;
+}
 
 inline mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from app import __version__
+from app.cli.doctor import reference
+from app.cli.model_checks import faults
 from models.backend import device_name, on_cpu
 from models.native import kernels
 
@@ -27,19 +32,79 @@ def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 def test_report_names_device_kernels_and_models(tmp_path: Path) -> None:
-    done = doctor(NIGHTINGALE_DATA_DIR=str(tmp_path))
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    done = doctor("--quick", NIGHTINGALE_DATA_DIR=str(tmp_path))
+    lines = dict(re.findall(r"^\| (\w+) \| (.+) \|$", done.stdout, re.MULTILINE))
     assert lines["version"].startswith(f"{__version__}, Python 3.")
     assert lines["device"] == device_name()
     assert lines["kernels"] == kernels.description()
     assert lines["data"] == str(tmp_path)
     assert lines["models"] == "house, phrasebook"
+    assert "## Models" not in done.stdout
+    assert done.stdout.endswith("## Problems\n\nnone\n")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_models_are_tried_and_timed(tmp_path: Path) -> None:
+    done = doctor("--json", "--seconds", "2", NIGHTINGALE_DATA_DIR=str(tmp_path))
+    report = json.loads(done.stdout)
+    assert (report["problems"], done.returncode, done.stderr) == ([], 0, "")
+    house, phrasebook = report["checks"]
+    assert [len(times["text"]) for times in house["times"]] == [4, 12, 44]
+    assert [times["unit"] for times in phrasebook["times"]] == ["tokens"]
+    for times in house["times"] + phrasebook["times"]:
+        assert 0 < times["median"] <= times["worst"]
+        assert times["first"] > 0
+        assert 1 <= times["runs"] <= 50
+        assert times["amount"] > 0
+    plain = doctor("--seconds", "1", NIGHTINGALE_DATA_DIR=str(tmp_path))
+    assert re.search(
+        r"^\| house \| [\d.]+ s \| 12 characters \|( [\d.]+ \|){3} \d+ \| [\d.]+ s \|", plain.stdout, re.MULTILINE
+    )
+
+
+@pytest.mark.slow
+def test_files_that_are_not_what_they_claim_are_a_problem(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "kokoro-82m"
+    (folder / "voices").mkdir(parents=True)
+    for name in ("config.json", "kokoro-v1_0.pth", "voices/af_heart.pt"):
+        (folder / name).write_bytes(b"{}")
+    done = doctor("--json", "--seconds", "1", NIGHTINGALE_DATA_DIR=str(tmp_path))
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert re.match(r"kokoro-82m: \d\d files are not as pinned, such as config.json \(wrong size\), ", problem)
+    assert problem.endswith(": nightingale models verify kokoro-82m")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("pcm", "fault"),
+    [
+        (np.zeros(0), "has no sound"),
+        (np.full(24_000, np.nan), "has numbers that are not finite"),
+        (np.full(24_000, 1e-4), "is almost silent (-80 dBFS)"),
+        (np.full(24_000, 1.0), "is clipped"),
+        (np.full(1_200, 0.1), "takes 0.1 s for 12 characters"),
+        (np.full(240_000, 0.1), "takes 10.0 s for 12 characters"),
+    ],
+)
+def test_faults_of_a_sound(pcm: npt.NDArray[np.float64], fault: str) -> None:
+    assert faults(pcm.astype(np.float32), 24_000, "Hello world.") == [fault]
+
+
+def test_a_good_sound_has_no_fault() -> None:
+    assert faults(np.full(24_000, 0.1, np.float32), 24_000, "Hello world.") == []
+
+
+def test_a_mac_is_compared_with_published_times() -> None:
+    name, times = reference({"device": "gpu (Apple M3)", "processor": "Apple M3"})
+    assert name == "M4 Max, published"
+    assert times["kokoro-82m"] == {"4": 50, "12": 50, "44": 91}
+    assert reference({"device": "cpu (x86_64, 2 cores, OpenBLAS)", "processor": "Some processor"}) == ("", {})
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="concerns MLX's CPU back end on Linux")
 def test_missing_compiler_is_a_problem(tmp_path: Path) -> None:
-    done = doctor("--json", PATH="/nowhere", XDG_CACHE_HOME=str(tmp_path))
+    done = doctor("--json", "--quick", PATH="/nowhere", XDG_CACHE_HOME=str(tmp_path))
     report = json.loads(done.stdout)
     assert report["kernels"] == "mlx"
     assert [("OpenBLAS" in problem, "native kernels" in problem) for problem in report["problems"]] == [
@@ -47,13 +112,13 @@ def test_missing_compiler_is_a_problem(tmp_path: Path) -> None:
         (False, True),
     ]
     assert (done.returncode, done.stderr) == (1, "")
-    plain = doctor(PATH="/nowhere", XDG_CACHE_HOME=str(tmp_path))
+    plain = doctor("--quick", PATH="/nowhere", XDG_CACHE_HOME=str(tmp_path))
     assert plain.returncode == 1
-    assert plain.stdout.count("\nproblem  ") == 2
+    assert plain.stdout.partition("## Problems")[2].count("\n- ") == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="concerns MLX's CPU back end on Linux")
 def test_kernels_that_are_turned_off_are_no_problem() -> None:
-    done = doctor("--json", NATIVE_KERNELS="off")
+    done = doctor("--json", "--quick", NATIVE_KERNELS="off")
     assert json.loads(done.stdout)["kernels"] == "mlx"
     assert done.returncode == 0

@@ -149,7 +149,7 @@ def analysis(case: layer_cases.Stft, values: Arrays, extra: int = 0) -> tuple[fl
         samples = mx.array([[x.shape[1]]] * x.shape[0])
         x = mx.pad(x, ((0, 0), (0, extra)), constant_values=5.0)
     frames = case.hops + 1
-    magnitude, phase = (np.array(found)[:, :frames] for found in layer.analyze(x, samples))
+    magnitude, phase = np.split(np.array(layer.analyze(x, samples))[:, :frames], 2, axis=2)
     turn = np.angle(np.exp(1j * (phase.astype(np.float64) - values["phase"])))
     loud = values["magnitude"] > 0.05
     ends = np.abs(phase[:, :, :: layer.bins - 1] - values["phase"][:, :, :: layer.bins - 1])

@@ -205,22 +205,80 @@ void check_recurrences() {
     }
 }
 
-void check_spectrum() {
-  for (const int bins : {1, 11, 16, 33}) {
-    const int rows = 7;
-    const Floats x = random(static_cast<size_t>(rows) * 2 * bins), y = empty(static_cast<size_t>(rows) * 2 * bins);
-    for (int k = 0; k < rows * 2 * bins; ++k) x[k] *= 5;
-    parallel(rows, [&](int row) { kernels().spectrum(x.get(), bins, row, row + 1, y.get()); });
-    std::vector<double> expected(static_cast<size_t>(rows) * 2 * bins);
-    for (int row = 0; row < rows; ++row)
-      for (int k = 0; k < bins; ++k) {
-        const size_t at = static_cast<size_t>(row) * 2 * bins + k;
-        const double magnitude = std::exp(x[at]), phase = std::sin(x[at + bins]);
-        expected[at] = magnitude * std::cos(phase);
-        expected[at + bins] = magnitude * std::sin(phase);
+// A signal of `hops` hops, its transform, and the way back from rows of logarithms and angles' sines.
+void check_transform(int hop, int hops) {
+  const int size = 4 * hop, bins = 2 * hop + 1, width = padded(bins), samples = hops * hop, frames = hops + 1;
+  const Floats x = random(samples), basis = empty(static_cast<size_t>(size) * 2 * width);
+  for (int k = 0; k < size * 2 * width; ++k) basis[k] = k % width < bins ? number() : 0.0f;
+  for (const bool polar : {false, true}) {
+    const Floats y = empty(static_cast<size_t>(frames + 1) * 2 * bins);
+    const Transform transform{.x = x.get(), .basis = basis.get(), .y = y.get(), .samples = samples, .hop = hop, .polar = polar};
+    parallel(frames + 1, [&](int f) { kernels().analyze(transform, f, f + 1); });
+    std::vector<double> expected(static_cast<size_t>(frames + 1) * 2 * bins);
+    for (int f = 0; f < frames; ++f)
+      for (int c = 0; c < bins; ++c) {
+        double sums[2] = {};
+        for (int n = 0; n < size; ++n) {
+          const int at = std::abs((f - 2) * hop + n);
+          const double value = x[at < samples ? at : std::max(2 * (samples - 1) - at, 0)];
+          for (int part = 0; part < 2; ++part) sums[part] += value * basis[(2 * n + part) * width + c];
+        }
+        if (polar && !f) sums[1] = 0.0;
+        double* to = &expected[static_cast<size_t>(f) * 2 * bins + c];
+        to[0] = polar ? std::hypot(sums[0], sums[1]) : sums[0];
+        to[bins] = polar ? std::atan2(sums[1], sums[0]) : sums[1];
       }
-    compare("spectrum", y.get(), expected, 2e-5);
+    compare("analyze", y.get(), expected, 2e-5);
   }
+  const int wide = padded(size);
+  const Floats rows = random(static_cast<size_t>(frames) * 2 * bins), back = empty(static_cast<size_t>(2 * bins) * wide), edges = random(2 * hop);
+  for (int k = 0; k < 2 * bins * wide; ++k) back[k] = k % wide < size ? number() : 0.0f;
+  const Floats y = empty(samples + hop);
+  const Transform transform{.x = rows.get(), .basis = back.get(), .edges = edges.get(), .y = y.get(), .samples = samples, .hop = hop, .most = 2.0f};
+  parallel(hops + 1, [&](int h) { kernels().synthesize(transform, h, h + 1); });
+  std::vector<double> sums(samples + 2 * size), expected(samples + hop);
+  for (int f = 0; f < frames; ++f)
+    for (int c = 0; c < bins; ++c) {
+      const float* row = rows.get() + static_cast<size_t>(f) * 2 * bins;
+      const double magnitude = std::min(std::exp(static_cast<double>(row[c])), 2.0), phase = std::sin(row[bins + c]);
+      for (int n = 0; n < size; ++n)
+        sums[f * hop + n] += magnitude * (std::cos(phase) * back[c * wide + n] + std::sin(phase) * back[(bins + c) * wide + n]);
+    }
+  for (int n = 0; n < samples; ++n)
+    expected[n] = sums[2 * hop + n] * (n < hop ? edges[n] : 1.0) * (n >= samples - hop ? edges[hop + n % hop] : 1.0);
+  compare("synthesize", y.get(), expected, 2e-5);
+}
+
+void check_source(int steps, int size, int valid) {
+  constexpr int harmonics = 9;
+  const Floats f0 = random(steps), noise = random(static_cast<size_t>(steps) * size), phases = random(static_cast<size_t>(steps) * harmonics);
+  const Floats weight = random(harmonics), y = empty(static_cast<size_t>(steps) * size);
+  for (int t = 0; t < steps; ++t) f0[t] *= 100;
+  for (int k = 0; k < steps * harmonics; ++k) phases[k] *= 300;
+  const Source source{.f0 = f0.get(), .noise = noise.get(), .phases = phases.get(), .weight = weight.get(), .y = y.get(),
+                      .valid = valid, .size = size, .harmonics = harmonics, .bias = 0.1f};
+  parallel(steps, [&](int t) { kernels().excite(source, t, t + 1); });
+  std::vector<double> expected(static_cast<size_t>(steps) * size);
+  for (int n = 0; n < valid * size; ++n) {
+    const int t = n / size, other = n % size < size / 2 ? std::max(t - 1, 0) : std::min(t + 1, valid - 1);
+    const double place = (n + 0.5) / size - 0.5, late = place - std::floor(place);
+    const bool before = n % size < size / 2, voiced = f0[t] > 10;
+    double sum = 0;
+    for (int k = 0; k < harmonics; ++k) {
+      const double here = phases[t * harmonics + k], there = phases[other * harmonics + k];
+      sum += weight[k] * std::sin(before ? (1 - late) * there + late * here : (1 - late) * here + late * there);
+    }
+    expected[n] = std::tanh((voiced ? 0.1 * sum : 0.0) + noise[n] * (voiced ? 0.003 : 0.1 / 3) + 0.1);
+  }
+  compare("excite", y.get(), expected, 2e-4);  // places are rounded, and multiply hundreds
+}
+
+void check_signals() {
+  for (const int hop : {1, 4, 5, 9})
+    for (const int hops : {3, 40}) check_transform(hop, hops);
+  check_source(1, 300, 1);
+  check_source(9, 60, 9);
+  check_source(12, 7, 5);
 }
 
 void check_int8(int rows, int inputs, int outputs) {
@@ -286,6 +344,65 @@ void check_attention(int count, int size) {
   double exponentials = 0;
   for (int c = 0; c < size; ++c) exponentials += std::exp(static_cast<double>(q[c]));
   compare("logarithm of a sum", &total, {std::log(exponentials)}, 2e-5);
+}
+
+void check_attention_of_rows(const Kernels& table, int queries, int count, int size) {
+  const int stride = size + whole(0, 5), y_stride = size + whole(0, 3);
+  const auto rows = [&](int n) { return random(static_cast<size_t>(n - 1) * stride + size); };
+  const Floats q = rows(queries), k = rows(count), v = rows(count), bias = random(count), y = empty(static_cast<size_t>(queries) * y_stride);
+  const HeadAttention a{q.get(), k.get(), v.get(), whole(0, 1) ? bias.get() : nullptr, y.get(), 0.3f, count, size, stride, y_stride};
+  const int parts = whole(1, 3);
+  parallel(parts, [&](int part) { table.attend_rows(a, queries * part / parts, queries * (part + 1) / parts); });
+  std::vector<double> expected(static_cast<size_t>(queries) * size);
+  const Floats found(new float[expected.size() + 1]);
+  for (int r = 0; r < queries; ++r) {
+    std::vector<double> weights(count);
+    double sum = 0;
+    for (int i = 0; i < count; ++i) {
+      for (int c = 0; c < size; ++c) weights[i] += 0.3 * q[static_cast<size_t>(r) * stride + c] * k[static_cast<size_t>(i) * stride + c];
+      sum += weights[i] = std::exp(weights[i] + (a.bias ? bias[i] : 0.0f));
+    }
+    for (int i = 0; i < count; ++i)
+      for (int c = 0; c < size; ++c) expected[static_cast<size_t>(r) * size + c] += weights[i] / sum * v[static_cast<size_t>(i) * stride + c];
+    std::copy_n(y.get() + static_cast<size_t>(r) * y_stride, size, found.get() + static_cast<size_t>(r) * size);
+  }
+  // Of numbers about 1. A sum of values may nearly cancel.
+  expected.push_back(1.0);
+  found[expected.size() - 1] = 1.0f;
+  compare("attention of rows", found.get(), expected, tolerance(table));
+}
+
+void check_norm(int rows, int width) {
+  const size_t size = static_cast<size_t>(rows) * width;
+  const Floats x = random(size), gain = random(width), shift = random(width), add = random(width), y = empty(size);
+  const bool mish = whole(0, 1), added = whole(0, 1);
+  kernels().normalize({x.get(), gain.get(), shift.get(), added ? add.get() : nullptr, y.get(), width, 1e-5f, mish}, 0, rows);
+  std::vector<double> expected(size);
+  for (int r = 0; r < rows; ++r) {
+    double mean = 0, square = 0;
+    const float* from = x.get() + static_cast<size_t>(r) * width;
+    for (int c = 0; c < width; ++c) mean += from[c] / static_cast<double>(width);
+    for (int c = 0; c < width; ++c) square += (from[c] - mean) * (from[c] - mean) / width;
+    for (int c = 0; c < width; ++c) {
+      const double v = (from[c] - mean) / std::sqrt(square + 1e-5) * gain[c] + shift[c];
+      expected[static_cast<size_t>(r) * width + c] = (mish ? v * std::tanh(std::log1p(std::exp(v))) : v) + (added ? add[c] : 0.0f);
+    }
+  }
+  compare("norm of rows", y.get(), expected, 2e-5);
+  for (size_t k = 0; k < size; ++k) {
+    x[k] *= 6;
+    expected[k] = 0.5 * x[k] * (1 + std::erf(x[k] * std::sqrt(0.5)));
+  }
+  kernels().gelu(x.get(), size);
+  compare("GELU", x.get(), expected, 2e-6);
+}
+
+void check_rows() {
+  for (int round = 0; round < 20; ++round) {
+    check_attention_of_rows(kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
+    if (bfloat16_kernels()) check_attention_of_rows(*bfloat16_kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
+    check_norm(whole(1, 5), whole(2, 70));
+  }
 }
 
 void check_transformers() {
@@ -358,9 +475,10 @@ int main() {
   check_convolutions(kernels());
   if (bfloat16_kernels()) check_convolutions(*bfloat16_kernels());
   check_recurrences();
-  check_spectrum();
+  check_signals();
   check_transformers();
+  check_rows();
   check_pool();
   check_fork();
-  std::printf("%s\n", kernels().name);
+  std::printf("%s%s\n", kernels().name, bfloat16_kernels() ? " and bfloat16" : "");
 }

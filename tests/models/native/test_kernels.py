@@ -19,6 +19,7 @@ from models.kokoro.network import AdainResBlock
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.lstm import bilstm_reference
 from models.layers.norm import StyleBank
+from models.layers.vocoder import Stft
 from models.native import kernels
 from tests.models.native.checks import CLOSE, apart, conv_reference, run_with
 
@@ -235,11 +236,45 @@ def test_lstm(batch: int, rows: int, counts: Sequence[int] | None, hidden: int) 
     assert apart(kernels.bilstm(xp, packed, counted(counts)), expected) < CLOSE
 
 
-def test_spectrum() -> None:
-    x = 3 * mx.random.normal((2, 301, 22))
-    magnitude, angle = np.exp(np.array(x[..., :11])), np.sin(np.array(x[..., 11:]))
-    expected = np.concatenate([magnitude * np.cos(angle), magnitude * np.sin(angle)], axis=-1)
-    assert apart(kernels.spectrum(x), mx.array(expected)) < CLOSE
+@pytest.mark.parametrize("hop", [1, 4, 5, 9])
+@pytest.mark.parametrize(("batch", "hops", "counts"), [(1, 2, None), (1, 700, None), (3, 60, (60, 41, 3))])
+def test_fourier_transform(
+    monkeypatch: pytest.MonkeyPatch, hop: int, batch: int, hops: int, counts: Sequence[int] | None
+) -> None:
+    """Both directions against matrix products; phases count as much as their bins are loud."""
+    native = Stft(4 * hop, hop)
+    x, rows = mx.random.normal((batch, max(hops, 3) * hop)), 2 * mx.random.normal((batch, hops + 1, 2 * native.bins))
+    samples = None if counts is None else mx.array(counts)[:, None] * hop
+    frames = masked(None if counts is None else [count + 1 for count in counts], hops + 1)
+    mx.eval(x, rows)
+    found = native.spectrum(x, samples), native.analyze(x, samples), native.head(rows, None, samples, most=9.0)
+    mx.eval(found)
+    plain(monkeypatch)
+    other = Stft(4 * hop, hop)
+    expected = other.spectrum(x, samples), other.analyze(x, samples), other.head(rows, frames.mask, samples, most=9.0)
+    mx.eval(expected)
+    monkeypatch.undo()
+    frames = masked(None if counts is None else [count + 1 for count in counts], found[0].shape[1])
+    assert apart(found[0], frames.zero(expected[0])) < CLOSE
+    loud, phase = mx.split(frames.zero(expected[1]), 2, axis=2)
+    found_loud, found_phase = mx.split(found[1], 2, axis=2)
+    assert apart(found_loud, loud) < CLOSE
+    for part in (mx.sin, mx.cos):
+        assert apart(loud * part(found_phase), loud * part(phase)) < CLOSE
+    assert apart(found[2], expected[2]) < CLOSE
+
+
+@pytest.mark.parametrize(("batch", "steps", "counts"), [(1, 1, None), (1, 130, None), (3, 40, (40, 13, 1))])
+@pytest.mark.parametrize("size", [60, 300, 7])
+def test_harmonic_source(batch: int, steps: int, counts: Sequence[int] | None, size: int) -> None:
+    """Voiced and unvoiced steps; the phase is that of the reference to the last bits, however long it has run."""
+    f0 = mx.maximum(300 * mx.random.normal((batch, steps)), 0)
+    noise, weight, bias = mx.random.normal((batch, steps * size)), mx.random.normal((1, 9)), mx.array([0.01])
+    valid = None if counts is None else mx.array(counts)[:, None]
+    expected = generator.harmonics_reference(f0, noise, valid, weight, bias, size)
+    found = kernels.excite(f0, noise, valid, weight, bias, 24_000)
+    kept = masked(None if counts is None else [count * size for count in counts], steps * size)
+    assert apart(found[:, :, None], kept.zero(expected[:, :, None])) < CLOSE
 
 
 def test_equal_bits_on_any_number_of_threads() -> None:
@@ -272,5 +307,6 @@ def test_older_processors(instructions: str) -> None:
 
 def test_description_names_what_is_in_use() -> None:
     assert on_cpu()
-    assert kernels.description() == f"{kernels.module().instructions()}, {kernels.module().threads()} threads"
+    threads = kernels.module().threads()
+    assert kernels.description() == f"{kernels.module().instructions()}, {threads} thread{'s' if threads > 1 else ''}"
     assert math.isfinite(network.AdainResBlock(4, 4, 4).conv1.weight.size)

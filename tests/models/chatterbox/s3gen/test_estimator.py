@@ -10,10 +10,19 @@ import pytest
 from models.backend import mx
 from models.chatterbox.s3gen import estimator
 from models.chatterbox.s3gen.estimator import Estimator
-from tests.models.chatterbox.s3gen.flow_builder import arrays, distance, flow, normal
+from models.native import kernels
+from tests.models.chatterbox.s3gen.flow_builder import SMALL, arrays, distance, flow, loaded, normal
 
 CLOSE = 1e-5
 HERE = [mx.default_stream(mx.default_device())]
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Estimator:
+    """The English flow's, without native kernels."""
+    with monkeypatch.context() as without:
+        without.setattr(kernels, "module", lambda: None)
+        return loaded(SMALL).estimator
 
 
 def _inputs(frames: int, batch: int = 1) -> tuple[mx.array, tuple[mx.array, mx.array], mx.array]:
@@ -23,13 +32,13 @@ def _inputs(frames: int, batch: int = 1) -> tuple[mx.array, tuple[mx.array, mx.a
     return normal(0, batch, frames, 8), given, own.times(np.array([0.3], np.float32))[0]
 
 
-def test_convolutions_hear_no_later_frame() -> None:
+def test_convolutions_hear_no_later_frame(plain: Estimator) -> None:
     own, frames = flow().estimator, 20
     x, shift = normal(0, 1, frames, 16), normal(1, 16)
     changed = mx.array(x)
     changed[:, 11] = 7.0
     convolution = lambda a: own.down_conv.pieces([a], HERE)[0]  # noqa: E731
-    resnet = lambda a: own.mid_blocks[0].resnet([a], shift, HERE)[0]  # noqa: E731
+    resnet = lambda a: plain.mid_blocks[0].resnet([a], shift, HERE)[0]  # noqa: E731
     for run, reach in ((convolution, 2), (resnet, 4)):
         # Native convolutions round four rows together.
         heard = np.abs(np.array(run(changed) - run(x))).max(axis=(0, 2)) > 1e-4
@@ -100,20 +109,19 @@ def test_a_mean_flow_needs_ends() -> None:
 
 
 @pytest.mark.parametrize("pieces", [2, 3])
-def test_pieces_of_a_sequence_make_the_whole(pieces: int) -> None:
-    own: Estimator = flow().estimator
+def test_pieces_of_a_sequence_make_the_whole(plain: Estimator, pieces: int) -> None:
+    own = plain
     x, given, shifts = _inputs(32 * pieces + 5)
     whole = own(x, given, shifts, None, HERE)
     assert distance(own(x, given, shifts, None, HERE * pieces), whole) < CLOSE
 
 
-def test_short_sequences_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_sequences_are_not_cut(plain: Estimator, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     original = estimator.cut
     monkeypatch.setattr(estimator, "cut", lambda x, count: counts.append(count) or original(x, count))
-    own = flow().estimator
     x, given, shifts = _inputs(40)
-    own(x, given, shifts, None, HERE * 4)
+    plain(x, given, shifts, None, HERE * 4)
     assert set(counts) == {1}
 
 

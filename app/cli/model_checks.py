@@ -1,0 +1,167 @@
+"""Checks and timings of the installed models in this process, for `nightingale doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from app.cli.local import LocalSpeech, open_speech
+from app.config import Settings
+from app.engine.catalog import Catalog, ModelInfo
+from app.errors import ServiceError
+from app.speech.service import SpeechOptions
+from models.contract import ModelError, OutsideCoverageError, Pcm, TranslationRequest, Translator
+from models.timeline import Stage, Timeline
+
+MOST_RUNS = 50
+# Texts of 4, 12 and 44 characters, the lengths of published figures; the others are only spoken and checked.
+TIMED = ("Yes.", "Hello world.", "The quick brown fox jumps over the lazy dog.")
+SPOKEN = ("On 3 May, 12 of 45 people paid $7.50 each.", "Is the train on time, or is it late again?")
+# NLLB reads 16 tokens of the first. The phrase book knows only the second.
+TRANSLATED = ("The weather is fine today, and the train leaves in the morning.", "Where is the train station?")
+QUIETEST, LOUDEST = -40.0, 0.999
+SHORTEST, LONGEST = 0.02, 0.5
+"""Seconds of speech for each character of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds of the runs of one text in one model, and what it yielded. `unit` names what `amount` counts."""
+
+    model: str
+    text: str
+    first: float
+    median: float
+    worst: float
+    runs: int
+    amount: float
+    unit: str
+    token: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCheck:
+    """Result of one model: seconds to load, times, and problems in words."""
+
+    model: str
+    load: float
+    times: tuple[Times, ...]
+    problems: tuple[str, ...]
+
+
+def check_models(settings: Settings, seconds: float, progress: Callable[[str], None]) -> list[ModelCheck]:
+    """Load, try and time each installed model, for about `seconds` in all, loading not counted."""
+    catalog = Catalog(settings)
+    installed = [model for model in catalog.models() if model.status == "ready"]
+    found = []
+    for model in installed:
+        progress(model.name)
+        found.append(_checked(catalog, settings, model, seconds / len(installed)))
+    return found
+
+
+def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float) -> ModelCheck:
+    wrong = [file for file in catalog.verify(model.name).files if file.state not in ("ok", "not pinned")]
+    if wrong:
+        shown = ", ".join(f"{file.path} ({file.state})" for file in wrong[:3])
+        problem = f"{model.name}: {len(wrong)} files are not as pinned, such as {shown}: nightingale models verify"
+        return ModelCheck(model.name, 0.0, (), (f"{problem} {model.name}",))
+    try:
+        if model.kind == "translation":
+            return _check_translator(catalog, model.name, seconds)
+        return asyncio.run(_check_synthesizer(settings, model.name, seconds))
+    except (ServiceError, ModelError) as error:
+        return ModelCheck(model.name, 0.0, (), (f"{model.name}: {error}",))
+
+
+async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> ModelCheck:
+    started = time.perf_counter()
+    async with open_speech(settings, name) as speech:
+        load = time.perf_counter() - started
+        times, problems = [], []
+        for text in (*TIMED, *SPOKEN):
+            most, until = (MOST_RUNS, time.perf_counter() + seconds / len(TIMED)) if text in TIMED else (1, 0.0)
+            first, timeline = await _speak(speech, text)
+            problems += [f"{name}: '{text}' {fault}" for fault in faults(first, speech.synthesizer.sample_rate, text)]
+            runs = [timeline.total_seconds * 1e3]
+            while len(runs) <= most and time.perf_counter() < until:
+                again, timeline = await _speak(speech, text)
+                runs.append(timeline.total_seconds * 1e3)
+                if not np.array_equal(again, first):
+                    problems.append(f"{name}: '{text}' is another sound when it is spoken again")
+                    break
+            if text in TIMED:
+                times.append(_times(name, text, runs, timeline.audio_seconds, "s", _token(timeline)))
+    return ModelCheck(name, load, tuple(times), tuple(problems))
+
+
+async def _speak(speech: LocalSpeech, text: str) -> tuple[Pcm, Timeline]:
+    timeline = Timeline()
+    options = SpeechOptions(model=speech.name, seed=1)
+    pieces = [pcm async for pcm in speech.speak(text, options, timeline)]
+    return np.concatenate(pieces or [np.zeros(0, np.float32)]), timeline
+
+
+def _token(timeline: Timeline) -> float | None:
+    """Return the milliseconds for each speech token; None for a model without."""
+    if not timeline.tokens:
+        return None
+    stages = (Stage.T3_PREFILL, Stage.T3_DECODE)
+    return sum(timeline.stages.get(stage, 0.0) for stage in stages) * 1e3 / timeline.tokens
+
+
+def faults(pcm: Pcm, sample_rate: int, text: str) -> list[str]:
+    """Return what is wrong with the sound of `text`, in words; empty where nothing is."""
+    if not pcm.size:
+        return ["has no sound"]
+    if not np.isfinite(pcm).all():
+        return ["has numbers that are not finite"]
+    found = []
+    level = 10 * np.log10(float(np.mean(np.square(pcm, dtype=np.float64))) + 1e-12)
+    if level < QUIETEST:
+        found.append(f"is almost silent ({level:.0f} dBFS)")
+    if float(np.abs(pcm).max()) > LOUDEST:
+        found.append("is clipped")
+    seconds = pcm.size / sample_rate
+    if not SHORTEST * len(text) < seconds < LONGEST * len(text) + 1:
+        found.append(f"takes {seconds:.1f} s for {len(text)} characters")
+    return found
+
+
+def _check_translator(catalog: Catalog, name: str, seconds: float) -> ModelCheck:
+    started = time.perf_counter()
+    translator = catalog.load(name)
+    assert isinstance(translator, Translator)  # noqa: S101  (the catalog says so)
+    load = time.perf_counter() - started
+    target = next(code for code in ("fra_Latn", *translator.languages) if code in translator.targets("eng_Latn"))
+    for text in TRANSLATED:
+        request = TranslationRequest(text, "eng_Latn", target)
+        try:
+            translator.check(request)
+            runs, tokens = _translate(translator, request, seconds)
+        except OutsideCoverageError:
+            continue
+        return ModelCheck(name, load, (_times(name, text, runs, tokens, "tokens"),), ())
+    return ModelCheck(name, load, (), (f"{name}: translates none of the {len(TRANSLATED)} sentences",))
+
+
+def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], int]:
+    runs: list[float] = []
+    tokens = 0
+    until = time.perf_counter() + seconds
+    while not runs or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+        start = time.perf_counter()
+        (found,) = (each for each in translator.translate([request], Timeline(), lambda: False) if each is not None)
+        runs.append((time.perf_counter() - start) * 1e3)
+        tokens = len(found.best.tokens)
+    return runs, tokens
+
+
+def _times(model: str, text: str, runs: Sequence[float], amount: float, unit: str, token: float | None = None) -> Times:
+    warm = runs[1:] or runs
+    return Times(model, text, runs[0], median(warm), max(warm), len(warm), amount, unit, token)
