@@ -57,6 +57,9 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_choose = int8::choose,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
+    .excite = excite,
+    .analyze = analyze,
+    .synthesize = synthesize,
     .normalize = normalize,
     .gelu = gelu_rows,
 #if defined(__AMX_BF16__)
@@ -64,9 +67,6 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
 #else
     .attend_rows = attend_rows,
 #endif
-    .excite = excite,
-    .analyze = analyze,
-    .synthesize = synthesize,
 };
 
 }  // namespace nightingale

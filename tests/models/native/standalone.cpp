@@ -390,7 +390,7 @@ void check_norm(int rows, int width) {
   }
   compare("norm of rows", y.get(), expected, 2e-5);
   for (size_t k = 0; k < size; ++k) {
-    x[k] *= 6;
+    x[k] = k ? x[k] * 6 : 6.0f;  // one large number, as errors count relative to the largest
     expected[k] = 0.5 * x[k] * (1 + std::erf(x[k] * std::sqrt(0.5)));
   }
   kernels().gelu(x.get(), size);
