@@ -60,7 +60,8 @@ int choose(const Int8Search& s, int row, int32_t* best) {
   const int panels = (m.outputs + kPanel - 1) / kPanel;
   const size_t bounded = static_cast<size_t>(row) * panels;
   const float *floors = s.floors + bounded, *ceilings = s.ceilings + bounded;
-  const float floor = maximum(floors, panels);
+  const int likely = static_cast<int>(std::max_element(floors, floors + panels) - floors);
+  float floor = floors[likely];
   const float* x = m.x + static_cast<size_t>(row) * m.x_stride;
   const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
   float most = -INFINITY;
@@ -71,8 +72,7 @@ int choose(const Int8Search& s, int row, int32_t* best) {
   m.steps += row;
   m.sums += row;
   if (m.group_sums) m.group_sums += static_cast<size_t>(row) * (m.inputs / kGroup);
-  for (int p = 0; p < panels; ++p) {
-    if (!(ceilings[p] >= floor)) continue;
+  const auto compute = [&](int p) {
     for_products(m, p, p + 1, [&](int, int, const float* products) {
       float low[kPanel], high[kPanel];
       bounds(s, s.errors, 1.0f, row, p, products, low, high);
@@ -83,13 +83,17 @@ int choose(const Int8Search& s, int row, int32_t* best) {
         if (!s.whole) unpack(m.weights, m.scales, n, m.inputs, m.bits, buffer.get());
         const float product = s.banned[n] + sum_of_products(x, w, m.inputs);
         ++count;
-        if (product > most) {
-          most = product;
-          *best = n;
-        }
+        if (!(product > most || (product == most && n < *best))) continue;
+        most = product;
+        floor = std::max(floor, product);
+        *best = n;
       }
     });
-  }
+  };
+  // Once the likeliest is known, few others may be larger.
+  compute(likely);
+  for (int p = 0; p < panels; ++p)
+    if (p != likely && ceilings[p] >= floor) compute(p);
   return count;
 }
 
