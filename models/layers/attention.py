@@ -17,8 +17,7 @@ from models.layers.activation import exp_below
 def attend(q: mx.array, k: mx.array, v: mx.array, scale: float, bias: mx.array | None = None) -> mx.array:
     """Return softmax attention of q [B, H, T, C] to k and v [B, H, S, C]: [B, H, T, C]; `bias` adds to the logits.
 
-    On the CPU MLX's softmax computes one exponential at a time and takes longer than the products. Vector code replaces
-    it there (relative error 1e-5); a key whose bias is minus infinity then keeps a weight of up to 4e-11.
+    On the CPU the sum that the softmax divides by is a product, and the division comes after that with the values.
     """
     if not on_cpu():
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=bias)

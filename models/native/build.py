@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO
 
 from models.native import programs
-from models.native.process import cache_folder, find_compiler
+from models.native.process import cache_folder
 from models.native.programs import run_all
 
 logger = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ def _raise_since(began: float, failure: Path) -> None:
 
 
 def _build(target: Path, deadline: float) -> None:
-    compiler = find_compiler() or shutil.which("clang++")
+    compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise OSError("no C++ compiler (g++ or clang++) on PATH (on Debian and Ubuntu: apt-get install g++)")
     units = _units()

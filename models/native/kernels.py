@@ -65,7 +65,7 @@ def cost(error: Exception) -> str:
     """Return the warning that the kernels are not in use because of `error`: the reason, the effect, the remedy."""
     reason = str(error) or type(error).__name__
     return (
-        f"The native kernels are not in use ({reason}): speech takes about twice as long on this CPU. "
+        f"The native kernels are not in use ({reason}): speech takes about four times as long on this CPU. "
         "To try again: python -m models.native.build"
     )
 

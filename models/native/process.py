@@ -1,7 +1,8 @@
-"""Preparation of a Linux process before MLX is loaded: BLAS, compiler flags, memory kept for reuse.
+"""Preparation of a Linux process before MLX is loaded: BLAS, and memory kept for reuse.
 
 MLX's Linux CPU wheel links the reference BLAS and calls `cblas_sgemm` as a dynamic symbol that an earlier library may
-provide. It compiles its fused kernels with the g++ that it finds on PATH. It takes every array from malloc.
+provide. It takes every array from malloc. Both serve what the native kernels leave to MLX: products of whole float32
+weights (translation, T3), and everything where there are no native kernels.
 
 `scipy-openblas32` carries OpenBLAS under prefixed names. A forwarding shared object, compiled once per machine into the
 user's cache folder, gives it the plain ones (about 60 times faster products).
@@ -19,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -85,23 +85,6 @@ def cache_folder() -> Path:
     return private_folder(root / "nightingale")
 
 
-def keep_kernels() -> None:
-    """Make MLX keep the kernels that it compiles in the cache folder. Raises FolderError.
-
-    MLX loads any file under TMPDIR that has a kernel's name, and reads TMPDIR at each compilation. Python's own
-    temporary files stay where they were.
-    """
-    with suppress(FileNotFoundError):  # no folder for temporary files at all
-        tempfile.tempdir = tempfile.gettempdir()
-    made_by = f"{_compiler_script('g++')}\0{_processor()}\0{platform.libc_ver()}"
-    folder = cache_folder() / f"kernels-{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise FolderError(f"Compiled code cannot be kept in {folder}: {error.strerror}") from None
-    os.environ["TMPDIR"] = str(folder)
-
-
 def compile_c(
     name: str, source: str, choices: Sequence[Sequence[str]], *, after: Sequence[str] = (), of: str = ""
 ) -> Path:
@@ -136,15 +119,6 @@ def compile_c(
                 built.replace(target)
                 return target
         raise OSError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
-
-
-def _processor() -> str:
-    """Return a description of this processor's instructions.
-
-    Cache folders travel between machines (images, network homes): one processor's code may not run on another.
-    """
-    described = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else platform.processor()
-    return next((line for line in described.splitlines() if line.startswith(("flags", "Features"))), described)
 
 
 blas_problem: str | None = None
@@ -185,107 +159,11 @@ def preload_blas() -> ctypes.CDLL | None:
         return None
 
 
-# Kernels of MLX's CPU compiler step through every input by a stride that is known only at run time, which keeps them
-# scalar. This adds to each loop nest a second one for inner strides of one. Other source passes unchanged.
-_UNIT_STRIDES = r"""
-match($0, /_strided_[0-9]+\(/) { inner = substr($0, RSTART + 9, RLENGTH - 10) - 1 }
-!inside && /^  for \(int i0/ { inside = 1; names = ""; nest = ""; unit = "" }
-inside && /^}/ {
-  if (names != "") printf "  if (%s) {\n%s  } else {\n%s  }\n", names, unit, nest
-  else printf "%s", nest
-  inside = 0
-}
-inside {
-  line = $0
-  stride = "[A-Z]+_strides\\[" inner "\\]"
-  if (line ~ ("^  [A-Z]+ \\+= " stride ";$")) {
-    name = line; sub(/^  [A-Z]+ \+= /, "", name); sub(/;$/, "", name)
-    names = names (names == "" ? "" : " && ") name " == 1"
-  }
-  gsub(stride, "1", line)
-  nest = nest $0 "\n"; unit = unit line "\n"
-  next
-}
-{ print }
-"""
-
-
-_SCRIPT_HEAD = "#!/bin/sh\n# Nightingale's stand-in for g++."
-
-
-def find_compiler() -> str | None:
-    """Return the first g++ of PATH that is not such a script, which a parent process may have put there."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        found = shutil.which("g++", path=folder) if Path(folder).is_absolute() else None
-        if found is not None and not Path(found).read_bytes().startswith(_SCRIPT_HEAD.encode()):
-            return found
-    return None
-
-
-def _compiler_script(compiler: str) -> str:
-    """Return a shell script that replaces g++: it adds this processor's instructions and unit strides."""
-    return f"""{_SCRIPT_HEAD}
-source= target= rewritten= before=
-for last; do
-  case $before:$last in
-    -o:*.so) target=$last ;;
-    *.cpp) source=$last ;;
-  esac
-  before=$last
-done
-if [ -n "$source" ]; then
-  rewritten=${{source%.cpp}}.$$.cpp
-  awk '{_UNIT_STRIDES}' "$source" > "$rewritten" || {{ rm -f "$rewritten"; rewritten=; }}
-fi
-for argument; do
-  shift
-  [ -n "$rewritten" ] && [ "$argument" = "$source" ] && argument=$rewritten
-  [ -n "$target" ] && [ "$argument" = "$target" ] && argument=$target.$$
-  set -- "$@" "$argument"
-done
-"{compiler}" -march=native "$@"
-status=$?
-[ -n "$rewritten" ] && rm -f "$rewritten"
-# Another process that looks for this kernel finds a whole file or none.
-if [ -n "$target" ]; then
-  if [ $status = 0 ]; then mv -f "$target.$$" "$target"; else rm -f "$target.$$"; fi
-fi
-exit $status
-"""
-
-
-@cache
-def vectorize_jit() -> bool:
-    """Make MLX's CPU kernels, which it compiles with g++ at run time, use this processor's vector instructions.
-
-    MLX passes no machine flags: on x86-64 its kernels use SSE2 only. It finds g++ on PATH. This function puts a script
-    of that name in front, for this process. The script adds `-march=native` and makes unit strides known to the
-    compiler (fused elementwise code runs 2 to 5 times faster). Returns whether it is in place; without it everything
-    works, slower.
-    """
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return False
-    try:
-        compiler = find_compiler()
-        if compiler is None:
-            return False
-        folder = cache_folder() / "bin"
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            file.write(_compiler_script(compiler))
-        Path(file.name).chmod(0o700)
-        Path(file.name).replace(folder / "g++")
-    except OSError as error:
-        logger.info("MLX's kernels stay with SSE2: %s", error)
-        return False
-    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
-    return True
-
-
 def tune_malloc() -> bool:
     """Make glibc keep the pages of freed arrays instead of returning each array to the system; return whether it does.
 
-    Without, every large array is mapped, zeroed by the kernel and unmapped again (a tenth of Kokoro's time). Arenas of
+    Without, large arrays are mapped, zeroed by the kernel and unmapped again: 38,000 page faults for a minute of the
+    house voice, which are 2 % of its time in float32 and more where products take less. Arenas of
     other threads cannot hold large arrays, so there is one. MLX's own cache keeps arrays by their size, which differs
     with each length of a sentence: beside these pages it holds memory and saves no time. The process stays near its
     peak until `trim`.

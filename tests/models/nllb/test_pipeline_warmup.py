@@ -81,7 +81,7 @@ def test_every_bucket_is_reported(padded: NllbTranslator) -> None:
     assert all(step.seconds > 0 for step in steps)
 
 
-# Run alone, with an empty cache folder: TMPDIR then names the part that MLX keeps compiled kernels in.
+# Run alone, with an empty TMPDIR, in which MLX would keep compiled kernels.
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_the_cpu_compiles_nothing_new(tmp_path: Path) -> None:
     compiled, work = tmp_path / "compiled", tmp_path / "work"
     compiled.mkdir()
     work.mkdir()
-    environment = {**os.environ, "XDG_CACHE_HOME": str(compiled)}
+    environment = {**os.environ, "TMPDIR": str(compiled)}
     command = [sys.executable, "-c", PROGRAM, str(work)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stderr
