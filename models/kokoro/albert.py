@@ -12,6 +12,7 @@ from models.kokoro.config import AlbertConfig
 from models.layers.activation import gelu_tanh
 from models.layers.conv import PaddingMask
 from models.layers.linear import Linear
+from models.native import kernels
 
 
 class AlbertEmbeddings(nn.Module):
@@ -103,9 +104,28 @@ class AlbertEncoder(nn.Module):
         self.embedding_hidden_mapping_in = Linear(config.embedding_size, config.hidden_size)
         self.albert_layer_groups = [AlbertLayerGroup(config)]
         self.depth = config.num_hidden_layers
+        self._packed: kernels.PackedEncoder | None = None
 
-    def __call__(self, x: mx.array, bias: mx.array | None) -> mx.array:
+    def lower(self) -> None:
+        """Hand the layer, once its parts are lowered, to the native kernel where it has all of them."""
+        layer = self.albert_layer_groups[0].albert_layers[0]
+        attention, norms = layer.attention, (layer.attention.LayerNorm, layer.full_layer_layer_norm)
+        attention.lower()
+        dense = [attention.qkv, attention.dense, layer.ffn, layer.ffn_output]
+        for each in dense:
+            each.lower()
+        if all(each.packed is not None for each in dense):
+            pairs = [dense[0], dense[1], norms[0], *dense[2:], norms[1]]
+            arrays = tuple(array for each in pairs for array in (each.weight, each.bias))
+            self._packed = kernels.PackedEncoder(arrays, attention.heads, self.depth, norms[0].eps)
+
+    def __call__(self, x: mx.array, valid: PaddingMask) -> mx.array:
         x = self.embedding_hidden_mapping_in(x)
+        if self._packed is not None:
+            return kernels.encode(self._packed, x, valid.counts)
+        bias = None
+        if valid.mask is not None:
+            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
         layer = self.albert_layer_groups[0].albert_layers[0]
         for _ in range(self.depth):
             x = layer(x, bias)
@@ -121,7 +141,4 @@ class Albert(nn.Module):
         self.encoder = AlbertEncoder(config)
 
     def __call__(self, ids: mx.array, valid: PaddingMask) -> mx.array:
-        bias = None
-        if valid.mask is not None:
-            bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
-        return self.encoder(self.embeddings(ids), bias)
+        return self.encoder(self.embeddings(ids), valid)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
-from models.kokoro.albert import Albert, AlbertAttention
+from models.kokoro.albert import Albert, AlbertEncoder
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
@@ -51,7 +51,7 @@ class AdaLayerNorm(nn.Module):
 
     def __init__(self, style_dim: int, channels: int) -> None:
         super().__init__()
-        self.fc = nn.Linear(style_dim, 2 * channels)
+        self.fc = Linear(style_dim, 2 * channels)
 
     def __call__(self, x: mx.array, style: mx.array) -> mx.array:
         gamma, beta = mx.split(self.fc(style)[:, None], 2, axis=-1)
@@ -147,7 +147,7 @@ class LinearNorm(nn.Module):
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.linear_layer = nn.Linear(inputs, outputs)
+        self.linear_layer = Linear(inputs, outputs)
 
     def __call__(self, x: mx.array) -> mx.array:
         return self.linear_layer(x)
@@ -165,8 +165,8 @@ class ProsodyPredictor(nn.Module):
         self.shared = BiLSTM(width + style, width // 2)
         self.F0 = self._curve(width, style)
         self.N = self._curve(width, style)
-        self.F0_proj = nn.Linear(width // 2, 1)
-        self.N_proj = nn.Linear(width // 2, 1)
+        self.F0_proj = Linear(width // 2, 1)
+        self.N_proj = Linear(width // 2, 1)
         self.bind_styles()
 
     def bind_styles(self) -> None:
@@ -270,7 +270,7 @@ class Kokoro(nn.Module):
     def __init__(self, config: KokoroConfig) -> None:
         super().__init__()
         self.bert = Albert(config.plbert, config.n_token)
-        self.bert_encoder = nn.Linear(config.plbert.hidden_size, config.hidden_dim)
+        self.bert_encoder = Linear(config.plbert.hidden_size, config.hidden_dim)
         self.predictor = ProsodyPredictor(config)
         self.text_encoder = TextEncoder(config)
         self.decoder = Decoder(config)
@@ -278,8 +278,9 @@ class Kokoro(nn.Module):
 
     def lower(self) -> None:
         """Bring every convolution and wide product into the device's order, once, after loading."""
+        lowered = (Conv1d, ConvTranspose1d, Linear, AlbertEncoder, BiLSTM, AdainResBlock, ResBlock)
         for _, module in self.named_modules():
-            if isinstance(module, (Conv1d, ConvTranspose1d, Linear, AlbertAttention, BiLSTM, AdainResBlock, ResBlock)):
+            if isinstance(module, lowered):
                 module.lower()
         self.predictor.bind_styles()
         self.decoder.bind_styles()

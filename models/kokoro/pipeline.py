@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from models.backend import bucket, mx, note_shape, on_cpu
+from models.backend import bucket, cpu_streams, mx, note_shape, on_cpu
 from models.checkpoint import read_arrays
 from models.contract import (
     AudioChunk,
@@ -268,7 +268,9 @@ class KokoroSynthesizer:
         if all(rows[at].cancelled() for at in group):
             return
         with timer.measure(Stage.DECODER):
-            noise = mx.concatenate([self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)])
+            with mx.stream(cpu_streams()[-1]):  # beside the curves
+                drawn = [self._noise(row, total, length) for row, total in zip(chosen, totals, strict=True)]
+                noise = mx.concatenate(drawn)
             pieces = compiled.pieces(align(text, frames, length), f0, energy, styles, noise, count)
             piece = following = next(pieces)
         while following:

@@ -170,11 +170,11 @@ class Conv1d(nn.Module):
         """Convolve, and add `start` [B, L', O] if given (in place where MLX can)."""
         bias = self.get("bias")
         if self.packed is not None:
-            return self._packed(x, self.padding, self.padding, start, bias)
+            return self._by_kernel(x, self.padding, self.padding, start, bias)
         y = self.valid(x, self.padding, self.padding, start)
         return y if bias is None else y + bias
 
-    def _packed(
+    def _by_kernel(
         self, x: mx.array, left: int, right: int, start: mx.array | None, bias: mx.array | None = None
     ) -> mx.array:
         """Convolve by the native kernel."""
@@ -187,7 +187,7 @@ class Conv1d(nn.Module):
     def valid(self, x: mx.array, left: int, right: int, start: mx.array | None = None) -> mx.array:
         """Convolve without bias, with `left` and `right` rows of zero padding instead of the layer's own."""
         if self.packed is not None:
-            return self._packed(x, left, right, start)
+            return self._by_kernel(x, left, right, start)
         if self._taps is None:
             return self._native(x, left, right, start)
         if self.stride > 1:

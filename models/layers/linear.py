@@ -43,20 +43,20 @@ class Linear(nn.Module):
         self.bias = mx.zeros((outputs,))
         self.exact = False
         self._columns: list[mx.array] = []
-        self._packed: kernels.PackedConv | None = None
+        self.packed: kernels.PackedConv | None = None
 
     def lower(self) -> None:
         """Bring the weight into the native kernel's order, or cut it into one piece a CPU stream; frees the loaded."""
-        if not on_cpu() or self._columns or self._packed is not None:
+        if not on_cpu() or self._columns or self.packed is not None:
             return
-        self._packed = None if self.exact else kernels.pack_conv(self.weight.T[None])
-        if self._packed is None:
+        self.packed = None if self.exact else kernels.pack_conv(self.weight.T[None])
+        if self.packed is None:
             self._columns = column_chunks(self.weight.T)
-        self.weight = self._columns[0] if self._packed is None else self._packed.weights
+        self.weight = self._columns[0] if self.packed is None else self.packed.weights
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._packed is not None:
-            return kernels.linear(x, self._packed, self.bias)
+        if self.packed is not None:
+            return kernels.linear(x, self.packed, self.bias)
         if not self._columns:
             return mx.addmm(self.bias, x, self.weight.T)
         parts = []

@@ -23,6 +23,7 @@ from models.backend import compiled_cache, mx, on_cpu
 from models.layers.activation import leaky_relu
 from models.layers.conv import PaddingMask
 from models.layers.kernels import cuda
+from models.native import kernels
 
 EPS = 1e-5
 SLOPE = 0.2  # of LeakyReLU
@@ -148,8 +149,10 @@ class StyleBank:
         for layer in layers:
             layer.start = start
             start += layer.bias.shape[0]
-        self._weight = mx.concatenate([layer.weight for layer in layers]).T
+        weight = mx.concatenate([layer.weight for layer in layers]).T
         self._bias = mx.concatenate([layer.bias for layer in layers])
+        self._packed = kernels.pack_conv(weight[None])
+        self._weight = weight if self._packed is None else self._packed.weights
         mx.eval(self._weight, self._bias)
 
     @staticmethod
@@ -159,6 +162,8 @@ class StyleBank:
 
     def __call__(self, style: mx.array) -> mx.array:
         """Return every layer's gamma and beta, [B, sum of 2C], for style [B, S]."""
+        if self._packed is not None:
+            return kernels.linear(style, self._packed, self._bias)
         return mx.addmm(self._bias, style, self._weight)
 
 

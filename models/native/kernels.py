@@ -269,6 +269,22 @@ def bilstm(xp: mx.array, packed: mx.array, count: mx.array | None) -> mx.array:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class PackedEncoder:
+    """Layer of a transformer's encoder (`models.kokoro.albert.AlbertLayer`), arrays in the kernel's order."""
+
+    arrays: tuple[mx.array, ...]
+    heads: int
+    depth: int
+    eps: float
+
+
+def encode(block: PackedEncoder, x: mx.array, count: mx.array | None) -> mx.array:
+    """Return x [B, T, C] after `depth` times the layer; `count` as of `res_block`, for the keys."""
+    result: mx.array = module().encode(x, count, list(block.arrays), block.heads, block.depth, block.eps)
+    return result
+
+
 def excite(
     f0: mx.array, noise: mx.array, count: mx.array | None, weight: mx.array, bias: mx.array, rate: float
 ) -> mx.array:

@@ -55,6 +55,7 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_measure_rows = int8::measure_rows,
     .int8_screen = int8::screen,
     .int8_choose = int8::choose,
+    .prepare = int8::prepare,
     .attend = attend,
     .log_sum_exp = log_sum_exp,
     .excite = excite,

@@ -16,7 +16,7 @@ struct Plan {
 // One convolution of stride 1 over rows [length, inputs], with what comes before and after it in the same pass:
 // y = gain * (residual + bias + conv(activation(x * scale + shift))). Rows outside [0, valid) count as zero.
 struct Conv {
-  const float* x;         // [length, inputs]
+  const float* x;         // [length, inputs]; apart from y
   const float* scale;     // [inputs] or null
   const float* shift;     // [inputs]; null with `scale`
   const float* rate;      // [inputs]: alpha / pi; for Snake
@@ -180,6 +180,8 @@ struct Kernels {
   void (*int8_measure_rows)(const Int8Product& product, float* rests, float* norms, int first, int last);
   void (*int8_screen)(const Int8Search& search, int first, int last);
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
+  // One row x [n] of a product's input into y [n], which may be x.
+  void (*prepare)(const Before& before, const float* x, float* y, int n);
   void (*attend)(const Attention& attention);
   float (*log_sum_exp)(const float* x, int count);
   // Steps, frames or hops [first, last): see vocoder.h.

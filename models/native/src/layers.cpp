@@ -1,4 +1,4 @@
-// Primitives of single layers: a convolution along time, and a bidirectional LSTM.
+// Primitives of layers: a convolution along time, a bidirectional LSTM, and a transformer's encoder.
 #include "primitive.h"
 
 namespace nightingale {
@@ -93,6 +93,85 @@ mx::array pack_bilstm(const mx::array& weight) {
   return mx::array(std::move(buffer), {static_cast<int>(2 * size)}, mx::float32);
 }
 
+// Inputs of `encode` behind x and count: weights and bias of queries, keys and values, of attention's output, its norm's
+// gain and shift, and the same of the two feed-forward layers.
+enum EncoderInput { kQkv = 2, kQkvBias, kOut, kOutBias, kGain, kShift, kWide, kWideBias, kNarrow, kNarrowBias, kLastGain, kLastShift, kEncoderInputs };
+
+struct EncoderShape {
+  int rows, channels, heads, wide, depth;
+  float eps;
+};
+
+// x [B, T, C] through the layer `depth` times, each with LayerNorm after attention and after the feed-forward layers.
+void run_encoder(const EncoderShape& s, const Arrays& in, float* y) {
+  const Kernels& table = kernels();
+  const int B = in[0].shape(0), T = in[0].shape(1), R = s.rows, C = s.channels, D = C / s.heads;
+  const size_t row = C;
+  const auto qkv = uninitialized(3 * row * R), heard = uninitialized(row * R), middle = uninitialized(row * R);
+  const auto wide = uninitialized(static_cast<size_t>(s.wide) * R);
+  const auto dense = [&](const float* x, int inputs, int outputs, int weights, const float* residual, float* to) {
+    convolve(table, 1, [&](int) {
+      Conv conv{};
+      conv.x = x;
+      conv.weights = floats(in[weights]);
+      conv.bias = floats(in[weights + 1]);
+      conv.residual = residual;
+      conv.y = to;
+      conv.plan = table.plan(R, 1, 1, inputs, outputs);
+      conv.length = conv.rows = conv.valid = conv.out_valid = R;
+      conv.inputs = inputs;
+      conv.outputs = outputs;
+      conv.kernel = conv.dilation = 1;
+      return conv;
+    });
+  };
+  const auto prepare = [&](const Before& before, float* x, size_t width) {
+    for_tiles(1, R, 64, [&](int, int first, int last) {
+      for (int r = first; r < last; ++r) table.prepare(before, x + r * width, x + r * width, static_cast<int>(width));
+    });
+  };
+  const auto norm = [&](int gain) { return Before{BeforeKind::kLayerNorm, floats(in[gain]), floats(in[gain + 1]), s.eps}; };
+  const float* x = floats(in[0]);
+  for (int k = 0; k < s.depth; ++k, x = y) {
+    dense(x, C, 3 * C, kQkv, nullptr, qkv.get());
+    for_tiles(B * s.heads, T, 64, [&](int number, int first, int last) {
+      const int b = number / s.heads, h = number % s.heads;
+      const float* q = qkv.get() + 3 * static_cast<size_t>(b) * T * row + h * D;
+      table.attend_rows({.q = q,
+                         .keys = q + row,
+                         .values = q + 2 * row,
+                         .bias = nullptr,
+                         .y = heard.get() + static_cast<size_t>(b) * T * row + h * D,
+                         .scale = 1 / std::sqrt(static_cast<float>(D)),
+                         .count = std::max(1, valid_of(in[1], b, T)),
+                         .size = D,
+                         .stride = 3 * C,
+                         .y_stride = C},
+                        first, last);
+    });
+    dense(heard.get(), C, C, kOut, x, middle.get());
+    prepare(norm(kGain), middle.get(), row);
+    dense(middle.get(), C, s.wide, kWide, nullptr, wide.get());
+    prepare({.kind = BeforeKind::kGelu}, wide.get(), s.wide);
+    dense(wide.get(), s.wide, C, kNarrow, middle.get(), y);
+    prepare(norm(kLastGain), y, row);
+  }
+}
+
+mx::array encode(const mx::array& x, const std::optional<mx::array>& count, const Arrays& weights, int heads, int depth, float eps) {
+  const int C = x.ndim() == 3 ? x.shape(2) : 0, wide = weights.size() == kEncoderInputs - 2 ? static_cast<int>(weights[kWideBias - 2].size()) : 0;
+  const auto packed = [&](int outputs, int inputs) { return kernels().packed_size(outputs, 1, inputs); };
+  const size_t one = C, sizes[] = {packed(3 * C, C), 3 * one, packed(C, C), one, one, one, packed(wide, C), static_cast<size_t>(wide), packed(C, wide), one, one, one};
+  bool fits = C && wide && heads > 0 && C % heads == 0 && depth > 0;
+  for (size_t k = 0; fits && k < weights.size(); ++k) fits = weights[k].size() == sizes[k];
+  if (!fits) throw std::invalid_argument("encode: shapes do not fit");
+  auto s = mx::default_stream(mx::Device::cpu);
+  Arrays inputs{contiguous(x, s), counts(count, x.shape(0), s)};
+  for (const auto& each : weights) inputs.push_back(contiguous(each, s));
+  const EncoderShape shape{x.shape(0) * x.shape(1), C, heads, wide, depth, eps};
+  return computed("NightingaleEncode", x.shape(), std::move(inputs), [shape](const Arrays& in, mx::array& out) { run_encoder(shape, in, out.data<float>()); });
+}
+
 }  // namespace
 
 void bind_layers(nb::module_& m) {
@@ -102,6 +181,7 @@ void bind_layers(nb::module_& m) {
         nb::arg("kernel"), nb::arg("dilation"), nb::arg("left"), nb::arg("right"), nb::arg("bfloat16"));
   m.def("bilstm", &bilstm, nb::arg("xp"), nb::arg("weights"), nb::arg("count").none());
   m.def("pack_bilstm", &pack_bilstm);
+  m.def("encode", &encode, nb::arg("x"), nb::arg("count").none(), nb::arg("weights"), nb::arg("heads"), nb::arg("depth"), nb::arg("eps"));
   m.def("recurrence_units", [] { return kernels().recurrence_units; });
 }
 

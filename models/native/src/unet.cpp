@@ -46,25 +46,7 @@ void dense(const Kernels& table, const float* x, int rows, int inputs, int outpu
   table.conv(conv, 0);
 }
 
-class UNetBlock : public Kernel {
- public:
-  UNetBlock(mx::Stream stream, const Kernels& table, UNetShape shape) : Kernel(stream), table_(table), shape_(shape) {}
-
-  const char* name() const override { return "NightingaleUNetBlock"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [&table = table_, s = shape_](const Arrays& in, mx::array& out) { run(table, s, in, out.data<float>()); };
-  }
-
- private:
-  static void run(const Kernels& table, const UNetShape& s, const Arrays& in, float* y);
-
-  const Kernels& table_;
-  UNetShape shape_;
-};
-
-void UNetBlock::run(const Kernels& table, const UNetShape& s, const Arrays& in, float* y) {
+void run_block(const Kernels& table, const UNetShape& s, const Arrays& in, float* y) {
   const int B = in[0].shape(0), F = in[0].shape(1), I = in[0].shape(2), C = s.channels, N = s.inner, W = s.wide, R = B * F;
   const int share = (R / (4 * pool_size()) + kFewestRows - 1) / kFewestRows * kFewestRows;
   const int tile = std::clamp(share, kFewestRows, kMostRows);
@@ -180,7 +162,9 @@ mx::array unet_block(const mx::array& x, const mx::array& shift, const std::opti
   Arrays inputs{contiguous(x, s), contiguous(shift, s), bias ? contiguous(*bias, s) : mx::zeros({0}, mx::float32, s), contiguous(start, s),
                 contiguous(end, s)};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  return mx::array(shape, mx::float32, std::make_shared<UNetBlock>(s, table, UNetShape{C, heads, inner, wide, blocks}), std::move(inputs));
+  const UNetShape dims{C, heads, inner, wide, blocks};
+  return computed("NightingaleUNetBlock", shape, std::move(inputs),
+                  [&table, dims](const Arrays& in, mx::array& out) { run_block(table, dims, in, out.data<float>()); });
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ from mlx.utils import tree_map
 from models.backend import mx, on_cpu
 from models.chatterbox.s3gen import vocoder
 from models.kokoro import generator, network
+from models.kokoro.albert import AlbertEncoder
+from models.kokoro.config import AlbertConfig
 from models.kokoro.generator import ResBlock
 from models.kokoro.network import AdainResBlock
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
@@ -234,6 +236,33 @@ def test_lstm(batch: int, rows: int, counts: Sequence[int] | None, hidden: int) 
     assert packed is not None
     expected = bilstm_reference(xp, wh, masked(counts, rows).mask)
     assert apart(kernels.bilstm(xp, packed, counted(counts)), expected) < CLOSE
+
+
+@pytest.mark.parametrize(("batch", "rows", "counts"), [(1, 1, None), (1, 190, None), (3, 21, (21, 13, 1))])
+@pytest.mark.parametrize(("width", "heads", "wide"), [(32, 4, 80), (96, 3, 160), (400, 5, 600)])
+def test_encoder(
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    rows: int,
+    counts: Sequence[int] | None,
+    width: int,
+    heads: int,
+    wide: int,
+) -> None:
+    """PL-BERT's layer, three times; every valid row sees the valid rows alone."""
+    config = AlbertConfig(width, heads, wide, 512, 3, 24)
+    native, other = AlbertEncoder(config), AlbertEncoder(config)
+    random_layer(native)
+    other.update(native.parameters())
+    x, valid = mx.random.normal((batch, rows, 24)), masked(counts, rows)
+    native.lower()
+    found = native(x, valid)
+    plain(monkeypatch)
+    other.lower()
+    expected = other(x, valid)
+    mx.eval(expected)
+    monkeypatch.undo()
+    assert apart(valid.zero(found), valid.zero(expected)) < 2 * CLOSE
 
 
 @pytest.mark.parametrize("hop", [1, 4, 5, 9])
