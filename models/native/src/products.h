@@ -10,6 +10,9 @@
 #include <cstring>
 #include <memory>
 
+#if defined(__AMX_INT8__)
+#include "convolution_bfloat16.h"
+#endif
 #include "int8_simd.h"
 #include "kernels.h"
 #include "simd.h"
@@ -24,6 +27,8 @@ constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 constexpr int kPanelCells = kPanel / kCell;
 constexpr int kFours = 16384 / (kTileCells * kCell * 4);  // of a tile, that fit the first cache
 constexpr int kShared = 48;                               // rows, at most, that share them
+
+constexpr int kMatrixRows = 16, kMatrixFours = 16;        // of one product of matrices, where there are such
 
 constexpr int kNibbleOffset = kOffset ? 8 : 0;
 constexpr int kGroupFours = kGroup / 4, kGroupBytes = kGroup * kPanel;  // of a panel, when they are bytes
@@ -187,10 +192,50 @@ __attribute__((noinline)) void dots(const Part& part) {
     }
 }
 
+#if defined(__AMX_INT8__)
+// The part for kMatrixRows rows and a whole tile of panels, in the processor's matrix tiles: sums, rows, weights.
+inline void matrix_dots(const Part& part) {
+  static_assert(kTile == 4 && kOffset == 128);
+  constexpr int kLine = kTile * kPanel;
+  const size_t panel = static_cast<size_t>(part.depth) * kPanel * 4;
+  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
+  const Coarse* x = part.x + part.start * 4;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  if (part.start) {
+    _tile_loadd(0, part.t, kLine * 4);
+    _tile_loadd(1, part.t + kPanel, kLine * 4);
+    _tile_loadd(2, part.t + 2 * kPanel, kLine * 4);
+    _tile_loadd(3, part.t + 3 * kPanel, kLine * 4);
+  }
+  for (int k = 0; k < part.count; k += kMatrixFours, x += kMatrixFours * 4, w += kMatrixFours * kPanel * 4) {
+    for (int i = 0; i < kMatrixFours; ++i, ahead += kPanel * 4) __builtin_prefetch(ahead);
+    _tile_loadd(4, x, part.stride);
+    _tile_loadd(5, w, kPanel * 4);
+    _tile_dpbsud(0, 4, 5);
+    _tile_loadd(6, w + panel, kPanel * 4);
+    _tile_dpbsud(1, 4, 6);
+    _tile_loadd(5, w + 2 * panel, kPanel * 4);
+    _tile_dpbsud(2, 4, 5);
+    _tile_loadd(6, w + 3 * panel, kPanel * 4);
+    _tile_dpbsud(3, 4, 6);
+  }
+  _tile_stored(0, part.t, kLine * 4);
+  _tile_stored(1, part.t + kPanel, kLine * 4);
+  _tile_stored(2, part.t + 2 * kPanel, kLine * 4);
+  _tile_stored(3, part.t + 3 * kPanel, kLine * 4);
+}
+#endif
+
 // The part for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
 inline int dots_of(int rows, bool whole, const Part& part) {
+#if defined(__AMX_INT8__)
+  if (whole && rows >= kMatrixRows && part.count % kMatrixFours == 0) return matrix_dots(part), kMatrixRows;
+#endif
   if (!whole) return dots<1, kPanelCells>(part), 1;
-  if (rows >= kTileRows && rows != 8) return dots<kTileRows, kTileCells>(part), kTileRows;
+  if (rows >= kTileRows && !(kTileRows == 6 && rows == 8)) return dots<kTileRows, kTileCells>(part), kTileRows;
   if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(part), 4;
   if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(part), 2;
   return dots<1, kTileCells>(part), 1;
@@ -261,7 +306,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
   const int groups = m.inputs / kGroup;
   const size_t size = static_cast<size_t>(groups) * kGroupBytes / 2;
   alignas(64) uint8_t bytes[kTile * kGroupBytes];
-  alignas(64) int32_t t[kTileRows * kTile * kPanel];
+  alignas(64) int32_t t[std::max(kTileRows, kMatrixRows) * kTile * kPanel];
   alignas(64) float y[kShared * kTile * kPanel];
   for (int p = first, panels; p < last; p += panels) {
     const bool whole = p + kTile <= last;
@@ -302,6 +347,9 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
 
 template <typename Use>
 inline void for_products(const Int8Product& m, int first, int last, const Use& use) {
+#if defined(__AMX_INT8__)
+  configure_tiles();
+#endif
   m.bits == 4 ? for_halves(m, first, last, use) : for_bytes(m, first, last, use);
 }
 

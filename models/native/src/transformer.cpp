@@ -28,6 +28,9 @@ mx::array none() {
 
 int panels_of(int outputs) { return (outputs + kPanel - 1) / kPanel; }
 
+// The kernels for products of so many rows: those with products of matrices, where there are any, read the same weights.
+const Kernels& kernels_for(int rows) { return rows >= 16 && bfloat16_kernels() ? *bfloat16_kernels() : kernels(); }
+
 // Room for the rounded inputs of a product, and their rounding.
 struct Rounded {
   std::unique_ptr<char[]> coarse;
@@ -79,7 +82,7 @@ class Int8Linear : public Kernel {
       m.y = out.data<float>();
       const Rounded rounded(m, m.bits == 4);
       for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
-      for_panels(m, [&](int first, int last) { kernels().int8_multiply(m, first, last); });
+      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_multiply(m, first, last); });
     };
   }
 
@@ -190,7 +193,7 @@ class Int8Argmax : public Kernel {
         kernels().int8_round(m, first, last);
         kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
       });
-      for_panels(m, [&](int first, int last) { kernels().int8_screen(s, first, last); });
+      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_screen(s, first, last); });
       int32_t* places = out.data<int32_t>();
       parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
     };
