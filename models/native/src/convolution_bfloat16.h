@@ -91,6 +91,7 @@ inline void round_side(const float* from, uint16_t* to) {
 template <int SIDES>
 void multiply_block(const uint16_t* x, size_t stride, size_t step_of_tap, const uint16_t* w, int taps, int steps, float* sums,
                   size_t sums_stride) {
+  asm volatile("" ::: "memory");  // loads of tiles do not tell the compiler that they read
   _tile_zero(0);
   _tile_zero(1);
   if (SIDES > 1) { _tile_zero(2); _tile_zero(3); }

@@ -200,6 +200,7 @@ inline void matrix_dots(const Part& part) {
   const size_t panel = static_cast<size_t>(part.depth) * kPanel * 4;
   const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
   const Coarse* x = part.x + part.start * 4;
+  asm volatile("" ::: "memory");  // loads of tiles do not tell the compiler that they read
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

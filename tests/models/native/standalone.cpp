@@ -19,7 +19,22 @@
 
 using namespace nightingale;
 
+#if defined(EMULATED_TILES)
+namespace nightingale {
+extern const Kernels kernels_amx;
+}
+#endif
+
 namespace {
+
+// The kernels that multiply in bfloat16, and on AMX in matrices of bytes, too; or null.
+const Kernels* matrix_kernels() {
+#if defined(EMULATED_TILES)
+  return &kernels_amx;
+#else
+  return bfloat16_kernels();
+#endif
+}
 
 // An array of exactly the size that the kernels may use: one number beyond it is a sanitizer's finding.
 using Floats = std::unique_ptr<float[]>;
@@ -63,7 +78,7 @@ void compare(const char* what, const float* found, const std::vector<double>& ex
 }
 
 // Products in bfloat16 have numbers of eight bits.
-double tolerance(const Kernels& table) { return &table == bfloat16_kernels() ? 2e-2 : 2e-5; }
+double tolerance(const Kernels& table) { return &table == matrix_kernels() ? 2e-2 : 2e-5; }
 
 double activated(const Conv& conv, int row, int c) {
   if (row < 0 || row >= conv.valid) return 0;
@@ -281,8 +296,7 @@ void check_signals() {
   check_source(12, 7, 5);
 }
 
-void check_int8(int rows, int inputs, int outputs, int bits) {
-  const Kernels& table = kernels();
+void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bits) {
   const int panels = (outputs + kPanel - 1) / kPanel;
   const Floats x = random(static_cast<size_t>(rows) * inputs), w = random(static_cast<size_t>(outputs) * inputs);
   const Floats bias = random(panels * kPanel), residual = random(static_cast<size_t>(rows) * outputs);
@@ -406,19 +420,26 @@ void check_norm(int rows, int width) {
 void check_rows() {
   for (int round = 0; round < 20; ++round) {
     check_attention_of_rows(kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
-    if (bfloat16_kernels()) check_attention_of_rows(*bfloat16_kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
+    if (matrix_kernels()) check_attention_of_rows(*matrix_kernels(), whole(1, 90), whole(1, 90), whole(1, 80));
     check_norm(whole(1, 5), whole(2, 70));
   }
 }
 
-void check_transformers() {
+void check_products(const Kernels& table) {
   for (int round = 0; round < 30; ++round) {
-    check_int8(whole(1, 9), whole(1, 90), whole(1, 100), 8);
-    check_int8(whole(1, 60), 64 * whole(1, 3), whole(1, 100), 4);
-    check_attention(whole(1, 60), whole(1, 100));
+    check_int8(table, whole(1, 9), whole(1, 90), whole(1, 100), 8);
+    check_int8(table, whole(1, 60), 64 * whole(1, 3), whole(1, 100), 4);
   }
-  check_int8(13, 300, 70, 8);
-  check_int8(50, 300, 70, 8);
+  for (const int rows : {13, 16, 31, 50, 100}) {
+    check_int8(table, rows, 300, 70, 8);
+    check_int8(table, rows, 512, 130, 8);
+  }
+}
+
+void check_transformers() {
+  check_products(kernels());
+  if (matrix_kernels()) check_products(*matrix_kernels());
+  for (int round = 0; round < 30; ++round) check_attention(whole(1, 60), whole(1, 100));
 }
 
 // Every piece is done once, and its effect is seen when `parallel` returns.
@@ -481,12 +502,12 @@ int main() {
   resize_pool(3);
   if (pool_size() != 3) fail("the pool has another size");
   check_convolutions(kernels());
-  if (bfloat16_kernels()) check_convolutions(*bfloat16_kernels());
+  if (matrix_kernels()) check_convolutions(*matrix_kernels());
   check_recurrences();
   check_signals();
   check_transformers();
   check_rows();
   check_pool();
   check_fork();
-  std::printf("%s%s\n", kernels().name, bfloat16_kernels() ? " and bfloat16" : "");
+  std::printf("%s%s\n", kernels().name, matrix_kernels() ? " and bfloat16" : "");
 }

@@ -102,6 +102,17 @@ def test_flags_of_the_module(tmp_path: Path) -> None:
         assert shared <= everywhere, f"{unit.name} has functions of its own that others could call"
 
 
+@pytest.mark.skipif("avx512_vnni" not in Path("/proc/cpuinfo").read_text(), reason="AMX extends VNNI")
+def test_matrix_tiles(tmp_path: Path) -> None:
+    """Emulate the instructions of AMX, which few processors have."""
+    tiles = ("-include", str(Path(__file__).with_name("tiles.h")), *INSTRUCTIONS["x86_64"]["vnni"], "-g", "-O1")
+    units = [unit for unit in build.kernel_units() if unit.name != "amx"]
+    units.append(Unit(SOURCES / "kernels.cpp", "amx", (*tiles, "-DNIGHTINGALE_ISA=amx", "-fsanitize=address")))
+    program = compiled(tmp_path, units, "-DEMULATED_TILES", "-DWITHOUT_FORK", link=("-fsanitize=address",))
+    done = run((str(program),), "vnni")
+    assert (done.returncode, done.stdout) == (0, f"vnni{BFLOAT16}\n"), done.stdout + done.stderr
+
+
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="the other tests run on arm64 here")
 def test_arm64(tmp_path: Path, program: Callable[[str], str]) -> None:
     compiler, emulator = program("aarch64-linux-gnu-g++"), program("qemu-aarch64")
