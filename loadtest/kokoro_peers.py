@@ -3,38 +3,35 @@
     python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--json FILE]
 
 Random weights at full size, four frames a token, so that every peer computes the same shapes. Each peer is a process of
-its own, so that neither its threads nor its allocator trouble another; rounds alternate between them, so that a noisy
-machine troubles all. Medians are printed, the ratio to PyTorch, and each process's peak memory.
+its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import platform
-import resource
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from importlib.metadata import version
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from loadtest.peers import Commands, Peer, measure, show
+
 # Peers import what they measure inside their own processes: MLX and PyTorch do not meet.
 
 Run = Callable[[list[int]], int]
-CompiledNetwork = Callable[[list[int], int], dict[str, float]]
+Stages = Callable[[list[int], int], dict[str, float]]
 
 OURS = "nightingale fp32"
 BASE = "pytorch fp32"
 
 
-def ours(files: dict[str, str], dtype: str) -> tuple[Run, CompiledNetwork]:
+def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
     """This project's synthesizer as a function from ids to the number of samples, and its stages' milliseconds."""
     from models.backend import limit_cache
     from models.contract import ModelSpec
@@ -138,74 +135,13 @@ def onnx(folder: Path) -> Run:
     return run
 
 
-def serve_peer(name: str, folder: str, device: str, pipe: Connection) -> None:
-    """The life of one peer's process: answer requests of ids until None comes."""
-    files = json.loads((Path(folder) / "files.json").read_text())
-    stages: CompiledNetwork | None = None
+def commands(name: str, folder: str, device: str) -> Commands:
+    """Return the commands of one peer, in its own process."""
+    bfloat16 = name.endswith("bf16")
     if name.startswith("nightingale"):
-        run, stages = ours(files, "bfloat16" if name.endswith("bf16") else "float32")
-    elif name.startswith("pytorch"):
-        run = pytorch(device, autocast=name.endswith("bf16"))
-    else:
-        run = onnx(Path(folder))
-    pipe.send("ready")
-    while (asked := pipe.recv()) is not None:
-        kind, ids, runs = asked
-        if kind == "stages":
-            pipe.send({} if stages is None else stages(ids, runs))
-        elif kind == "memory":
-            pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
-        else:
-            start = time.perf_counter()
-            samples = run(ids)
-            pipe.send(((time.perf_counter() - start) * 1e3, samples))
-
-
-class Peer:
-    """A peer's process, seen from here."""
-
-    def __init__(self, name: str, folder: Path, device: str) -> None:
-        self.name = name
-        spawn = multiprocessing.get_context("spawn")
-        self._pipe, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=serve_peer, args=(name, str(folder), device, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._pipe.recv()
-
-    def ask(self, kind: str, ids: list[int] | None = None, runs: int = 0) -> Any:
-        """One answer of the peer; raises EOFError if it died."""
-        self._pipe.send((kind, ids, runs))
-        return self._pipe.recv()
-
-    def close(self) -> None:
-        """End the process."""
-        self._pipe.send(None)
-        self._process.join(30)
-
-
-def measure(peers: list[Peer], ids: list[int], runs: int) -> dict[str, dict[str, float]]:
-    """Median, least and most milliseconds of each peer over alternating rounds, after two warm ones."""
-    times: dict[str, list[float]] = {peer.name: [] for peer in peers}
-    samples: dict[str, int] = {}
-    for round_number in range(runs + 2):
-        for peer in peers:
-            milliseconds, samples[peer.name] = peer.ask("run", ids)
-            if round_number >= 2:
-                times[peer.name].append(milliseconds)
-    if len(set(samples.values())) != 1:
-        raise SystemExit(f"peers disagree on the number of samples: {samples}")
-    seconds = next(iter(samples.values())) / 24_000
-    return {
-        name: {
-            "median_ms": statistics.median(t),
-            "min_ms": min(t),
-            "max_ms": max(t),
-            "rtf": statistics.median(t) / 1e3 / seconds,
-            "audio_s": seconds,
-        }
-        for name, t in times.items()
-    }
+        run, stages = ours(json.loads((Path(folder) / "files.json").read_text()), "bfloat16" if bfloat16 else "float32")
+        return {"run": run, "stages": stages}
+    return {"run": pytorch(device, autocast=bfloat16) if name.startswith("pytorch") else onnx(Path(folder))}
 
 
 def names(*, bfloat16: bool, onnx: bool, device: str) -> list[str]:
@@ -240,22 +176,22 @@ def main() -> None:
         files = Reference().save(folder / "checkpoint")
         (folder / "files.json").write_text(json.dumps(files))
         asked = names(bfloat16=options.bfloat16, onnx=options.onnx, device=device)
-        peers = [Peer(name, folder, device) for name in asked]
+        peers = [Peer(name, commands, name, str(folder), device) for name in asked]
         for phonemes in map(int, options.phonemes.split(",")):
             ids = random_ids(phonemes)
-            rows = measure(peers, ids, options.runs)
-            base = rows[BASE]["median_ms"]
-            print(f"\n{phonemes} phonemes, {rows[BASE]['audio_s']:.2f} s of audio")
-            for name, row in rows.items():
-                spread = f"{row['min_ms']:8.1f} {row['median_ms']:8.1f} {row['max_ms']:8.1f} ms (min, median, max)"
-                print(f"  {name:18s} {spread}  RTF {row['rtf']:.3f}  {base / row['median_ms']:.2f}x PyTorch fp32")
+            rows, samples = measure(peers, ids, options.runs)
+            seconds = samples / 24_000
+            for row in rows.values():
+                row |= {"rtf": row["median_ms"] / 1e3 / seconds, "audio_s": seconds}
+            show(f"{phonemes} phonemes, {seconds:.2f} s of audio", rows, BASE)
+            print("  real-time factors:", ", ".join(f"{row['rtf']:.3f}" for row in rows.values()))
             shown = peers[0].ask("stages", ids, options.runs)
             print("  stages:", ", ".join(f"{k} {v:.1f}" for k, v in shown.items()), "ms")
             report[str(phonemes)] = {"peers": rows, "stages_ms": shown}
-        report["peak_memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
+        report["memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
         for peer in peers:
             peer.close()
-    print("\npeak memory of the processes, MB:", report["peak_memory_mb"])
+    print("\nmemory of the processes, MB:", report["memory_mb"])
     if options.json:
         options.json.write_text(json.dumps(report, indent=1))
 

@@ -2,35 +2,36 @@
 
     python loadtest/nllb_peers.py [--source 20] [--target 22] [--runs 5] [--dtype bfloat16] [--bits 8]
                                   [--shortlist 16384] [--batch 32] [--without torch,ctranslate2,plain]
-                                  [--speak 14,50] [--json FILE]
+                                  [--speak 14,50] [--folder DIR] [--json FILE]
 
-Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Rounds
-alternate between the peers, so that a noisy machine troubles all of them; medians and ratios are printed. PyTorch and
-CTranslate2 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this
-project runs a second time with MLX's own kernels alone. `--speak` adds what follows in speech-to-speech: Kokoro-82M,
-random weights at full size, says so many phonemes of the translation (needs PyTorch and the reference package).
+Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Each peer is a
+process of its own (see `peers`). Medians, ratios and the memory of each process are printed. PyTorch and CTranslate2
+are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this project runs a
+second time with MLX's own kernels alone. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at
+full size, says so many phonemes of the translation (needs PyTorch and the reference package).
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import platform
-import resource
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from loadtest.official import NLLB
-from models.backend import cpu_count, device_name, limit_cache, memory, mx, on_cpu  # before torch: BLAS order
+from loadtest.peers import Commands, Peer, Rows, measure, memory_mb, show
+from models.backend import cpu_count, device_name, give_back, limit_cache, memory, mx, on_cpu
+from models.checkpoint import read_arrays
 from models.nllb import search
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
@@ -39,7 +40,10 @@ from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights, official_shapes
 
+# Peers import what else they measure inside their own processes.
+
 ENGLISH, FRENCH, END = 256047, 256057, 2
+OURS, PLAIN, BASE, CT2 = "nightingale", "nightingale, MLX's", "pytorch", "ctranslate2 int8"
 
 Run = Callable[[list[list[int]]], int]
 """Source ids of each sentence -> target tokens in all."""
@@ -72,11 +76,12 @@ def sources(count: int, tokens: int) -> list[list[int]]:
 class Ours:
     """This project's network, with the whole vocabulary or a shortlist's number of tokens. `plain`: no own kernels."""
 
-    def __init__(self, arrays: dict[str, mx.array], options: argparse.Namespace, *, plain: bool = False) -> None:
+    def __init__(self, path: Path, options: argparse.Namespace, *, plain: bool = False) -> None:
+        limit_cache(None)
         self.network = Nllb(NllbConfig(**NLLB))
         self.network.fused = self.network.fused and not plain
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
-        load_weights(self.network, arrays, "random", dtype)
+        load_weights(self.network, read_arrays(path, lazy=True), "random", dtype)
         self.network.lower(options.bits)
         self.stages = CompiledNetwork(self.network, padded=not on_cpu())
         self.target = options.target
@@ -107,18 +112,17 @@ class Ours:
         return {"encode": statistics.median(encode), "step": statistics.median(step)}
 
 
-def pytorch(arrays: dict[str, mx.array], options: argparse.Namespace) -> tuple[Any, Run]:
-    """transformers' model on the same weights (shared with MLX on a CPU), and its `generate`."""
+def reference(path: Path) -> Any:
+    """Return transformers' model on the same weights, in float32."""
     import torch
+    from safetensors.torch import load_file
 
     sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]  # transformers would load it, for nothing here
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-    device = "cuda" if not on_cpu() and torch.cuda.is_available() else "cpu"
-    dtype = torch.bfloat16 if options.dtype == "bfloat16" and device == "cuda" else torch.float32
     with torch.device("meta"):
         model = M2M100ForConditionalGeneration(M2M100Config(**NLLB))
-    state = {name: torch.from_numpy(np.array(array, copy=False)) for name, array in arrays.items()}
+    state = load_file(path)
     tied = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     state |= dict.fromkeys(tied, state["model.shared.weight"])
     model.load_state_dict(state, assign=True)
@@ -128,7 +132,16 @@ def pytorch(arrays: dict[str, mx.array], options: argparse.Namespace) -> tuple[A
         positions.make_weights(
             positions.num_positions + positions.offset, positions.embedding_dim, positions.padding_idx
         )
-    model = model.to(device=device, dtype=dtype).eval()
+    return model.eval()
+
+
+def pytorch(path: Path, options: argparse.Namespace) -> Run:
+    """Return `generate` of transformers' model."""
+    import torch
+
+    device = "cuda" if not on_cpu() and torch.cuda.is_available() else "cpu"
+    dtype = torch.bfloat16 if options.dtype == "bfloat16" and device == "cuda" else torch.float32
+    model = reference(path).to(device=device, dtype=dtype)
 
     def run(given: list[list[int]]) -> int:
         start = torch.tensor([[END, FRENCH]] * len(given), device=device)
@@ -143,17 +156,20 @@ def pytorch(arrays: dict[str, mx.array], options: argparse.Namespace) -> tuple[A
             )
         return int((out.shape[1] - 2) * out.shape[0])
 
-    return model, run
+    return run
 
 
-def ctranslate2(model: Any, folder: Path, options: argparse.Namespace) -> Run:
-    """CTranslate2 in 8 bits, converted from PyTorch's model by its own loader; tokens are named by their ids."""
-    import ctranslate2
+def token_names() -> list[str]:
+    """Return the tokens of CTranslate2's vocabulary, most of them named by their ids."""
+    return ["<s>", "<pad>", "</s>", "<unk>", *(f"t{k}" for k in range(4, NLLB["vocab_size"]))]
+
+
+def convert(path: Path, folder: Path) -> Commands:
+    """Write the weights to `folder` in CTranslate2's form, in 8 bits, by its own loader; this takes no commands."""
     from ctranslate2.converters.transformers import M2M100Loader
 
-    spec = M2M100Loader().get_model_spec(model)
-    names = [f"t{k}" for k in range(NLLB["vocab_size"])]
-    names[:4] = ["<s>", "<pad>", "</s>", "<unk>"]
+    spec = M2M100Loader().get_model_spec(reference(path))
+    names = token_names()
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = "<s>", "</s>", "<unk>"
@@ -162,6 +178,14 @@ def ctranslate2(model: Any, folder: Path, options: argparse.Namespace) -> Run:
     spec.optimize(quantization="int8")
     folder.mkdir()
     spec.save(str(folder))
+    return {}
+
+
+def ctranslate2(folder: Path, options: argparse.Namespace) -> Run:
+    """Return CTranslate2's greedy search in 8 bits, with the weights that `convert` wrote to `folder`."""
+    import ctranslate2
+
+    names = token_names()
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="int8", intra_threads=cpu_count())
 
     def run(given: list[list[int]]) -> int:
@@ -177,49 +201,93 @@ def ctranslate2(model: Any, folder: Path, options: argparse.Namespace) -> Run:
     return run
 
 
-def measure(peers: dict[str, Run], given: list[list[int]], target: int, runs: int) -> dict[str, dict[str, float]]:
-    """Median, least and most milliseconds of each peer over alternating rounds, after a warm one."""
-    times: dict[str, list[float]] = {name: [] for name in peers}
-    for round_number in range(runs + 1):
-        for name, run in peers.items():
-            start = time.perf_counter()
-            tokens = run(given)
-            if round_number:
-                times[name].append((time.perf_counter() - start) * 1e3)
-            if tokens != target * len(given):
-                raise SystemExit(f"{name} made {tokens} tokens, not {target * len(given)}")
-    return {name: {"median_ms": statistics.median(t), "min_ms": min(t), "max_ms": max(t)} for name, t in times.items()}
-
-
-def speech(model: Run, given: list[list[int]], phonemes: list[int], runs: int) -> dict[str, dict[str, float]]:
-    """Milliseconds from source tokens to the samples of the whole translation, for each number of phonemes."""
+def speaker(model: Run, files: dict[str, str]) -> Callable[[list[list[int]], list[int]], int]:
+    """Return a function from source tokens, and phonemes to say then, to the number of samples."""
     from loadtest.kokoro_peers import ours
-    from loadtest.kokoro_reference import Reference, random_ids
 
-    found = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        say, _ = ours(Reference().save(Path(scratch)), "float32")
-        for count in phonemes:
-            ids, times = random_ids(count), []
-            for round_number in range(runs + 2):
-                start = time.perf_counter()
-                model(given)
-                say(ids)
-                if round_number >= 2:
-                    times.append((time.perf_counter() - start) * 1e3)
-            row = {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times)}
-            found[f"{count} phonemes"] = row
+    say, _ = ours(files, "float32")
+
+    def speak(given: list[list[int]], phonemes: list[int]) -> int:
+        model(given)
+        return say(phonemes)
+
+    return speak
+
+
+def commands(name: str, folder: Path, options: argparse.Namespace) -> Commands:
+    """Return the commands of one peer, in its own process."""
+    path = folder / "model.safetensors"
+    if name == BASE:
+        return {"run": pytorch(path, options)}
+    if name == CT2:
+        return {"run": ctranslate2(folder / "ct2", options)}
+    model = Ours(path, options, plain=name == PLAIN)
+    found: dict[str, Callable[..., Any]] = {"run": model, "stages": model.split, "arrays": arrays_mb, "memory": rested}
+    if name == OURS and options.speak:
+        found["speak"] = speaker(model, json.loads((folder / "files.json").read_text()))
     return found
 
 
-def show(title: str, rows: dict[str, dict[str, float]]) -> None:
-    """Print one table, with the ratio to PyTorch where it ran."""
-    print(f"\n{title}")
-    base = rows.get("pytorch", {}).get("median_ms")
-    for name, row in rows.items():
-        ratio = f"  {base / row['median_ms']:.2f}x PyTorch" if base else ""
-        spread = f"{row['min_ms']:9.1f} {row['median_ms']:9.1f} {row['max_ms']:9.1f} ms (min, median, max)"
-        print(f"  {name:20s} {spread}{ratio}")
+def arrays_mb() -> dict[str, int]:
+    """Return the megabytes of MLX's arrays now, and the most that ever were."""
+    use = memory()
+    return {"active": use.active >> 20, "peak": use.peak >> 20}
+
+
+def rested() -> dict[str, int]:
+    """Return the megabytes of this process as a server that has nothing to do."""
+    give_back(rested=True)
+    return memory_mb()
+
+
+def names(options: argparse.Namespace) -> list[str]:
+    """Return the peers to start."""
+    left_out = set(options.without.split(","))
+    found = [OURS]
+    if "plain" not in left_out and not on_cpu() and Nllb(NllbConfig(**NLLB)).fused:
+        found.append(PLAIN)
+    if "torch" not in left_out and find_spec("torch"):
+        found.append(BASE)
+    if "ctranslate2" not in left_out and find_spec("torch") and find_spec("ctranslate2"):
+        found.append(CT2)
+    return found
+
+
+def start(folder: Path, options: argparse.Namespace) -> list[Peer]:
+    """Write the weights, and what `--speak` needs, to `folder` unless they are there; return the peers, started."""
+    path = folder / "model.safetensors"
+    if not path.exists():
+        mx.save_safetensors(str(path), random_arrays(NllbConfig(**NLLB)))
+        mx.clear_cache()
+    if options.speak:
+        from loadtest.kokoro_reference import Reference
+
+        (folder / "files.json").write_text(json.dumps(Reference().save(folder / "kokoro")))
+    asked = names(options)
+    if CT2 in asked and not (folder / "ct2").exists():
+        Peer("convert", convert, path, folder / "ct2").close()
+    return [Peer(name, commands, name, folder, options) for name in asked]
+
+
+def speech(peer: Peer, given: list[list[int]], phonemes: list[int], runs: int) -> Rows:
+    """Return milliseconds from source tokens to the samples of the translation, for each number of phonemes."""
+    from loadtest.kokoro_reference import random_ids
+
+    found = {}
+    for count in phonemes:
+        times = [peer.time("speak", given, random_ids(count))[0] for _ in range(runs + 2)][2:]
+        row = {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times)}
+        found[f"{count} phonemes"] = row
+    return found
+
+
+def compare(peers: list[Peer], count: int, options: argparse.Namespace, title: str) -> Rows:
+    """Measure all peers with `count` sentences at once and print a table. Raises SystemExit for missing tokens."""
+    rows, tokens = measure(peers, sources(count, options.source), options.runs, warm=1)
+    if tokens != options.target * count:
+        raise SystemExit(f"{tokens} tokens, not {options.target * count}")
+    show(title, rows, BASE if BASE in rows else CT2)
+    return rows
 
 
 def main() -> None:
@@ -234,46 +302,38 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="sentences at once, beside one by one; 0: leave out")
     parser.add_argument("--without", default="", help="peers to leave out")
     parser.add_argument("--speak", default="", help="numbers of phonemes to say after each translation")
+    parser.add_argument("--folder", type=Path, help="where weights are kept for another run")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    limit_cache(4 << 30)
-    left_out = set(options.without.split(","))
-    arrays = random_arrays(NllbConfig(**NLLB))
-    model = Ours(arrays, options)
-    peers: dict[str, Run] = {"nightingale": model}
-    if model.network.fused and "plain" not in left_out:
-        peers["nightingale, MLX's"] = Ours(arrays, options, plain=True)
     report: dict[str, Any] = {
         "machine": f"{platform.machine()}, {device_name()}",
         "options": vars(options) | {"json": ""},
     }
+    kind = f"{options.dtype if not on_cpu() else 'float32'}, bits {options.bits}, shortlist {options.shortlist}"
+    print(f"{report['machine']}; ours {kind}; {options.source} source and {options.target} target tokens")
     with tempfile.TemporaryDirectory() as scratch:
-        if "torch" not in left_out and importlib.util.find_spec("torch"):
-            reference, peers["pytorch"] = pytorch(arrays, options)
-            if "ctranslate2" not in left_out and importlib.util.find_spec("ctranslate2"):
-                peers["ctranslate2 int8"] = ctranslate2(reference.float().cpu(), Path(scratch) / "ct2", options)
-        del arrays
-        kind = f"{options.dtype if not on_cpu() else 'float32'}, bits {options.bits}, shortlist {options.shortlist}"
-        print(f"{report['machine']}; ours {kind}; {options.source} source and {options.target} target tokens")
+        peers = start(options.folder or Path(scratch), options)
+        report["memory_loaded_mb"] = {peer.name: peer.ask("memory") for peer in peers}
+        report["one"] = compare(peers, 1, options, "one sentence")
         one = sources(1, options.source)
-        report["one"] = measure(peers, one, options.target, options.runs)
-        show("one sentence", report["one"])
-        report["stages_ms"] = model.split(one, options.runs)
+        report["stages_ms"] = peers[0].ask("stages", one, options.runs)
         print("  ours:", ", ".join(f"{name} {value:.1f}" for name, value in report["stages_ms"].items()), "ms")
         if options.speak:
             phonemes = [int(count) for count in options.speak.split(",")]
-            report["speech"] = speech(model, one, phonemes, options.runs)
-            show("one sentence, translated and spoken", report["speech"])
+            report["speech"] = speech(peers[0], one, phonemes, options.runs)
+            show("one sentence, translated and spoken", report["speech"], "")
         if options.batch:
-            report["batch"] = measure(peers, sources(options.batch, options.source), options.target, options.runs)
-            show(f"{options.batch} sentences at once", report["batch"])
+            report["batch"] = compare(peers, options.batch, options, f"{options.batch} sentences at once")
             for name, row in report["batch"].items():
                 gain = report["one"][name]["median_ms"] * options.batch / row["median_ms"]
                 print(f"  {name:20s} {gain:.1f} times the throughput of one by one")
-    use = memory()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    report["memory"] = {"mlx_active_mb": use.active >> 20, "mlx_peak_mb": use.peak >> 20, "process_peak_mb": peak}
-    print(f"\nmemory: {report['memory']}")
+        report["memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
+        report["arrays_mb"] = peers[0].ask("arrays")
+        for peer in peers:
+            peer.close()
+    print("\nmemory of the processes after loading, MB:", report["memory_loaded_mb"])
+    print("memory of the processes at the end, MB:", report["memory_mb"])
+    print("ours: arrays, MB:", report["arrays_mb"])
     if options.json:
         options.json.write_text(json.dumps(report, indent=1, default=str))
 

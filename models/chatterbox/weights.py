@@ -116,18 +116,34 @@ def official_shapes(found: Mapping[str, Source]) -> dict[str, Shape]:
 
 
 def load_arrays(
-    network: nn.Module, arrays: Arrays, found: Mapping[str, Source], file: str, dtype: mx.Dtype = mx.float32
+    network: nn.Module,
+    arrays: Arrays,
+    found: Mapping[str, Source],
+    file: str,
+    dtype: mx.Dtype = mx.float32,
+    *,
+    lazy: bool = False,
 ) -> None:
     """Put official `arrays` into `network`, as `dtype`, and freeze it.
 
-    Raises WeightsError naming `file` and each array that is missing, extra or misshapen.
+    Args:
+        network: Not lowered yet.
+        arrays: By their official names.
+        found: The source of each parameter.
+        file: Named in errors.
+        dtype: Of the parameters.
+        lazy: Parameters take no memory until they are evaluated, where `arrays` do not.
+
+    Raises:
+        WeightsError: It names each array that is missing, extra or misshapen.
     """
     check_shapes(arrays, official_shapes(found), file)
     ready = []
     # Files are read lazily: each parameter is made before the next is touched.
     for name, source in found.items():
         array = source.make(*(arrays[part].astype(dtype) for part in source.parts))
-        mx.eval(array)
+        if not lazy:
+            mx.eval(array)
         ready.append((name, array))
     wanted = {name: array.shape for name, array in dict(tree_flatten(network.parameters())).items()}
     check_shapes(dict(ready), wanted, file)

@@ -2,8 +2,8 @@
 
 The cost of a product of few rows is that of reading the weights. A `Projection` keeps them in the checkpoint's order
 [O, I]: each output is then one run of memory. The CPU streams share the outputs, as one core cannot use all of the
-memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for each group along I. On the CPU those of 8 bits
-go to the native kernels, where there are any: these have one scale for each output.
+memory's bandwidth. Weights of 8 or 4 bits have a scale and an offset for each group along I. On the CPU they go to the
+native kernels, where there are any: see `models.native.transformer`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from mlx import nn
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers.activation import gelu_tanh
 from models.native import kernels
-from models.native.transformer import Before, Int8Matrix
+from models.native.transformer import GROUP, Before, PackedMatrix
 
 _LEAST_COLUMNS = 128  # of a `Linear`; narrower products finish before a second stream would have started
 _LEAST_WEIGHTS = 1 << 18  # of a `Projection`; fewer are read before a second stream would have started
-GROUP = 64  # inputs that share a scale
 
 Part = tuple[mx.array, ...]  # weight; or weight, scales, offsets
 
@@ -114,7 +113,7 @@ class Projection(nn.Module):
         self.bias = mx.zeros((outputs,))
         self._parts: list[Part] = []
         self._bits = 0
-        self._int8: Int8Matrix | None = None
+        self._native: PackedMatrix | None = None
 
     @staticmethod
     def join(parts: Sequence[Projection]) -> Projection:
@@ -128,11 +127,11 @@ class Projection(nn.Module):
     def lower(self, bits: int = 0) -> None:
         """Cut the weight into one piece a CPU stream (CPU) and quantize it to `bits` (4 or 8; 0 leaves it).
 
-        The native kernels keep nothing but the weights of 8 bits: `weight` is then empty.
+        The native kernels keep nothing but the quantized weights: `weight` is then empty.
         """
-        self._int8 = Int8Matrix.pack(self.weight, self.get("bias")) if bits == 8 else None
-        if self._int8 is not None:
-            self.weight = mx.zeros((0, self._int8.inputs))
+        self._native = PackedMatrix.pack(self.weight, self.get("bias"), bits=bits)
+        if self._native is not None:
+            self.weight = mx.zeros((0, self._native.inputs))
             return
         self._bits = bits
         self._parts = row_parts(self.weight, self._bits)
@@ -158,15 +157,15 @@ class Projection(nn.Module):
         before: Before = Before.NONE,
         add: mx.array | None = None,
     ) -> mx.array:
-        """Return add + W f(x) + b, where f is `norm` or `before`: one native kernel with weights of 8 bits."""
-        if self._int8 is not None:
-            return self._int8(x, before=before, norm=norm, add=add)
+        """Return add + W f(x) + b, where f is `norm` or `before`: one native kernel with quantized weights."""
+        if self._native is not None:
+            return self._native(x, before=before, norm=norm, add=add)
         y: mx.array = self(prepare(x, before) if norm is None else norm(x))
         return y if add is None else add + y
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._int8 is not None:
-            return self._int8(x)
+        if self._native is not None:
+            return self._native(x)
         if not self._parts:
             return mx.addmm(self.bias, x, self.weight.T)
         if len(self._parts) == 1:

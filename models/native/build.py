@@ -54,7 +54,7 @@ FLAGS = (
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512")
 _VNNI = (*_AVX512, "-mavx512vnni")
-_AMX = (*_VNNI, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
+_AMX = (*_VNNI, "-mavx512bf16", "-mamx-tile", "-mamx-bf16", "-mamx-int8")
 INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "baseline": (),

@@ -1,7 +1,8 @@
-"""The native kernels of Transformers: products with weights of 8 bits, the search for the likeliest token, attention.
+"""The native kernels of Transformers: products with weights of 8 or 4 bits, search for the likeliest token, attention.
 
-A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. A product rounds each row of its input to 8
-bits, too; sums are exact integers. `models.layers.int8` has the plain definitions.
+A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. One of 4 bits has -8 <= q <= 7, with one
+scale for each group of 64 inputs. A product rounds each row of its input to 8 bits, too; sums are exact integers.
+`models.layers.int8` has the plain definitions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from models.native import kernels
 class Before(IntEnum):
     """Function of a product's input; the values are those of `BeforeKind` in kernels.h.
 
-    SWIGLU takes rows of gates, then of as many factors. The norms are not named here: `Int8Matrix.__call__` takes them.
+    SWIGLU takes rows of gates, then of as many factors. `PackedMatrix.__call__` takes the norms, not named here.
     """
 
     NONE = 0
@@ -31,6 +32,8 @@ class Before(IntEnum):
 
 _RMS_NORM, _LAYER_NORM = 4, 5
 _PANEL = 16  # outputs that are packed side by side
+GROUP = 64  # inputs that share a scale with weights of 4 bits
+_LEAST_ROUGH = 8192  # outputs; fewer are found as fast without a copy of 4 bits
 
 
 def _padded(vector: mx.array, value: float = 0.0) -> mx.array:
@@ -38,25 +41,29 @@ def _padded(vector: mx.array, value: float = 0.0) -> mx.array:
 
 
 @dataclass(frozen=True, slots=True)
-class Int8Matrix:
-    """Weights [outputs, inputs] of 8 bits in the kernels' order, with their scales and biases."""
+class PackedMatrix:
+    """Weights [outputs, inputs] of 8 or 4 bits in the kernels' order, with their scales and biases."""
 
     weights: mx.array
     scales: mx.array
     bias: mx.array | None
     outputs: int
     inputs: int
+    bits: int
 
     @staticmethod
-    def pack(weight: mx.array, bias: mx.array | None = None) -> Int8Matrix | None:
-        """Return weight [O, I] and bias [O] packed; None where products stay with MLX. Evaluates `weight`."""
-        if not kernels.available() or weight.dtype != mx.float32:
-            return None
-        weights, scales = kernels.module().pack_int8(weight)
+    def pack(weight: mx.array, bias: mx.array | None = None, *, bits: int = 8) -> PackedMatrix | None:
+        """Return weight [O, I] and bias [O] packed to `bits`; None where products stay with MLX. Evaluates `weight`.
+
+        These are other `bits` than 8 and 4, other types than float32, and 4 bits of inputs that are no whole groups.
+        """
         outputs, inputs = weight.shape
+        if bits not in (4, 8) or (bits == 4 and inputs % GROUP) or not fits(weight):
+            return None
+        weights, scales = kernels.module().pack_int8(weight, bits)
         padded = None if bias is None else _padded(bias.astype(mx.float32))
         mx.eval([] if padded is None else padded)
-        return Int8Matrix(weights, scales, padded, outputs, inputs)
+        return PackedMatrix(weights, scales, padded, outputs, inputs, bits)
 
     @property
     def nbytes(self) -> int:
@@ -84,22 +91,26 @@ class Int8Matrix:
 
     def rows(self, ids: mx.array, scale: float = 1.0) -> mx.array:
         """Return the weights' rows `ids` [...] times `scale`, float32 [..., I]."""
-        result: mx.array = kernels.module().int8_rows(ids, self.weights, self.scales, self.inputs, scale)
+        result: mx.array = kernels.module().int8_rows(ids, self.weights, self.scales, self.outputs, self.inputs, scale)
         return result
 
 
 class Int8Argmax:
-    """Search for the largest of weights x + banned, exact, though only 8 bits of most weights are read.
+    """Search for the largest of weights x + banned, though only 8 bits of most weights are read.
 
-    `whole` are the weights [O, I] in float32; without, those of 8 bits are all there is. `banned` [O] is added to the
-    products; outputs with minus infinity are never chosen.
+    `whole` are the weights [O, I] in float32; without, those of 8 or 4 bits are all there is. `banned` [O] is added to
+    the products; outputs with minus infinity are never chosen. The search is exact, with one exception: of many weights
+    of 8 bits, most are read as a copy of 4 bits, whose bounds hold but once in 10^14 (see Int8Search in kernels.h).
     """
 
-    def __init__(self, matrix: Int8Matrix, banned: npt.NDArray[np.float32], whole: mx.array | None = None) -> None:
+    def __init__(self, matrix: PackedMatrix, banned: npt.NDArray[np.float32], whole: mx.array | None = None) -> None:
         self.matrix, self._whole = matrix, whole
         self._lengths = kernels.module().int8_lengths(
             matrix.weights, matrix.scales, whole, matrix.outputs, matrix.inputs
         )
+        self._rough: list[mx.array] = []
+        if whole is None and matrix.bits == 8 and matrix.inputs % GROUP == 0 and matrix.outputs >= _LEAST_ROUGH:
+            self._rough = kernels.module().int8_rough(matrix.weights, matrix.scales, matrix.outputs, matrix.inputs)
         self._banned = _padded(mx.array(banned), float("-inf"))
         mx.eval(self._banned)
         self._found: mx.array | None = None
@@ -107,9 +118,8 @@ class Int8Argmax:
     def largest(self, x: mx.array) -> mx.array:
         """Return the row of each input's largest product, int32 [...], for x [..., I]; of equal ones the first."""
         matrix = self.matrix
-        self._found = kernels.module().int8_argmax(
-            x, matrix.weights, matrix.scales, *self._lengths, self._banned, self._whole, matrix.outputs, matrix.inputs
-        )
+        given = (x, matrix.weights, matrix.scales, *self._lengths, self._banned, self._whole, self._rough)
+        self._found = kernels.module().int8_argmax(*given, matrix.outputs, matrix.inputs)
         places: mx.array = self._found[0]
         return places
 

@@ -230,7 +230,7 @@ class Nllb(nn.Module):
 
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
-        native = bits == 8 and kernels.available() and self.dtype == mx.float32
+        native = kernels.available() and self.dtype == mx.float32
         self.bits = 0 if native else bits  # of MLX's quantization
         self._positions = self._positions.astype(self.dtype)
         mx.eval(self._positions)

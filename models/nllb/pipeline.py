@@ -25,8 +25,8 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
-from models.layers.linear import GROUP
 from models.native import kernels
+from models.native.transformer import GROUP
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
@@ -72,7 +72,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
         raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
     if spec.bits and any(width % GROUP for width in (config.d_model, config.encoder_ffn_dim, config.decoder_ffn_dim)):
         raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantized")
-    if on_cpu() and (spec.bits == 4 or (spec.bits and not kernels.available())):
+    if on_cpu() and spec.bits and not kernels.available():
         logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]

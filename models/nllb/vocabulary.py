@@ -11,9 +11,9 @@ import numpy.typing as npt
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
-from models.layers.linear import GROUP, Part, multiply, row_parts, triple
+from models.layers.linear import Part, multiply, row_parts, triple
 from models.native import transformer
-from models.native.transformer import Int8Argmax, Int8Matrix
+from models.native.transformer import GROUP, Int8Argmax, PackedMatrix
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
@@ -34,13 +34,13 @@ class Vocabulary(nn.Module):
         self._size, self._scale, self._unknown = config.vocab_size, config.embedding_scale, config.unk_token_id
         self._packed: Part = ()
         self._bits = 0
-        self._int8: Int8Matrix | None = None
+        self._native: PackedMatrix | None = None
 
     def lower(self, bits: int = 0) -> None:
         """Quantize to `bits` (0 leaves the weights as they are). `weight` is empty where native kernels have them."""
-        self._int8 = Int8Matrix.pack(self.weight) if bits == 8 else None
-        if self._int8 is not None:
-            self.weight = mx.zeros((0, self._int8.inputs))
+        self._native = PackedMatrix.pack(self.weight, bits=bits)
+        if self._native is not None:
+            self.weight = mx.zeros((0, self._native.inputs))
             return
         self._bits = bits
         if bits:
@@ -50,7 +50,7 @@ class Vocabulary(nn.Module):
 
     def embed(self, ids: mx.array) -> mx.array:
         """Return the embeddings [B, T, C] of ids [B, T], times the configuration's scale."""
-        return self._rows(ids) * self._scale if self._int8 is None else self._int8.rows(ids, self._scale)
+        return self._rows(ids) * self._scale if self._native is None else self._native.rows(ids, self._scale)
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
@@ -58,8 +58,8 @@ class Vocabulary(nn.Module):
         return step.embed_cuda(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
-        if self._int8 is not None:
-            return self._int8.rows(ids)
+        if self._native is not None:
+            return self._native.rows(ids)
         if self._bits:
             weight, scales, offsets = (part[ids] for part in self._packed)
             return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
@@ -70,9 +70,9 @@ class Vocabulary(nn.Module):
 
         On GPUs rows are padded to a multiple of 128. Padding never comes out as a token.
         """
-        if ids is None and self._int8 is not None:
+        if ids is None and self._native is not None:
             table = np.arange(self._size, dtype=np.int32)
-            return Head(self.weight, table, self._unknown, matrix=self._int8)
+            return Head(self.weight, table, self._unknown, matrix=self._native)
         if ids is None and not self._bits:
             weight = self.weight
         else:
@@ -85,7 +85,7 @@ class Vocabulary(nn.Module):
             weight = mx.concatenate([weight, mx.zeros((spare, weight.shape[1]), dtype=weight.dtype)])
         table = np.full(count + spare, self._unknown, np.int32)
         table[:count] = np.arange(count) if ids is None else ids
-        matrix = None if self._int8 is None else Int8Matrix.pack(weight)
+        matrix = None if self._native is None else PackedMatrix.pack(weight, bits=self._native.bits)
         return Head(weight, table, self._unknown, self._bits, matrix=matrix)
 
 
@@ -100,7 +100,7 @@ class Head:
     """
 
     def __init__(
-        self, weight: mx.array, table: Ids, unknown: int, bits: int = 0, *, matrix: Int8Matrix | None = None
+        self, weight: mx.array, table: Ids, unknown: int, bits: int = 0, *, matrix: PackedMatrix | None = None
     ) -> None:
         self.size, self.bits, self.matrix = len(table), bits, matrix
         # A second array on the same memory: compiled functions take the head as an argument and the embeddings as a
@@ -120,7 +120,7 @@ class Head:
         self.search: Int8Argmax | None = None
         if matrix is not None:
             self.search = Int8Argmax(matrix, banned)
-        elif not bits and self.size >= _INT8_ARGMAX_TOKENS and (copy := Int8Matrix.pack(weight)) is not None:
+        elif not bits and self.size >= _INT8_ARGMAX_TOKENS and (copy := PackedMatrix.pack(weight)) is not None:
             self.search = Int8Argmax(copy, banned, weight)
 
     def likeliest(self, x: mx.array) -> mx.array:

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import JSONResponse, Response
 
 from app.engine.model_loader import ModelState, ModelStatus
-from app.observability import metrics
+from app.observability import gpu, metrics
 from app.server.schemas import Readiness
 from app.server.state import services
 
@@ -63,6 +63,7 @@ async def scrape(request: Request) -> Response:
     metrics.predicted_load.set(app.admission.load)
     # The first call may import MLX.
     await asyncio.to_thread(metrics.read_memory)
+    await asyncio.to_thread(gpu.read)
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(REGISTRY), headers={"content-type": media_type})
 

@@ -8,8 +8,9 @@ prompt side by side, of which only the noise changes from step to step: the rest
 product makes the vectors that all steps' times add to all blocks (`times`). In guidance's row without a condition the
 rest is zero and its convolution the bias: no zeros are kept, or convolved.
 
-On the CPU a sequence is cut into pieces, one a stream. Each stream runs whole layers on its piece. It takes
-two rows from the piece before for a convolution, and meets the others only at attention's keys and values.
+On the CPU a native kernel computes each block (`models.native.unet`). Where there is none, a sequence is cut into
+pieces, one a stream. Each stream runs whole layers on its piece. It takes two rows from the piece before for a
+convolution, and meets the others only at attention's keys and values.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class Matrix(Projection):
         self.pop("bias")
 
     def __call__(self, x: mx.array) -> mx.array:
-        if self._int8 is not None:
-            return self._int8(x)
+        if self._native is not None:
+            return self._native(x)
         if not self._parts:
             return x @ self.weight.T
         outputs = []

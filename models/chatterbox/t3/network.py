@@ -50,6 +50,7 @@ class T3(nn.Module):
         for name, module in self.named_modules():
             if isinstance(module, Projection):
                 module.lower(0 if name.startswith("cond_enc") else bits)
+        mx.eval(self.parameters())
 
     def condition(self, speaker: mx.array, prompt: mx.array, exaggeration: float = 0.5) -> mx.array:
         """Speaker vector [256] and the reference's speech tokens [P] -> rows [1, n, C] before the text.

@@ -27,11 +27,14 @@ _RULES = (
 
 
 def load_weights(network: T3, arrays: Mapping[str, mx.array], source: str, dtype: mx.Dtype = mx.float32) -> None:
-    """Put `arrays` into `network`, as `dtype`. Raises WeightsError naming what is missing, extra or misshapen."""
+    """Put `arrays` into `network`, as `dtype`; `T3.lower` evaluates them, a product at a time.
+
+    Raises WeightsError naming what is missing, extra or misshapen.
+    """
     if arrays and all(name.startswith(_PREFIX) for name in arrays):
         arrays = {name.removeprefix(_PREFIX): array for name, array in arrays.items()}
     read = {name: array for name, array in arrays.items() if name not in UNREAD}
-    load_arrays(network, read, _sources(network), source, dtype)
+    load_arrays(network, read, _sources(network), source, dtype, lazy=True)
 
 
 def shapes(config: T3Config) -> dict[str, Shape]:

@@ -106,15 +106,21 @@ struct Rows {
   int groups, depth;
 };
 
-// sums [ROWS, VECTORS * kLanes] = x [ROWS, groups * depth] times w [groups * depth, VECTORS * kLanes].
-template <int VECTORS, int ROWS>
-void multiply(const Rows& x, const float* from, const float* w, float* sums, size_t sums_stride) {
+// Inputs by which the weights are fetched ahead: the processor alone fetches them too late from the second cache.
+constexpr int kAhead = 16;
+
+// x [ROWS, groups * depth] times w [groups * depth, VECTORS * kLanes]: put(row, vector, sum) gets the sums.
+template <int VECTORS, int ROWS, typename Put>
+inline void multiply(const Rows& x, const float* from, const float* w, const Put& put) {
   Vec sum[ROWS][VECTORS] = {};
   for (int g = 0; g < x.groups; ++g, from += x.segment) {
     for (int c = 0; c < x.depth; ++c, w += VECTORS * kLanes) {
       Vec weight[VECTORS];
 #pragma GCC unroll 4
-      for (int v = 0; v < VECTORS; ++v) weight[v] = load(w + v * kLanes);
+      for (int v = 0; v < VECTORS; ++v) {
+        weight[v] = load(w + v * kLanes);
+        __builtin_prefetch(w + (kAhead * VECTORS + v) * kLanes);
+      }
 #pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         const Vec value = splat(from[r * x.stride + c]);
@@ -126,14 +132,43 @@ void multiply(const Rows& x, const float* from, const float* w, float* sums, siz
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; ++v) store(sums + r * sums_stride + v * kLanes, sum[r][v]);
+    for (int v = 0; v < VECTORS; ++v) put(r, v, sum[r][v]);
 }
 
-// The same for any number of rows. Up to kMostRows - 1 rows beyond are read and written, too.
+// sums [rows, VECTORS * kLanes] of any number of rows. Up to kMostRows - 1 rows beyond are read and written, too.
 template <int VECTORS>
 void multiply_rows(const Rows& x, const float* w, float* sums, size_t sums_stride, int rows) {
   constexpr int most = kRows[VECTORS];
-  for (int r = 0; r < rows; r += most) multiply<VECTORS, most>(x, x.from + r * x.stride, w, sums + r * sums_stride, sums_stride);
+  for (int r = 0; r < rows; r += most) {
+    float* to = sums + r * sums_stride;
+    multiply<VECTORS, most>(x, x.from + r * x.stride, w, [=](int row, int v, Vec sum) { store(to + row * sums_stride + v * kLanes, sum); });
+  }
+}
+
+// Rows [first, first + rows) of a convolution without a transform, outputs from `begin` on; returns how many rows are
+// done: the last ones are not where fewer are left than are computed at once.
+template <int VECTORS>
+int multiply_out(const Conv& conv, const Rows& x, const float* w, int first, int begin, int rows) {
+  constexpr int most = kRows[VECTORS];
+  int r = 0;
+  for (; r + most <= rows; r += most) {
+    const size_t start = static_cast<size_t>(first + r) * conv.outputs + begin;
+    multiply<VECTORS, most>(x, x.from + r * x.stride, w, [&](int row, int v, Vec sum) {
+      const size_t at = start + static_cast<size_t>(row) * conv.outputs + v * kLanes;
+      if (conv.bias) sum += load(conv.bias + begin + v * kLanes);
+      if (conv.residual) sum += load(conv.residual + at);
+      store(conv.y + at, sum * conv.gain);
+    });
+  }
+  return r;
+}
+
+int multiply_block_out(int vectors, const Conv& conv, const Rows& x, const float* w, int first, int begin, int rows) {
+  switch (vectors) {
+    case 1: return multiply_out<1>(conv, x, w, first, begin, rows);
+    case 2: return multiply_out<2>(conv, x, w, first, begin, rows);
+    default: return multiply_out<3>(conv, x, w, first, begin, rows);
+  }
 }
 
 void multiply_block(int vectors, const Rows& x, const float* w, float* sums, size_t sums_stride, int rows) {
@@ -307,16 +342,25 @@ void convolve_direct(const Conv& conv, int first, int last, Range range) {
   const int in_rows = rows + (K - 1) * conv.dilation;
   float* in = scratch((in_rows + kMostRows) * C + (rows + kMostRows) * kMostVectors * kLanes);
   float* sums = in + (in_rows + kMostRows) * C;
-  for (int r = 0; r < in_rows; ++r) gather_row(conv, first - conv.left + r, in + r * C);
-  std::fill_n(in + in_rows * C, kMostRows * C, 0.0f);
-  const Rows x{in, static_cast<size_t>(C), static_cast<size_t>(conv.dilation) * C, K, C};
+  // Rows that nothing changes are read where they lie, unless products would read rows beyond them.
+  const bool plain = !conv.scale && conv.activation == Activation::kNone && first >= conv.left && first - conv.left + in_rows <= conv.valid &&
+                     rows % kMostRows == 0 && kMostRows % kRows[2] == 0;
+  if (!plain) {
+    for (int r = 0; r < in_rows; ++r) gather_row(conv, first - conv.left + r, in + r * C);
+    std::fill_n(in + in_rows * C, kMostRows * C, 0.0f);
+  }
+  const float* from = plain ? conv.x + static_cast<size_t>(first - conv.left) * C : in;
+  const Rows x{from, static_cast<size_t>(C), static_cast<size_t>(conv.dilation) * C, K, C};
   const float* w = conv.weights + static_cast<size_t>(range.first) * K * C;
   for (int block = 0; block < total;) {
     const int vectors = block_of(total - block), begin = range.first + block * kLanes, width = vectors * kLanes;
-    multiply_block(vectors, x, w, sums, width, rows);
-    for (int r = 0; r < rows; ++r) {
+    const int done = begin + width <= range.last ? multiply_block_out(vectors, conv, x, w, first, begin, rows) : 0;
+    Rows rest = x;
+    rest.from += done * x.stride;
+    multiply_block(vectors, rest, w, sums, width, rows - done);
+    for (int r = done; r < rows; ++r) {
       const size_t at_row = static_cast<size_t>(first + r) * conv.outputs + begin;
-      const float* sum = sums + r * width;
+      const float* sum = sums + (r - done) * width;
       for_vectors(std::min(width, range.last - begin), [&](auto at, auto put) {
         Vec v = at(sum);
         if (conv.bias) v += at(conv.bias + begin);

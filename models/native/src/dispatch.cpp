@@ -34,14 +34,14 @@ std::string bound() {
 }
 
 #if defined(__x86_64__)
-// Whether this processor has AMX in bfloat16, and the system lets this process use its tiles.
+// Whether this processor has AMX in bfloat16 and 8 bits, and the system lets this process use its tiles.
 bool has_amx() {
 #if defined(__linux__)
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  const bool bf16 = d >> 22 & 1, tile = d >> 24 & 1;
+  const bool bf16 = d >> 22 & 1, tile = d >> 24 & 1, int8 = d >> 25 & 1;
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return bf16 && tile && !syscall(SYS_arch_prctl, kRequest, kTileData);
+  return bf16 && tile && int8 && !syscall(SYS_arch_prctl, kRequest, kTileData);
 #else
   return false;
 #endif

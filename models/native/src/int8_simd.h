@@ -31,7 +31,11 @@ inline Four four(const Coarse* x) {
   return _mm512_set1_epi32(all);
 }
 inline Sums zero() { return _mm512_setzero_si512(); }
-inline Sums add(Sums sums, Cell w, Four x) { return _mm512_dpbusd_epi32(sums, w, x); }
+inline Sums add(Sums sums, Cell w, Four x) {
+  sums = _mm512_dpbusd_epi32(sums, w, x);
+  asm volatile("" : "+v"(sums));  // in this order: the compiler's own spills sums
+  return sums;
+}
 inline void put(int32_t* to, Sums sums) { _mm512_storeu_si512(to, sums); }
 #elif defined(__AVXVNNI__)
 using Coarse = int8_t;

@@ -13,7 +13,7 @@
 #if defined(__AMX_BF16__)
 #include "rows_amx.h"
 #endif
-#include "products.h"
+#include "products_search.h"
 #include "recurrent.h"
 #include "rows.h"
 #include "vocoder.h"
@@ -48,11 +48,11 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_size = int8::size,
     .int8_pack = int8::pack,
     .int8_row = int8::unpack,
+    .int8_measure = int8::measure,
     .int8_coarse = sizeof(int8::Coarse),
     .int8_round = int8::round_rows,
     .int8_multiply = int8::multiply,
     .int8_measure_rows = int8::measure_rows,
-    .int8_measure_weights = int8::measure_weights,
     .int8_screen = int8::screen,
     .int8_choose = int8::choose,
     .prepare = int8::prepare,

@@ -16,7 +16,7 @@ struct Plan {
 // One convolution of stride 1 over rows [length, inputs], with what comes before and after it in the same pass:
 // y = gain * (residual + bias + conv(activation(x * scale + shift))). Rows outside [0, valid) count as zero.
 struct Conv {
-  const float* x;         // [length, inputs]
+  const float* x;         // [length, inputs]; apart from y
   const float* scale;     // [inputs] or null
   const float* shift;     // [inputs]; null with `scale`
   const float* rate;      // [inputs]: alpha / pi; for Snake
@@ -51,33 +51,46 @@ struct Before {
 };
 
 constexpr int kPanel = 16;  // outputs that are packed side by side
+constexpr int kGroup = 64;  // inputs that share a scale with weights of 4 bits
 
-// y = residual + bias + before(x) weights^T with weights of 8 bits: see products.h.
+// y = residual + bias + before(x) weights^T with weights of 8 or 4 bits: see products.h.
 struct Int8Product {
   const float* x;          // [rows, inputs], rows x_stride apart
   const uint8_t* weights;  // packed by `int8_pack`
-  const float* scales;     // [outputs, padded to whole panels]
+  const float* scales;     // [outputs, padded to whole panels]; with 4 bits [panels, groups, kPanel]
   const float* bias;       // the same, or null
   const float* residual;   // [rows, outputs] or null
   float* y;                // [rows, outputs]
   void* coarse;            // [rows, inputs, padded to fours] of `int8_coarse` bytes: the rounded inputs
   float* steps;            // [rows], of the rounded inputs
   int32_t* sums;           // [rows], what the weights' offset adds to each sum
-  int rows, inputs, outputs, x_stride;
+  int32_t* group_sums;     // [rows, groups], the same for weights of 4 bits; or null
+  int rows, inputs, outputs, x_stride, bits;
   Before before;
 };
 
-// The search for the largest of product + banned of each row, exact in float32 though 8 bits are read of most weights.
+// Of weights w, rounded to `near` = w - e: |near| and |e|, [outputs, padded to whole panels].
+struct Int8Errors {
+  const float *lengths, *errors;
+};
+
+// The search for the largest of product + banned of each row, in float32 though 8 or 4 bits are read of most weights.
 //
-// With w = near + e for the weights and x = step * p + d for a row, |x.w - step * p.near| <= |d| |near| + |x| |e| by
-// Cauchy and Schwarz. Only products that may be the largest are computed in full.
+// With x = step * p + d for a row, |x.w - step * p.near| <= |d| |near| + |x| |e| by Cauchy and Schwarz. Only products that
+// may be the largest are computed in full: with weights of 8 bits the search is exact.
+//
+// Where there are `rough` weights of 4 bits, they are read first. Cauchy's bound would keep too many products. Rounding
+// errors that do not follow x have a standard deviation of |x| |e| / sqrt(inputs), and kDeviations of them are allowed for:
+// a product is beyond these once in 10^14.
+constexpr float kDeviations = 8;
+
 struct Int8Search {
-  Int8Product product;    // its y, bias, residual and before are not read
-  const float* whole;     // [outputs, inputs], or null: then the rounded weights are all there is
-  const float* lengths;   // [outputs, padded to whole panels]: |near|
-  const float* errors;    // the same: |e|
-  const float* banned;    // the same: minus infinity where an output, or padding, is never chosen
-  float *rests, *norms;   // [rows]: |d|, |x|
+  Int8Product product;     // its y, bias, residual and before are not read
+  Int8Product rough;       // the same product with weights of 4 bits; or no weights
+  const float* whole;      // [outputs, inputs], or null: then the rounded weights are all there is
+  Int8Errors errors, rough_errors;
+  const float* banned;     // [outputs, padded]: minus infinity where an output, or padding, is never chosen
+  float *rests, *norms;    // [rows]: |d|, |x|
   float *floors, *ceilings;  // [rows, panels]: bounds of the panel's largest product
 };
 
@@ -152,18 +165,19 @@ struct Kernels {
   // The packing of recurrent weights [hidden, 4 * hidden], of the same size.
   void (*pack_recurrence)(const float* weights, float* packed, int hidden);
   void (*recur)(const Recurrence& recurrence);
-  // Weights of 8 bits: bytes when packed, the packing of rows [first, last), and one row of them as floats.
-  size_t (*int8_size)(int outputs, int inputs);
-  void (*int8_pack)(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int first, int last);
-  void (*int8_row)(const uint8_t* packed, const float* scales, int output, int inputs, float* y);
+  // Weights of 8 or 4 bits: bytes when packed, the packing of rows [first, last), which are at `weights`, one row of them
+  // as floats, and its `Int8Errors`.
+  size_t (*int8_size)(int outputs, int inputs, int bits);
+  void (*int8_pack)(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int bits, int first, int last);
+  void (*int8_row)(const uint8_t* packed, const float* scales, int output, int inputs, int bits, float* y);
+  void (*int8_measure)(const uint8_t* packed, const float* scales, const float* whole, int output, int inputs, int bits,
+                       float* length, float* error);
   int int8_coarse;  // bytes of a rounded input
   // The rounding of rows [first, last), then the product for all rows and the outputs of panels [first, last).
   void (*int8_round)(const Int8Product& product, int first, int last);
   void (*int8_multiply)(const Int8Product& product, int first, int last);
-  // See Int8Search: the lengths of rows and of weights, the bounds of panels, and one row's largest product.
+  // See Int8Search: the lengths of rows, the bounds of panels, and one row's largest product.
   void (*int8_measure_rows)(const Int8Product& product, float* rests, float* norms, int first, int last);
-  void (*int8_measure_weights)(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths,
-                               float* errors, int first, int last);
   void (*int8_screen)(const Int8Search& search, int first, int last);
   int (*int8_choose)(const Int8Search& search, int row, int32_t* best);
   // One row x [n] of a product's input into y [n], which may be x.

@@ -1,7 +1,8 @@
-// Products of float32 rows with weights of 8 bits.
+// Products of float32 rows with weights of 8 or 4 bits.
 //
-// A weight is scale * q with |q| <= 127 and one scale an output. The call rounds each row of inputs, x ~ step * p, and
-// sums p * q in exact integers: a row of the result does not depend on the other rows of the call.
+// A weight is scale * q. With 8 bits |q| <= 127 and there is one scale an output; with 4 bits -8 <= q <= 7 and there is one
+// for each group of kGroup inputs. The call rounds each row of inputs, x ~ step * p, and sums p * q in exact integers: a row
+// of the result does not depend on the other rows of the call.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 #include <cstring>
 #include <memory>
 
+#if defined(__AMX_INT8__)
+#include "convolution_bfloat16.h"
+#endif
 #include "int8_simd.h"
 #include "kernels.h"
 #include "simd.h"
@@ -18,15 +22,18 @@ namespace {
 namespace int8 {
 
 typedef Coarse CoarseVec __attribute__((vector_size(kLanes * sizeof(Coarse))));
+typedef int32_t CellVec __attribute__((vector_size(kCell * sizeof(int32_t)), may_alias));
 constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 constexpr int kPanelCells = kPanel / kCell;
+constexpr int kFours = 16384 / (kTileCells * kCell * 4);  // of a tile, that fit the first cache
+constexpr int kShared = 48;                               // rows, at most, that share them
+
+constexpr int kMatrixRows = 16, kMatrixFours = 16;        // of one product of matrices, where there are such
+
+constexpr int kNibbleOffset = kOffset ? 8 : 0;
+constexpr int kGroupFours = kGroup / 4, kGroupBytes = kGroup * kPanel;  // of a panel, when they are bytes
 
 inline int fours(int inputs) { return (inputs + 3) / 4; }
-
-// Order: panels of kPanel outputs, fours of inputs, outputs of the panel, inputs of the four.
-size_t size(int outputs, int inputs) {
-  return static_cast<size_t>((outputs + kPanel - 1) / kPanel) * fours(inputs) * kPanel * 4;
-}
 
 // The largest absolute value of x [n], and at least 1e-30.
 inline float largest(const float* x, int n) {
@@ -37,39 +44,6 @@ inline float largest(const float* x, int n) {
   for (int i = 0; i < kLanes; ++i) found = std::max(found, most[i]);
   for (; k < n; ++k) found = std::max(found, std::fabs(x[k]));
   return found;
-}
-
-// Round rows [first, last) of weights to the panels that hold them; `first` is a multiple of kPanel. The scales of a
-// panel's missing outputs are zero.
-void pack(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int first, int last) {
-  const int depth = fours(inputs);
-  for (int start = first; start < last; start += kPanel) {
-    uint8_t* panel = packed + static_cast<size_t>(start) * depth * 4;
-    std::memset(panel, kOffset, static_cast<size_t>(depth) * kPanel * 4);
-    for (int lane = 0; lane < kPanel; ++lane) {
-      const int row = start + lane;
-      scales[row] = 0;
-      if (row >= outputs) continue;
-      const float* w = weights + static_cast<size_t>(row) * inputs;
-      const float scale = scales[row] = largest(w, inputs) / 127;
-      for (int k = 0; k < inputs; ++k)
-        panel[k / 4 * kPanel * 4 + lane * 4 + k % 4] =
-            static_cast<uint8_t>(static_cast<int>(std::nearbyint(w[k] / scale)) + kOffset);
-    }
-  }
-}
-
-inline int value_of(uint8_t w) { return kOffset ? w - kOffset : static_cast<int8_t>(w); }
-
-// The weights of one output, as q.
-template <typename Use>
-inline void for_weights(const uint8_t* packed, int output, int inputs, const Use& use) {
-  const uint8_t* w = packed + static_cast<size_t>(output / kPanel) * fours(inputs) * kPanel * 4 + output % kPanel * 4;
-  for (int k = 0; k < inputs; ++k) use(k, value_of(w[k / 4 * kPanel * 4 + k % 4]));
-}
-
-void unpack(const uint8_t* packed, const float* scales, int output, int inputs, float* y) {
-  for_weights(packed, output, inputs, [&](int k, int q) { y[k] = scales[output] * q; });
 }
 
 // Apply f to vectors of x [n] and of y, z, ... at the same places; the last vector may be short.
@@ -158,23 +132,44 @@ float coarsen(const float* y, int n, Coarse* p, int32_t* sum) {
 void round_rows(const Int8Product& m, int first, int last) {
   const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
   const size_t stride = 4 * fours(m.inputs);
+  const int groups = m.inputs / kGroup;
   for (int row = first; row < last; ++row) {
     prepare(m.before, m.x + static_cast<size_t>(row) * m.x_stride, buffer.get(), m.inputs);
-    m.steps[row] = coarsen(buffer.get(), m.inputs, static_cast<Coarse*>(m.coarse) + row * stride, m.sums + row);
+    Coarse* p = static_cast<Coarse*>(m.coarse) + row * stride;
+    m.steps[row] = coarsen(buffer.get(), m.inputs, p, m.sums + row);
+    for (int g = 0; m.group_sums && g < groups; ++g) {
+      int32_t sum = 0;
+      for (int k = 0; k < kGroup; ++k) sum += p[g * kGroup + k];
+      m.group_sums[static_cast<size_t>(row) * groups + g] = kNibbleOffset * sum;
+    }
   }
 }
 
-// Sums of R rows x and C cells of the panels at w, into t [R, C * kCell].
+// Part of a product: fours [start, start + count) of rows at x, `stride` apart, and of the panels at w, of `depth` fours
+// each. Sums go to t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache
+// gets `count` cells from `ahead` on.
+struct Part {
+  const Coarse* x;
+  const uint8_t *w, *ahead;
+  int32_t* t;
+  size_t stride;
+  int depth, start, count;
+};
+
+// The part for R rows and C cells.
 template <int R, int C>
-__attribute__((noinline)) void dots(const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
-  const size_t stride = 4 * static_cast<size_t>(depth), panel = static_cast<size_t>(depth) * kPanel * 4;
+__attribute__((noinline)) void dots(const Part& part) {
+  const size_t stride = part.stride, panel = static_cast<size_t>(part.depth) * kPanel * 4;
+  const Coarse* x = part.x + part.start * 4;
+  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
   Sums sums[R][C];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) sums[r][c] = zero();
-  for (int k = 0; k < depth; ++k, w += kPanel * 4, x += 4) {
+  for (int k = 0; k < part.count; ++k, w += kPanel * 4, ahead += kPanel * 4, x += 4) {
     Four inputs[R];
+    if (R > 1) __builtin_prefetch(ahead);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) inputs[r] = four(x + r * stride);
 #pragma GCC unroll 8
@@ -187,154 +182,188 @@ __attribute__((noinline)) void dots(const Coarse* x, const uint8_t* w, int depth
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) put(t + (r * C + c) * kCell, sums[r][c]);
-}
-
-// The same for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
-inline int dots_of(int rows, bool whole, const Coarse* x, const uint8_t* w, int depth, int32_t* t) {
-  if (!whole) return dots<1, kPanelCells>(x, w, depth, t), 1;
-  if (rows >= kTileRows) return dots<kTileRows, kTileCells>(x, w, depth, t), kTileRows;
-  if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(x, w, depth, t), 4;
-  if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(x, w, depth, t), 2;
-  return dots<1, kTileCells>(x, w, depth, t), 1;
-}
-
-// Call use(row, panel, sums of the panel's outputs less the offset's part) for all rows and panels [first, last).
-template <typename Use>
-inline void for_sums(const Int8Product& m, int first, int last, const Use& use) {
-  const int depth = fours(m.inputs);
-  for (int p = first; p < last;) {
-    const bool whole = p + kTile <= last;
-    const int panels = whole ? kTile : 1;
-    const uint8_t* w = m.weights + static_cast<size_t>(p) * depth * kPanel * 4;
-    const Coarse* x = static_cast<const Coarse*>(m.coarse);
-    for (int row = 0; row < m.rows;) {
-      int32_t t[kTileRows * kTile * kPanel];
-      const int rows = dots_of(m.rows - row, whole, x + static_cast<size_t>(row) * 4 * depth, w, depth, t);
-      for (int r = 0; r < rows; ++r, ++row)
-        for (int i = 0; i < panels; ++i) use(row, p + i, t + (r * panels + i) * kPanel);
+    for (int c = 0; c < C; ++c) {
+      int32_t* t = part.t + (r * C + c) * kCell;
+      CellVec before{}, found;
+      if (part.start) std::memcpy(&before, t, sizeof before);
+      put(reinterpret_cast<int32_t*>(&found), sums[r][c]);
+      found += before;
+      std::memcpy(t, &found, sizeof found);
     }
-    p += panels;
+}
+
+#if defined(__AMX_INT8__)
+// The part for kMatrixRows rows and a whole tile of panels, in the processor's matrix tiles: sums, rows, weights.
+inline void matrix_dots(const Part& part) {
+  static_assert(kTile == 4 && kOffset == 128);
+  constexpr int kLine = kTile * kPanel;
+  const size_t panel = static_cast<size_t>(part.depth) * kPanel * 4;
+  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
+  const Coarse* x = part.x + part.start * 4;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  if (part.start) {
+    _tile_loadd(0, part.t, kLine * 4);
+    _tile_loadd(1, part.t + kPanel, kLine * 4);
+    _tile_loadd(2, part.t + 2 * kPanel, kLine * 4);
+    _tile_loadd(3, part.t + 3 * kPanel, kLine * 4);
   }
+  for (int k = 0; k < part.count; k += kMatrixFours, x += kMatrixFours * 4, w += kMatrixFours * kPanel * 4) {
+    for (int i = 0; i < kMatrixFours; ++i, ahead += kPanel * 4) __builtin_prefetch(ahead);
+    _tile_loadd(4, x, part.stride);
+    _tile_loadd(5, w, kPanel * 4);
+    _tile_dpbsud(0, 4, 5);
+    _tile_loadd(6, w + panel, kPanel * 4);
+    _tile_dpbsud(1, 4, 6);
+    _tile_loadd(5, w + 2 * panel, kPanel * 4);
+    _tile_dpbsud(2, 4, 5);
+    _tile_loadd(6, w + 3 * panel, kPanel * 4);
+    _tile_dpbsud(3, 4, 6);
+  }
+  _tile_stored(0, part.t, kLine * 4);
+  _tile_stored(1, part.t + kPanel, kLine * 4);
+  _tile_stored(2, part.t + 2 * kPanel, kLine * 4);
+  _tile_stored(3, part.t + 3 * kPanel, kLine * 4);
+}
+#endif
+
+// The part for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
+inline int dots_of(int rows, bool whole, const Part& part) {
+#if defined(__AMX_INT8__)
+  if (whole && rows >= kMatrixRows && part.count % kMatrixFours == 0) return matrix_dots(part), kMatrixRows;
+#endif
+  if (!whole) return dots<1, kPanelCells>(part), 1;
+  if (rows >= kTileRows && !(kTileRows == 6 && rows == 8)) return dots<kTileRows, kTileCells>(part), kTileRows;
+  if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(part), 4;
+  if (rows >= 2) return dots<std::min(kTileRows, 2), kTileCells>(part), 2;
+  return dots<1, kTileCells>(part), 1;
+}
+
+inline Vec whole_vec(const int32_t* t, int32_t less) {
+  IntVec whole;
+  std::memcpy(&whole, t, sizeof whole);
+  return __builtin_convertvector(whole - less, Vec);
+}
+
+// Call use(row, panel, products [kPanel]) for all rows and panels [first, last) of weights of 8 bits.
+//
+// A batch of sentences shares a part of the weights while it is in the first cache. With more rows, to fetch the parts
+// from the second cost less than to add up their sums.
+template <typename Use>
+inline void for_bytes(const Int8Product& m, int first, int last, const Use& use) {
+  const int depth = fours(m.inputs), block = m.rows > kTileRows && m.rows <= kShared ? kFours : depth;
+  const size_t size = static_cast<size_t>(depth) * kPanel * 4, stride = 4 * static_cast<size_t>(depth);
+  alignas(64) int32_t t[kShared * kTile * kPanel];
+  for (int p = first, panels; p < last; p += panels) {
+    const bool whole = p + kTile <= last;
+    panels = whole ? kTile : 1;
+    for (int row = 0; row < m.rows; row += kShared) {
+      const int rows = std::min(kShared, m.rows - row);
+      for (int start = 0; start < depth; start += block) {
+        Part part{.stride = stride, .depth = depth, .start = start, .count = std::min(block, depth - start)};
+        part.w = m.weights + p * size;
+        for (int r = 0, group = 0; r < rows; ++group) {
+          part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * stride;
+          part.t = t + r * panels * kPanel;
+          // Each group of rows fetches one panel of what follows.
+          const int following = start + block < depth ? start + block : 0;
+          part.ahead = part.w + (group % panels + (following ? 0 : panels)) * size + following * kPanel * 4;
+          r += dots_of(rows - r, whole, part);
+        }
+      }
+      for (int r = 0; r < rows; ++r)
+        for (int i = 0; i < panels; ++i) {
+          float y[kPanel];
+          const Vec step = splat(m.steps[row + r]);
+          for (int k = 0; k < kPanel; k += kLanes)
+            store(y + k, whole_vec(t + (r * panels + i) * kPanel + k, m.sums[row + r]) *
+                             (load(m.scales + (p + i) * kPanel + k) * step));
+          use(row + r, p + i, y);
+        }
+    }
+  }
+}
+
+// Bytes of a group's halves of bytes: the lower of each 64 are those of a four of inputs, the upper those of the next. The
+// cache gets what is `ahead` bytes behind them.
+inline void expand(const uint8_t* halves, uint8_t* bytes, ptrdiff_t ahead) {
+  typedef uint8_t Bytes __attribute__((vector_size(kPanel * 4)));
+  for (int k = 0; k < kGroupFours / 2; ++k, halves += sizeof(Bytes), bytes += 2 * sizeof(Bytes)) {
+    Bytes both;
+    __builtin_prefetch(halves + ahead);
+    std::memcpy(&both, halves, sizeof both);
+    const Bytes low = (both & 15) - (8 - kNibbleOffset), high = (both >> 4) - (8 - kNibbleOffset);
+    std::memcpy(bytes, &low, sizeof low);
+    std::memcpy(bytes + sizeof low, &high, sizeof high);
+  }
+}
+
+// The same for weights of 4 bits.
+template <typename Use>
+inline void for_halves(const Int8Product& m, int first, int last, const Use& use) {
+  const int groups = m.inputs / kGroup;
+  const size_t size = static_cast<size_t>(groups) * kGroupBytes / 2;
+  alignas(64) uint8_t bytes[kTile * kGroupBytes];
+  alignas(64) int32_t t[std::max(kTileRows, kMatrixRows) * kTile * kPanel];
+  alignas(64) float y[kShared * kTile * kPanel];
+  for (int p = first, panels; p < last; p += panels) {
+    const bool whole = p + kTile <= last;
+    panels = whole ? kTile : 1;
+    for (int row = 0; row < m.rows; row += kShared) {
+      const int rows = std::min(kShared, m.rows - row);
+      std::fill_n(y, rows * panels * kPanel, 0.0f);
+      for (int g = 0; g < groups; ++g) {
+        const uint8_t* packed = m.weights + p * size + g * kGroupBytes / 2;
+        // Two groups on, in this panel or in its follower.
+        const size_t ahead = kGroupBytes + (g + 2 < groups ? 0 : (panels - 1) * size);
+        for (int i = 0; i < panels; ++i) expand(packed + i * size, bytes + i * kGroupBytes, ahead);
+        Part part{.w = bytes, .t = t, .stride = static_cast<size_t>(m.inputs), .depth = kGroupFours, .count = kGroupFours};
+        for (int r = 0; r < rows;) {
+          part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * part.stride + g * kGroup;
+          part.ahead = bytes;
+          const int count = dots_of(rows - r, whole, part);
+          const int32_t* found = t;
+          for (const int end = r + count; r < end; ++r) {
+            const int32_t less = m.group_sums[static_cast<size_t>(row + r) * groups + g];
+            const float* scales = m.scales + (static_cast<size_t>(p) * groups + g) * kPanel;
+            float* sums = y + r * panels * kPanel;
+            for (int i = 0; i < panels; ++i, scales += groups * kPanel, sums += kPanel, found += kPanel)
+              for (int k = 0; k < kPanel; k += kLanes)
+                store(sums + k, load(sums + k) + whole_vec(found + k, less) * load(scales + k));
+          }
+        }
+      }
+      for (int r = 0; r < rows; ++r)
+        for (int i = 0; i < panels; ++i) {
+          float* product = y + (r * panels + i) * kPanel;
+          for (int k = 0; k < kPanel; k += kLanes) store(product + k, load(product + k) * m.steps[row + r]);
+          use(row + r, p + i, product);
+        }
+    }
+  }
+}
+
+template <typename Use>
+inline void for_products(const Int8Product& m, int first, int last, const Use& use) {
+#if defined(__AMX_INT8__)
+  configure_tiles();
+#endif
+  m.bits == 4 ? for_halves(m, first, last, use) : for_bytes(m, first, last, use);
 }
 
 // y = residual + bias + the product, for all rows and the outputs of panels [first, last).
 void multiply(const Int8Product& m, int first, int last) {
-  for_sums(m, first, last, [&](int row, int panel, const int32_t* t) {
+  for_products(m, first, last, [&](int row, int panel, const float* product) {
     const int start = panel * kPanel, count = std::min(kPanel, m.outputs - start);
     const size_t at = static_cast<size_t>(row) * m.outputs + start;
-    const Vec step = splat(m.steps[row]);
     float out[kPanel];
-    for (int k = 0; k < kPanel; k += kLanes) {
-      IntVec whole;
-      std::memcpy(&whole, t + k, sizeof whole);
-      const Vec value = __builtin_convertvector(whole - m.sums[row], Vec) * (load(m.scales + start + k) * step);
-      store(out + k, m.bias ? value + load(m.bias + start + k) : value);
-    }
+    for (int k = 0; k < kPanel; k += kLanes) store(out + k, m.bias ? load(product + k) + load(m.bias + start + k) : load(product + k));
     if (m.residual)
       for (int k = 0; k < count; ++k) out[k] += m.residual[at + k];
     std::memcpy(m.y + at, out, count * sizeof(float));
   });
-}
-
-// Of rows [first, last) of the rounded inputs: the length of x less its rounding, and of x.
-void measure_rows(const Int8Product& m, float* rests, float* norms, int first, int last) {
-  const size_t stride = 4 * fours(m.inputs);
-  for (int row = first; row < last; ++row) {
-    const float *x = m.x + static_cast<size_t>(row) * m.x_stride;
-    const Coarse* p = static_cast<const Coarse*>(m.coarse) + row * stride;
-    double rest = 0, norm = 0;
-    for (int k = 0; k < m.inputs; ++k) {
-      const double off = x[k] - static_cast<double>(m.steps[row]) * p[k];
-      rest += off * off;
-      norm += static_cast<double>(x[k]) * x[k];
-    }
-    rests[row] = static_cast<float>(std::sqrt(rest));
-    norms[row] = static_cast<float>(std::sqrt(norm));
-  }
-}
-
-// Of outputs [first, last): the length of the rounded weights and, where there are `weights`, of what rounding took.
-void measure_weights(const float* weights, const uint8_t* packed, const float* scales, int inputs, float* lengths, float* errors,
-                     int first, int last) {
-  for (int n = first; n < last; ++n) {
-    double length = 0, error = 0;
-    for_weights(packed, n, inputs, [&](int k, int q) {
-      const double near = static_cast<double>(scales[n]) * q;
-      length += near * near;
-      if (!weights) return;
-      const double off = weights[static_cast<size_t>(n) * inputs + k] - near;
-      error += off * off;
-    });
-    lengths[n] = static_cast<float>(std::sqrt(length));
-    errors[n] = static_cast<float>(std::sqrt(error));
-  }
-}
-
-// Estimates of a panel's products, and the bounds of their errors and a little more: the bounds and the products are in
-// single precision.
-inline void bounds(const Int8Search& s, int row, int panel, const int32_t* t, float* middle, float* off) {
-  const Int8Product& m = s.product;
-  for (int k = 0; k < kPanel; k += kLanes) {
-    const int at = panel * kPanel + k;
-    IntVec whole;
-    std::memcpy(&whole, t + k, sizeof whole);
-    const Vec product = __builtin_convertvector(whole - m.sums[row], Vec) * (load(m.scales + at) * m.steps[row]);
-    const Vec length = load(s.lengths + at), error = load(s.errors + at);
-    store(middle + k, product + load(s.banned + at));
-    store(off + k, 1.001f * (s.rests[row] * length + s.norms[row] * error) + 1e-5f * s.norms[row] * length);
-  }
-}
-
-// Bound the largest product of each panel [first, last) from both sides, for all rows.
-void screen(const Int8Search& s, int first, int last) {
-  const int panels = (s.product.outputs + kPanel - 1) / kPanel;
-  for_sums(s.product, first, last, [&](int row, int panel, const int32_t* t) {
-    float middle[kPanel], off[kPanel], low = -INFINITY, high = -INFINITY;
-    bounds(s, row, panel, t, middle, off);
-    for (int k = 0; k < kPanel; ++k) {
-      low = std::max(low, middle[k] - off[k]);
-      high = std::max(high, middle[k] + off[k]);
-    }
-    s.floors[static_cast<size_t>(row) * panels + panel] = low;
-    s.ceilings[static_cast<size_t>(row) * panels + panel] = high;
-  });
-}
-
-// Find a row's largest product among the panels that may have it; of equal ones the first. Returns the number of
-// products that were computed in full.
-int choose(const Int8Search& s, int row, int32_t* best) {
-  const Int8Product& m = s.product;
-  const int depth = fours(m.inputs), panels = (m.outputs + kPanel - 1) / kPanel;
-  const size_t bounded = static_cast<size_t>(row) * panels;
-  const float *floors = s.floors + bounded, *ceilings = s.ceilings + bounded;
-  float floor = -INFINITY, most = -INFINITY;
-  for (int p = 0; p < panels; ++p) floor = std::max(floor, floors[p]);
-  const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
-  const float* x = m.x + static_cast<size_t>(row) * m.x_stride;
-  int count = 0;
-  *best = 0;
-  for (int p = 0; p < panels; ++p) {
-    if (!(ceilings[p] >= floor)) continue;
-    int32_t t[kPanel];
-    float middle[kPanel], off[kPanel];
-    const Coarse* rounded = static_cast<const Coarse*>(m.coarse) + static_cast<size_t>(row) * 4 * depth;
-    dots<1, kPanelCells>(rounded, m.weights + static_cast<size_t>(p) * depth * kPanel * 4, depth, t);
-    bounds(s, row, p, t, middle, off);
-    for (int k = 0; k < kPanel; ++k) {
-      const int n = p * kPanel + k;
-      if (!(middle[k] + off[k] >= floor) || s.banned[n] == -INFINITY) continue;
-      const float* w = s.whole ? s.whole + static_cast<size_t>(n) * m.inputs : buffer.get();
-      if (!s.whole) unpack(m.weights, m.scales, n, m.inputs, buffer.get());
-      const float product = s.banned[n] + sum_of_products(x, w, m.inputs);
-      ++count;
-      if (product > most) {
-        most = product;
-        *best = n;
-      }
-    }
-  }
-  return count;
 }
 
 }  // namespace int8

@@ -1,4 +1,4 @@
-// Primitives of Transformers: products with weights of 8 bits, the search for the likeliest token, attention.
+// Primitives of Transformers: products with weights of 8 or 4 bits, the search for the likeliest token, attention.
 #include "primitive.h"
 
 namespace nightingale {
@@ -28,19 +28,24 @@ mx::array none() {
 
 int panels_of(int outputs) { return (outputs + kPanel - 1) / kPanel; }
 
+// The kernels for products of so many rows: those with products of matrices, where there are any, read the same weights.
+const Kernels& kernels_for(int rows) { return rows >= 16 && bfloat16_kernels() ? *bfloat16_kernels() : kernels(); }
+
 // Room for the rounded inputs of a product, and their rounding.
 struct Rounded {
   std::unique_ptr<char[]> coarse;
   std::unique_ptr<float[]> steps;
   std::unique_ptr<int32_t[]> sums;
 
-  explicit Rounded(Int8Product& m)
+  // With `grouped`, also what products with weights of 4 bits need.
+  Rounded(Int8Product& m, bool grouped)
       : coarse(new char[static_cast<size_t>(m.rows) * ((m.inputs + 3) / 4 * 4) * kernels().int8_coarse]),
         steps(new float[m.rows]),
-        sums(new int32_t[m.rows]) {
+        sums(new int32_t[static_cast<size_t>(m.rows) * (grouped ? 1 + m.inputs / kGroup : 1)]) {
     m.coarse = coarse.get();
     m.steps = steps.get();
     m.sums = sums.get();
+    if (grouped) m.group_sums = sums.get() + m.rows;
   }
 };
 
@@ -75,9 +80,9 @@ class Int8Linear : public Kernel {
       m.before.gain = optional_data<float>(in[5]);
       m.before.shift = optional_data<float>(in[6]);
       m.y = out.data<float>();
-      const Rounded rounded(m);
+      const Rounded rounded(m, m.bits == 4);
       for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
-      for_panels(m, [&](int first, int last) { kernels().int8_multiply(m, first, last); });
+      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_multiply(m, first, last); });
     };
   }
 
@@ -85,13 +90,25 @@ class Int8Linear : public Kernel {
   Int8Product shape_;
 };
 
+// The bits of weights of this many bytes.
+int bits_of(size_t bytes, int outputs, int inputs) {
+  for (const int bits : {8, 4})
+    if (bytes == kernels().int8_size(outputs, inputs, bits) && (bits == 8 || inputs % kGroup == 0)) return bits;
+  throw std::invalid_argument("int8: the weights do not fit");
+}
+
+// The number of scales of packed weights.
+size_t scales_of(int outputs, int inputs, int bits) {
+  return static_cast<size_t>(panels_of(outputs)) * kPanel * (bits == 4 ? inputs / kGroup : 1);
+}
+
 Int8Product product_of(const mx::array& x, const mx::array& weights, const mx::array& scales, int outputs, int inputs,
                        BeforeKind kind = BeforeKind::kNone) {
-  const int width = kind == BeforeKind::kSwiglu ? 2 * inputs : inputs;
-  if (!x.ndim() || x.shape(-1) != width || weights.size() != kernels().int8_size(outputs, inputs) ||
-      scales.size() != static_cast<size_t>(panels_of(outputs)) * kPanel)
+  const int width = kind == BeforeKind::kSwiglu ? 2 * inputs : inputs, bits = bits_of(weights.size(), outputs, inputs);
+  if (!x.ndim() || x.shape(-1) != width || scales.size() != scales_of(outputs, inputs, bits))
     throw std::invalid_argument("int8_linear: the weights do not fit the input");
   Int8Product m{};
+  m.bits = bits;
   m.rows = static_cast<int>(x.size() / width);
   m.inputs = inputs;
   m.outputs = outputs;
@@ -110,7 +127,7 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
   shape.back() = outputs;
   const bool norm = m.before.kind == BeforeKind::kRmsNorm || m.before.kind == BeforeKind::kLayerNorm;
   const auto fits = [&](const Maybe& a) { return a && a->size() == static_cast<size_t>(inputs); };
-  if ((bias && bias->size() != scales.size()) || (residual && residual->shape() != shape) || (norm && !fits(gain)) ||
+  if ((bias && bias->size() != static_cast<size_t>(panels_of(outputs)) * kPanel) || (residual && residual->shape() != shape) || (norm && !fits(gain)) ||
       (m.before.kind == BeforeKind::kLayerNorm && !fits(shift)))
     throw std::invalid_argument("int8_linear: the sums or the norm do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
@@ -119,44 +136,25 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
                    {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)});
 }
 
-// Rows of weights as float32, times `scale`.
-class Int8Rows : public Kernel {
- public:
-  Int8Rows(mx::Stream stream, int inputs, float scale) : Kernel(stream), inputs_(inputs), scale_(scale) {}
-
-  const char* name() const override { return "NightingaleInt8Rows"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [inputs = inputs_, scale = scale_](const Arrays& in, mx::array& out) {
-      const int count = static_cast<int>(in[0].size()), outputs = static_cast<int>(in[2].size());
-      const auto work = [&](int k) {
-        const int id = std::clamp(in[0].data<int32_t>()[k], 0, outputs - 1);
-        float* y = out.data<float>() + static_cast<size_t>(k) * inputs;
-        kernels().int8_row(in[1].data<uint8_t>(), floats(in[2]), id, inputs, y);
-        for (int i = 0; i < inputs; ++i) y[i] *= scale;
-      };
-      if (count < 4) {
-        for (int k = 0; k < count; ++k) work(k);
-      } else {
-        parallel(count, work);
-      }
-    };
-  }
-
- private:
-  int inputs_;
-  float scale_;
-};
-
-mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::array& scales, int inputs, float scale) {
-  if (weights.size() != kernels().int8_size(static_cast<int>(scales.size()), inputs))
-    throw std::invalid_argument("int8_rows: the weights do not fit");
+// Rows `ids` of weights as float32, times `scale`.
+mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::array& scales, int outputs, int inputs, float scale) {
+  const int bits = bits_of(weights.size(), outputs, inputs);
+  if (scales.size() != scales_of(outputs, inputs, bits)) throw std::invalid_argument("int8_rows: the scales do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = ids.shape();
   shape.push_back(inputs);
-  return mx::array(shape, mx::float32, std::make_shared<Int8Rows>(s, inputs, scale),
-                   {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales});
+  return computed("NightingaleInt8Rows", shape, {mx::contiguous(mx::astype(ids, mx::int32, s), false, s), weights, scales},
+                  [=](const Arrays& in, mx::array& out) {
+    const int count = static_cast<int>(in[0].size());
+    const auto work = [&](int k) {
+      const int id = std::clamp(in[0].data<int32_t>()[k], 0, outputs - 1);
+      float* y = out.data<float>() + static_cast<size_t>(k) * inputs;
+      kernels().int8_row(in[1].data<uint8_t>(), floats(in[2]), id, inputs, bits, y);
+      for (int i = 0; i < inputs; ++i) y[i] *= scale;
+    };
+    if (count >= 4) return parallel(count, work);
+    for (int k = 0; k < count; ++k) work(k);
+  });
 }
 
 // [2, ...]: the places of the largest products, and how many products were computed in full for each.
@@ -172,23 +170,30 @@ class Int8Argmax : public Kernel {
       m.x = floats(in[0]);
       m.weights = in[1].data<uint8_t>();
       m.scales = floats(in[2]);
-      const Rounded rounded(m);
+      const bool rough = in.size() > 7 && m.rows <= kFewRows;  // more rows wait for products, not for memory
+      const Rounded rounded(m, rough || m.bits == 4);
       const size_t bounds = static_cast<size_t>(m.rows) * panels_of(m.outputs);
       const auto rests = uninitialized(2 * m.rows), floors = uninitialized(2 * bounds);
-      const Int8Search s{.product = m,
-                         .whole = optional_data<float>(in[6]),
-                         .lengths = floats(in[3]),
-                         .errors = floats(in[4]),
-                         .banned = floats(in[5]),
-                         .rests = rests.get(),
-                         .norms = rests.get() + m.rows,
-                         .floors = floors.get(),
-                         .ceilings = floors.get() + bounds};
+      Int8Search s{.product = m,
+                   .whole = optional_data<float>(in[6]),
+                   .errors = {floats(in[3]), floats(in[4])},
+                   .banned = floats(in[5]),
+                   .rests = rests.get(),
+                   .norms = rests.get() + m.rows,
+                   .floors = floors.get(),
+                   .ceilings = floors.get() + bounds};
+      if (rough) {
+        s.rough = m;
+        s.rough.bits = 4;
+        s.rough.weights = in[7].data<uint8_t>();
+        s.rough.scales = floats(in[8]);
+        s.rough_errors = {floats(in[9]), floats(in[10])};
+      }
       for_rows(m, [&](int first, int last) {
         kernels().int8_round(m, first, last);
         kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
       });
-      for_panels(m, [&](int first, int last) { kernels().int8_screen(s, first, last); });
+      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_screen(s, first, last); });
       int32_t* places = out.data<int32_t>();
       parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
     };
@@ -198,18 +203,23 @@ class Int8Argmax : public Kernel {
   Int8Product shape_;
 };
 
+// `rough` is empty, or has the results of `int8_rough`.
 mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
-                      const mx::array& banned, const Maybe& whole, int outputs, int inputs) {
+                      const mx::array& banned, const Maybe& whole, const Arrays& rough, int outputs, int inputs) {
   const Int8Product m = product_of(x, weights, scales, outputs, inputs);
-  if (lengths.size() != scales.size() || errors.size() != scales.size() || banned.size() != scales.size() ||
-      (whole && whole->size() != static_cast<size_t>(outputs) * inputs))
+  const size_t padded = static_cast<size_t>(panels_of(outputs)) * kPanel;
+  if (lengths.size() != padded || errors.size() != padded || banned.size() != padded ||
+      (whole && whole->size() != static_cast<size_t>(outputs) * inputs) ||
+      (rough.size() && (rough.size() != 4 || rough[0].size() != kernels().int8_size(outputs, inputs, 4) ||
+                        rough[1].size() != scales_of(outputs, inputs, 4) || rough[2].size() != padded || rough[3].size() != padded)))
     throw std::invalid_argument("int8_argmax: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = 2;
   std::rotate(shape.begin(), shape.end() - 1, shape.end());
-  return mx::array(shape, mx::int32, std::make_shared<Int8Argmax>(s, m),
-                   {dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()});
+  Arrays inputs_of{dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()};
+  inputs_of.insert(inputs_of.end(), rough.begin(), rough.end());
+  return mx::array(shape, mx::int32, std::make_shared<Int8Argmax>(s, m), std::move(inputs_of));
 }
 
 // The log of the sum of exp(x), of each row.
@@ -244,35 +254,64 @@ mx::array evaluated(const mx::array& a) {
   return x;
 }
 
-template <typename T = float>
-T* data_of(mx::allocator::Data& data) {
-  return static_cast<T*>(data.buffer().raw_ptr());
+// A flat array of `size` bytes that begins where a line of the cache does: vectors across two lines take twice the time.
+mx::array aligned_bytes(size_t size) {
+  constexpr size_t kLine = 64;
+  const mx::array whole(mx::allocator::malloc(size + kLine), {static_cast<int>(size + kLine)}, mx::uint8);
+  const size_t past = reinterpret_cast<size_t>(whole.data<uint8_t>()) % kLine;
+  mx::array part({static_cast<int>(size)}, mx::uint8, nullptr, {});
+  part.copy_shared_buffer(whole, {1}, {true, true, true}, size, past ? kLine - past : 0);
+  part.set_status(mx::array::Status::available);
+  return part;
+}
+
+mx::array filled(size_t count) {
+  auto data = mx::allocator::malloc(count * sizeof(float));
+  std::fill_n(static_cast<float*>(data.buffer().raw_ptr()), count, 0.0f);
+  return mx::array(std::move(data), {static_cast<int>(count)}, mx::float32);
 }
 
 // Weights [outputs, inputs] in the order that the kernels read, a flat array, and their scales.
-std::pair<mx::array, mx::array> pack_int8(const mx::array& weight) {
+std::pair<mx::array, mx::array> pack_int8(const mx::array& weight, int bits) {
   const mx::array w = evaluated(weight);
-  if (w.ndim() != 2) throw std::invalid_argument("pack_int8: weights have two dimensions");
-  const int N = w.shape(0), K = w.shape(1), panels = panels_of(N);
-  const size_t size = kernels().int8_size(N, K);
-  auto packed = mx::allocator::malloc(size), scales = mx::allocator::malloc(panels * kPanel * sizeof(float));
-  for_tiles(1, panels, 16, [&](int, int first, int last) {
-    kernels().int8_pack(w.data<float>(), data_of<uint8_t>(packed), data_of(scales), N, K, first * kPanel, last * kPanel);
+  if (w.ndim() != 2 || (bits == 4 && w.shape(1) % kGroup)) throw std::invalid_argument("pack_int8: the weights cannot be packed");
+  const int N = w.shape(0), K = w.shape(1);
+  mx::array packed = aligned_bytes(kernels().int8_size(N, K, bits)), scales = filled(scales_of(N, K, bits));
+  for_tiles(1, panels_of(N), 16, [&](int, int first, int last) {
+    const int row = first * kPanel;
+    kernels().int8_pack(w.data<float>() + static_cast<size_t>(row) * K, packed.data<uint8_t>(), scales.data<float>(), N, K, bits, row, last * kPanel);
   });
-  return {mx::array(std::move(packed), {static_cast<int>(size)}, mx::uint8), mx::array(std::move(scales), {panels * kPanel}, mx::float32)};
+  return {packed, scales};
 }
 
-// The lengths of rounded weights, and of what their rounding took from `whole` (zero without): see Int8Search.
+// The lengths of rounded weights, and of what their rounding took from `whole` (zero without): see Int8Errors.
 std::pair<mx::array, mx::array> int8_lengths(const mx::array& weights, const mx::array& scales, const Maybe& whole, int outputs, int inputs) {
   const mx::array w = whole ? evaluated(*whole) : none();
-  const int padded = static_cast<int>(scales.size());
-  auto lengths = mx::allocator::malloc(padded * sizeof(float)), errors = mx::allocator::malloc(padded * sizeof(float));
-  std::fill_n(data_of(lengths), padded, 0.0f);
-  std::fill_n(data_of(errors), padded, 0.0f);
+  const int bits = bits_of(weights.size(), outputs, inputs);
+  mx::array lengths = filled(panels_of(outputs) * kPanel), errors = filled(panels_of(outputs) * kPanel);
   for_tiles(1, outputs, 256, [&](int, int first, int last) {
-    kernels().int8_measure_weights(optional_data<float>(w), weights.data<uint8_t>(), scales.data<float>(), inputs, data_of(lengths), data_of(errors), first, last);
+    for (int n = first; n < last; ++n)
+      kernels().int8_measure(weights.data<uint8_t>(), floats(scales), whole ? floats(w) + static_cast<size_t>(n) * inputs : nullptr, n, inputs,
+                             bits, lengths.data<float>() + n, errors.data<float>() + n);
   });
-  return {mx::array(std::move(lengths), {padded}, mx::float32), mx::array(std::move(errors), {padded}, mx::float32)};
+  return {lengths, errors};
+}
+
+// Weights of 4 bits for those of 8: packed, their scales, lengths and errors.
+Arrays int8_rough(const mx::array& weights, const mx::array& scales, int outputs, int inputs) {
+  const int padded = panels_of(outputs) * kPanel;
+  const auto& table = kernels();
+  mx::array packed = aligned_bytes(table.int8_size(outputs, inputs, 4)), rough = filled(scales_of(outputs, inputs, 4));
+  mx::array lengths = filled(padded), errors = filled(padded);
+  for_tiles(1, outputs, kPanel, [&](int, int first, int last) {
+    const auto rows = uninitialized(static_cast<size_t>(kPanel) * inputs);
+    const auto row = [&](int n) { return rows.get() + static_cast<size_t>(n - first) * inputs; };
+    for (int n = first; n < last; ++n) table.int8_row(weights.data<uint8_t>(), floats(scales), n, inputs, 8, row(n));
+    table.int8_pack(rows.get(), packed.data<uint8_t>(), rough.data<float>(), outputs, inputs, 4, first, first + kPanel);
+    for (int n = first; n < last; ++n)
+      table.int8_measure(packed.data<uint8_t>(), floats(rough), row(n), n, inputs, 4, lengths.data<float>() + n, errors.data<float>() + n);
+  });
+  return {packed, rough, lengths, errors};
 }
 
 // Run work(batch, head) for all heads of a batch, on more threads where `cost` products are worth it.
@@ -436,7 +475,8 @@ void bind_transformer(nb::module_& m) {
         nb::arg("gain").none(), nb::arg("shift").none(), nb::arg("outputs"), nb::arg("inputs"), nb::arg("before"), nb::arg("eps"));
   m.def("int8_rows", &int8_rows);
   m.def("int8_argmax", &int8_argmax, nb::arg("x"), nb::arg("weights"), nb::arg("scales"), nb::arg("lengths"), nb::arg("errors"), nb::arg("banned"),
-        nb::arg("whole").none(), nb::arg("outputs"), nb::arg("inputs"));
+        nb::arg("whole").none(), nb::arg("rough"), nb::arg("outputs"), nb::arg("inputs"));
+  m.def("int8_rough", &int8_rough);
   m.def("log_sum_exp", &log_sum_exp);
   m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
   m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());

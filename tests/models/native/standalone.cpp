@@ -281,18 +281,21 @@ void check_signals() {
   check_source(12, 7, 5);
 }
 
-void check_int8(int rows, int inputs, int outputs) {
+void check_int8(int rows, int inputs, int outputs, int bits) {
   const Kernels& table = kernels();
   const int panels = (outputs + kPanel - 1) / kPanel;
   const Floats x = random(static_cast<size_t>(rows) * inputs), w = random(static_cast<size_t>(outputs) * inputs);
   const Floats bias = random(panels * kPanel), residual = random(static_cast<size_t>(rows) * outputs);
-  const Floats scales = empty(panels * kPanel), y = empty(static_cast<size_t>(rows) * outputs), row = empty(inputs);
-  const std::unique_ptr<uint8_t[]> packed(new uint8_t[table.int8_size(outputs, inputs)]);
-  table.int8_pack(w.get(), packed.get(), scales.get(), outputs, inputs, 0, panels * kPanel);
+  const int groups = bits == 4 ? inputs / kGroup : 1;
+  const Floats scales = empty(panels * kPanel * groups), y = empty(static_cast<size_t>(rows) * outputs), row = empty(inputs);
+  const std::unique_ptr<uint8_t[]> packed(new uint8_t[table.int8_size(outputs, inputs, bits)]);
+  table.int8_pack(w.get(), packed.get(), scales.get(), outputs, inputs, bits, 0, panels * kPanel);
   const std::unique_ptr<char[]> coarse(new char[static_cast<size_t>(rows) * ((inputs + 3) / 4 * 4) * table.int8_coarse]);
   const Floats steps = empty(rows);
-  const std::unique_ptr<int32_t[]> sums(new int32_t[rows]);
+  const std::unique_ptr<int32_t[]> sums(new int32_t[rows]), group_sums(new int32_t[rows * groups]);
   Int8Product product{};
+  product.bits = bits;
+  product.group_sums = bits == 4 ? group_sums.get() : nullptr;
   product.x = x.get();
   product.weights = packed.get();
   product.scales = scales.get();
@@ -310,9 +313,12 @@ void check_int8(int rows, int inputs, int outputs) {
   parallel(panels, [&](int panel) { table.int8_multiply(product, panel, panel + 1); });
   std::vector<double> expected(static_cast<size_t>(rows) * outputs);
   for (int o = 0; o < outputs; ++o) {
-    table.int8_row(packed.get(), scales.get(), o, inputs, row.get());
-    for (int c = 0; c < inputs; ++c)
-      if (!(std::abs(row[c] - w[static_cast<size_t>(o) * inputs + c]) <= 0.51f * scales[o])) fail("a weight of 8 bits is not the nearest");
+    table.int8_row(packed.get(), scales.get(), o, inputs, bits, row.get());
+    for (int c = 0; c < inputs; ++c) {
+      const size_t at = bits == 4 ? (static_cast<size_t>(o / kPanel) * groups + c / kGroup) * kPanel + o % kPanel : o;
+      const float most = (bits == 4 ? 1.1f : 0.51f) * std::abs(scales[at]);  // 4 bits have no +8
+      if (!(std::abs(row[c] - w[static_cast<size_t>(o) * inputs + c]) <= most)) fail("a rounded weight is not the nearest");
+    }
     for (int r = 0; r < rows; ++r) {
       double& sum = expected[static_cast<size_t>(r) * outputs + o];
       sum = bias[o] + residual[static_cast<size_t>(r) * outputs + o];
@@ -322,7 +328,7 @@ void check_int8(int rows, int inputs, int outputs) {
       }
     }
   }
-  compare("product of 8 bits", y.get(), expected, 2e-2);
+  compare("product of 8 or 4 bits", y.get(), expected, 2e-2);
 }
 
 void check_attention(int count, int size) {
@@ -407,10 +413,12 @@ void check_rows() {
 
 void check_transformers() {
   for (int round = 0; round < 30; ++round) {
-    check_int8(whole(1, 9), whole(1, 90), whole(1, 100));
+    check_int8(whole(1, 9), whole(1, 90), whole(1, 100), 8);
+    check_int8(whole(1, 60), 64 * whole(1, 3), whole(1, 100), 4);
     check_attention(whole(1, 60), whole(1, 100));
   }
-  check_int8(13, 300, 70);
+  check_int8(13, 300, 70, 8);
+  check_int8(50, 300, 70, 8);
 }
 
 // Every piece is done once, and its effect is seen when `parallel` returns.

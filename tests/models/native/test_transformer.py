@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mlx import nn
 
 from models.backend import mx
-from models.layers.int8 import product_reference, quantize_rows
+from models.layers.int8 import product_reference, rounded
 from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
-from models.native.transformer import Before, Int8Argmax, Int8Matrix
+from models.native.transformer import Before, Int8Argmax, PackedMatrix
 from models.nllb.kernels import step
 from tests.models.native.checks import run_with
 
@@ -25,13 +25,14 @@ def random_array(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
 
 
-def packed(weight: np.ndarray, bias: np.ndarray | None = None) -> Int8Matrix:
-    found = Int8Matrix.pack(mx.array(weight), None if bias is None else mx.array(bias))
+def packed(weight: np.ndarray, bias: np.ndarray | None = None, *, bits: int = 8) -> PackedMatrix:
+    found = PackedMatrix.pack(mx.array(weight), None if bias is None else mx.array(bias), bits=bits)
     assert found is not None
+    assert found.bits == bits
     return found
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7, 31, 100])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7, 8, 31, 48, 49, 100])
 @pytest.mark.parametrize(("outputs", "width"), [(70, 64), (1, 3), (16, 100), (130, 1024), (17, 129)])
 def test_products_are_those_of_the_copies(rows: int, outputs: int, width: int) -> None:
     weight, x = random_array(outputs, width), random_array(rows, width, seed=1)
@@ -41,13 +42,24 @@ def test_products_are_those_of_the_copies(rows: int, outputs: int, width: int) -
     assert 1e-6 < error < 2e-2, "near the product of the weights, and not that product"
 
 
-def test_sums() -> None:
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 31, 48, 49, 100])
+@pytest.mark.parametrize(("outputs", "width"), [(70, 64), (1, 64), (16, 128), (130, 1024), (17, 192)])
+def test_products_with_4_bits_are_those_of_the_copies(rows: int, outputs: int, width: int) -> None:
+    weight, x = random_array(outputs, width), random_array(rows, width, seed=1)
+    plain, found = x @ weight.T, np.array(packed(weight, bits=4)(mx.array(x)))
+    assert np.allclose(found, product_reference(x, weight, 4), rtol=1e-5, atol=3e-4)
+    error = np.linalg.norm(found - plain) / np.linalg.norm(plain)
+    assert 2e-2 < error < 0.15, "4 bits keep 9 of 10 parts of random weights"
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_sums(bits: int) -> None:
     weight, x, bias = random_array(70, 64), random_array(2, 5, 64, seed=1), random_array(70, seed=2)
-    product = np.array(packed(weight)(mx.array(x)))
+    product = np.array(packed(weight, bits=bits)(mx.array(x)))
     add = random_array(2, 5, 70, seed=3)
-    assert np.allclose(np.array(packed(weight, bias)(mx.array(x))), product + bias, atol=1e-5)
-    assert np.allclose(np.array(packed(weight)(mx.array(x), add=mx.array(add))), product + add, atol=1e-5)
-    both = packed(weight, bias)(mx.array(x), add=mx.array(add))
+    assert np.allclose(np.array(packed(weight, bias, bits=bits)(mx.array(x))), product + bias, atol=1e-5)
+    assert np.allclose(np.array(packed(weight, bits=bits)(mx.array(x), add=mx.array(add))), product + add, atol=1e-5)
+    both = packed(weight, bias, bits=bits)(mx.array(x), add=mx.array(add))
     assert np.allclose(np.array(both), product + bias + add, atol=1e-5)
 
 
@@ -73,9 +85,10 @@ def test_norms_of_the_input(kind: type[nn.LayerNorm | nn.RMSNorm], width: int) -
     assert np.allclose(np.array(packed(weight)(x, norm=norm)), expected, rtol=1e-3, atol=2e-3 * np.abs(expected).max())
 
 
-def test_rows_do_not_depend_on_each_other() -> None:
+@pytest.mark.parametrize("bits", [8, 4])
+def test_rows_do_not_depend_on_each_other(bits: int) -> None:
     """A sentence is translated alike alone and in a batch."""
-    matrix, x = packed(random_array(170, 64)), random_array(40, 64, seed=1)
+    matrix, x = packed(random_array(170, 128), bits=bits), random_array(40, 128, seed=1)
     whole = np.array(matrix(mx.array(x)))
     for size in (1, 2, 3, 7):
         parts = [np.array(matrix(mx.array(x[start : start + size]))) for start in range(0, 40, size)]
@@ -88,27 +101,29 @@ def test_views_are_read_as_views() -> None:
     assert np.array_equal(np.array(matrix(view)), np.array(matrix(mx.array(np.array(view)))))
 
 
-def test_zeros_and_extremes() -> None:
+@pytest.mark.parametrize("bits", [8, 4])
+def test_zeros_and_extremes(bits: int) -> None:
     weight, x = random_array(8, 64), np.zeros((2, 64), np.float32)
     weight[0], weight[1], x[1] = 0, 1e30, -1
-    found = np.array(packed(weight)(mx.array(x)))
+    found = np.array(packed(weight, bits=bits)(mx.array(x)))
     assert np.isfinite(found).all()
     assert (found[0] == 0).all()
     assert found[1, 0] == 0
     assert np.isclose(found[1, 1], -64e30, rtol=1e-2)
 
 
-def test_rows_of_weights() -> None:
-    weight = random_array(70, 67)
-    copy, scale = quantize_rows(weight)
-    found = packed(weight).rows(mx.array([[0, 69], [16, 3]]), 4.0)
-    assert np.allclose(np.array(found), 4 * (copy * scale[:, None])[[[0, 69], [16, 3]]], rtol=1e-6)
+@pytest.mark.parametrize(("bits", "width"), [(8, 67), (4, 128)])
+def test_rows_of_weights(bits: int, width: int) -> None:
+    weight = random_array(70, width)
+    weight[5, :64] = 0
+    found = packed(weight, bits=bits).rows(mx.array([[0, 69], [16, 5]]), 4.0)
+    assert np.allclose(np.array(found), 4 * rounded(weight, bits)[[[0, 69], [16, 5]]], rtol=1e-6, atol=1e-7)
 
 
 def test_packed_rows_are_packed_alike() -> None:
     """A shortlist of rounded weights loses nothing."""
     matrix = packed(random_array(70, 67))
-    again = Int8Matrix.pack(matrix.rows(mx.arange(70)))
+    again = PackedMatrix.pack(matrix.rows(mx.arange(70)))
     assert again is not None
     assert np.array_equal(np.array(again.weights), np.array(matrix.weights))
 
@@ -119,16 +134,19 @@ def test_what_does_not_fit_is_refused() -> None:
         matrix(mx.zeros((2, 65)))
     with pytest.raises(ValueError, match="do not fit"):
         matrix(mx.zeros((2, 64)), add=mx.zeros((3, 70)))
-    assert Int8Matrix.pack(mx.zeros((8, 64), dtype=mx.bfloat16)) is None
+    assert PackedMatrix.pack(mx.zeros((8, 64), dtype=mx.bfloat16)) is None
+    assert PackedMatrix.pack(mx.zeros((8, 67)), bits=4) is None, "no whole groups"
+    assert PackedMatrix.pack(mx.zeros((8, 64)), bits=0) is None
 
 
-def test_projections_of_8_bits_use_it() -> None:
+@pytest.mark.parametrize("bits", [8, 4])
+def test_quantized_projections_use_it(bits: int) -> None:
     layer = Projection(1024, 512)
     weight, x = random_array(512, 1024), random_array(1, 1024, seed=1)
     layer.weight = mx.array(weight)
-    layer.lower(8)
+    layer.lower(bits)
     assert layer.weight.size == 0
-    assert np.allclose(np.array(layer(mx.array(x))), product_reference(x, weight), rtol=1e-5, atol=1e-3)
+    assert np.allclose(np.array(layer(mx.array(x))), product_reference(x, weight, bits), rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("bits", [0, 4, 8])
@@ -161,15 +179,37 @@ def test_largest_product(rows: int, width: int, count: int, seed: int) -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(1, 3000), st.integers(1, 150), st.integers(1, 9), st.integers(0, 10**6))
-def test_largest_product_of_rounded_weights(rows: int, width: int, count: int, seed: int) -> None:
-    """Without float32 weights: exact for those of 8 bits and inputs of float32."""
+@given(st.integers(1, 3000), st.integers(1, 150), st.integers(1, 9), st.sampled_from([8, 4]), st.integers(0, 10**6))
+def test_largest_product_of_rounded_weights(rows: int, width: int, count: int, bits: int, seed: int) -> None:
+    """Without float32 weights: exact for those of 8 or 4 bits and inputs of float32."""
+    width = width if bits == 8 else (width + 63) // 64 * 64
     weight, x = random_array(rows, width, seed=seed), random_array(count, width, seed=seed + 1)
-    copy, scale = quantize_rows(weight)
-    products = x.astype(np.float64) @ (copy * scale[:, None].astype(np.float64)).T
-    found = np.array(Int8Argmax(packed(weight), np.zeros(rows, np.float32)).largest(mx.array(x)))
+    products = x.astype(np.float64) @ rounded(weight, bits).T
+    found = np.array(Int8Argmax(packed(weight, bits=bits), np.zeros(rows, np.float32)).largest(mx.array(x)))
     best = products.max(axis=1)
     assert np.all(products[np.arange(count), found] >= best - 1e-5 * np.abs(best) - 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["normal", "outliers", "alike", "heavy"])
+def test_largest_product_by_a_copy_of_4_bits(kind: str) -> None:
+    """Also where weights or inputs have large numbers in few places, or an input is near a row of the weights."""
+    weight, x = random_array(20_000, 256), random_array(50, 256, seed=1)
+    if kind == "outliers":
+        x[:, ::50] *= 30
+    elif kind == "alike":
+        x = weight[::400] + 0.3 * x
+    elif kind == "heavy":
+        weight, x = weight**3, (weight[::400] ** 3 + x)
+    search = Int8Argmax(packed(weight), np.zeros(len(weight), np.float32))
+    assert len(search._rough) == 4
+    products = x.astype(np.float64) @ rounded(weight, 8).T
+    best, full = products.max(axis=1), 0
+    for start in range(0, 50, 5):  # few rows at a time, as it is for these
+        found = np.array(search.largest(mx.array(x[start : start + 5])))
+        rows = np.arange(start, start + 5)
+        assert np.all(products[rows, found] >= best[rows] - 1e-5 * np.abs(best[rows]))
+        full += search.full
+    assert full < 50 * 300
 
 
 def test_few_are_computed_in_full() -> None:

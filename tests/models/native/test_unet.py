@@ -38,7 +38,7 @@ def block_of(config: FlowConfig, inputs: int) -> UNetBlock:
 def both(
     config: FlowConfig, inputs: int, shape: tuple[int, int], *, biased: bool, started: bool
 ) -> tuple[mx.array, mx.array]:
-    """What the kernel finds, and the plain definition."""
+    """Result of the kernel, and of the plain definition."""
     mx.random.seed(sum(shape) + inputs)
     (batch, frames), block = shape, block_of(config, inputs)
     packed = unet.pack(block.resnet, block.transformers)
@@ -105,7 +105,7 @@ def test_narrow_blocks_stay_with_mlx() -> None:
 
 
 def test_products_in_bfloat16_are_near() -> None:
-    """Where the processor has them; elsewhere they are in float32."""
+    """Compare products in bfloat16; they are in float32 where the processor has none."""
     mx.random.seed(1)
     config = ENGLISH.flow
     block = block_of(config, 256)

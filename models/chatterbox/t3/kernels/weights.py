@@ -12,7 +12,8 @@ from mlx import nn
 from models.backend import mx
 from models.chatterbox.t3.backbone import Gpt2, rope_wavelengths
 from models.chatterbox.t3.network import T3
-from models.layers.linear import GROUP, Projection
+from models.layers.linear import Projection
+from models.native.transformer import GROUP
 
 _CHUNK = 256  # weights that a warp reads at once
 

@@ -13,6 +13,7 @@ from models.chatterbox.s3gen import encoder
 from models.chatterbox.s3gen import flow as flow_module
 from models.chatterbox.s3gen.flow import TOKEN_BUCKETS, Flow, step_times
 from models.layers import attention, conv, linear
+from models.native import kernels
 from tests.models.chatterbox.s3gen.flow_builder import (
     FRAMES,
     PROMPT,
@@ -148,6 +149,15 @@ def test_bfloat16_is_near(variant: str, monkeypatch: pytest.MonkeyPatch) -> None
     found = _mel(own)
     assert found.dtype == mx.float32
     assert 1e-5 < distance(found, wanted) < 0.05
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bfloat16_on_a_cpu_is_of_products_alone(variant: str) -> None:
+    own = loaded(VARIANTS[variant], bfloat16=True)
+    assert own.estimator.dtype == mx.float32
+    assert own.estimator.native == kernels.available()
+    found = distance(_mel(own), _mel(flow(variant)))
+    assert (0 < found < 0.05) if kernels.has_bfloat16() else found == 0
 
 
 def test_buckets() -> None:

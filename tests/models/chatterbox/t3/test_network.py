@@ -103,7 +103,7 @@ def test_native_kernels_in_use() -> None:
         return
     model = network(LLAMA, bits=8)
     attention = model.tfmr.layers[0].self_attn
-    assert attention.qkv_proj._int8 is not None
+    assert attention.qkv_proj._native is not None
     assert attention.qkv_proj.weight.size == 0
 
 
