@@ -288,8 +288,8 @@ def test_fourier_transform(
     loud, phase = mx.split(frames.zero(expected[1]), 2, axis=2)
     found_loud, found_phase = mx.split(found[1], 2, axis=2)
     assert apart(found_loud, loud) < CLOSE
-    for part in (mx.sin, mx.cos):
-        assert apart(loud * part(found_phase), loud * part(phase)) < CLOSE
+    for part in (mx.sin, mx.cos):  # relative to the loudest bin: all sines may be small
+        assert float(mx.abs(loud * (part(found_phase) - part(phase))).max() / loud.max()) < CLOSE
     assert apart(found[2], expected[2]) < CLOSE
 
 
