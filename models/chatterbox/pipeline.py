@@ -52,6 +52,7 @@ from models.contract import (
     WarmupStep,
     WeightsError,
 )
+from models.native.transformer import weight_bits
 from models.timeline import Timeline
 
 logger = logging.getLogger(__name__)
@@ -71,16 +72,17 @@ LOOKUP = "lookup"
 def load(spec: ModelSpec) -> ChatterboxSynthesizer:
     """Load a checkpoint: spec.files has "t3", "s3gen", "voice_encoder", "voice", the tokenizer's and maybe "config".
 
-    With `spec.dtype` bfloat16 a GPU computes T3 and the flow's decoder in it. A CPU that can makes the products of the
-    flow's decoder and of the vocoder in it.
+    With `spec.dtype` bfloat16 a GPU computes T3 and the flow's decoder in it. A CPU's native kernels read T3's weights
+    in it. If the CPU multiplies in it, they make the products of the flow's decoder and of the vocoder in it.
     `spec.draft` is "lookup", or a folder with a smaller T3 (config.json, and t3_cfg.safetensors). Raises WeightsError.
     """
     files, variant = spec.files, _variant(spec.name)
     config = load_config(files.get("config"), variant)
     half = spec.dtype == "bfloat16" and not on_cpu()
+    bits = weight_bits(spec.dtype, spec.bits)
     if spec.steps < 0:
         raise WeightsError(f"{spec.name}: the flow takes at least one step, not {spec.steps}")
-    network = _load_t3(config, files["t3"], half, spec.bits)
+    network = _load_t3(config, files["t3"], half, bits)
     arrays = read_arrays(files["s3gen"])
     raise_problems([f"unexpected {name}" for name in sorted(arrays) if not name.startswith(_S3GEN)], files["s3gen"])
     flow = Flow(config)
@@ -96,7 +98,7 @@ def load(spec: ModelSpec) -> ChatterboxSynthesizer:
         network,
         cache_bits=spec.cache_bits,
         step=choose_step(network) if not spec.cache_bits and not spec.draft else None,
-        draft=_draft(spec.draft, config, half, spec.bits),
+        draft=_draft(spec.draft, config, half, bits),
     )
     tokenizer = load_tokenizer(files, config.t3)
     return ChatterboxSynthesizer(config, tokenizer, decoder, flow, Vocoder(hift), encoder, voice, steps=spec.steps)

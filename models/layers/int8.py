@@ -1,4 +1,4 @@
-"""Plain definitions of products with weights of 8 or 4 bits, for the tests of `models.native.transformer`."""
+"""Plain definitions of products with small weights, for the tests of `models.native.transformer`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,20 @@ def quantize_groups(weight: Floats, group: int = 64) -> tuple[npt.NDArray[np.int
 
 
 def rounded(weight: Floats, bits: int) -> npt.NDArray[np.float64]:
-    """Return weight [N, K] as its rounding to 8 or 4 bits keeps it."""
+    """Return weight [N, K] as its rounding to 8 or 4 bits, or to bfloat16 (16), keeps it."""
+    if bits == 16:
+        whole = weight.view(np.uint32).astype(np.uint64)
+        nearest = (whole + 0x7FFF + (whole >> 16 & 1)) & 0xFFFF0000
+        return nearest.astype(np.uint32).view(np.float32).astype(np.float64)
     copy, scale = quantize_rows(weight) if bits == 8 else quantize_groups(weight)
     scales = scale.astype(np.float64).reshape(len(weight), -1)
     return copy.astype(np.float64) * np.repeat(scales, weight.shape[1] // scales.shape[1], axis=1)
 
 
 def product_reference(x: Floats, weight: Floats, bits: int = 8) -> npt.NDArray[np.float64]:
-    """Return the product [M, N] of x [M, K] in 8 bits and weight [N, K] in `bits`."""
+    """Return the product [M, N] of x [M, K], in 8 bits but for weights in bfloat16, and weight [N, K] in `bits`."""
+    if bits == 16:
+        return x.astype(np.float64) @ rounded(weight, bits).T
     step = np.maximum(np.abs(x).max(axis=1, keepdims=True), 1e-30).astype(np.float32) / np.float32(127)
     coarse = np.rint(x * (np.float32(1) / step)).astype(np.int64)
     product: npt.NDArray[np.float64] = (coarse @ rounded(weight, bits).T) * step.astype(np.float64)

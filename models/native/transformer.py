@@ -1,8 +1,8 @@
-"""The native kernels of Transformers: products with weights of 8 or 4 bits, search for the likeliest token, attention.
+"""The native kernels of Transformers: products with small weights, search for the likeliest token, attention.
 
 A weight of 8 bits is scale * q, |q| <= 127, with one scale for each output. One of 4 bits has -8 <= q <= 7, with one
 scale for each group of 64 inputs. A product rounds each row of its input to 8 bits, too; sums are exact integers.
-`models.layers.int8` has the plain definitions.
+One of 16 bits is a bfloat16: its products are in float32. `models.layers.int8` has the plain definitions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _padded(vector: mx.array, value: float = 0.0) -> mx.array:
 
 @dataclass(frozen=True, slots=True)
 class PackedMatrix:
-    """Weights [outputs, inputs] of 8 or 4 bits in the kernels' order, with their scales and biases."""
+    """Weights [outputs, inputs] of 16, 8 or 4 bits in the kernels' order, with their scales and biases."""
 
     weights: mx.array
     scales: mx.array
@@ -55,10 +55,11 @@ class PackedMatrix:
     def pack(weight: mx.array, bias: mx.array | None = None, *, bits: int = 8) -> PackedMatrix | None:
         """Return weight [O, I] and bias [O] packed to `bits`; None where products stay with MLX. Evaluates `weight`.
 
-        These are other `bits` than 8 and 4, other types than float32, and 4 bits of inputs that are no whole groups.
+        These are other `bits` than 16 (bfloat16), 8 and 4, other types than float32, and 4 bits of inputs that are no
+        whole groups.
         """
         outputs, inputs = weight.shape
-        if bits not in (4, 8) or (bits == 4 and inputs % GROUP) or not fits(weight):
+        if bits not in (4, 8, 16) or (bits == 4 and inputs % GROUP) or not fits(weight):
             return None
         weights, scales = kernels.module().pack_int8(weight, bits)
         padded = None if bias is None else _padded(bias.astype(mx.float32))
@@ -127,6 +128,22 @@ class Int8Argmax:
     def full(self) -> int:
         """Return how many products the last search computed in full."""
         return 0 if self._found is None else int(np.array(self._found[1]).sum())
+
+
+class PlainArgmax:
+    """The same search by all products, for weights in bfloat16."""
+
+    def __init__(self, matrix: PackedMatrix, banned: npt.NDArray[np.float32]) -> None:
+        self.matrix, self._banned = matrix, mx.array(banned)
+
+    def largest(self, x: mx.array) -> mx.array:
+        """Return the row of each input's largest product, as `Int8Argmax.largest`."""
+        return mx.argmax(self.matrix(x) + self._banned, axis=-1).astype(mx.int32)
+
+
+def weight_bits(dtype: str, bits: int) -> int:
+    """Return `bits`, or 16 where these are 0, `dtype` is "bfloat16" and the native kernels are in use."""
+    return 16 if dtype == "bfloat16" and not bits and kernels.available() else bits
 
 
 def fits(x: mx.array) -> bool:

@@ -26,7 +26,7 @@ from models.contract import (
     WeightsError,
 )
 from models.native import kernels
-from models.native.transformer import GROUP
+from models.native.transformer import GROUP, weight_bits
 from models.nllb import repair, search, steps
 from models.nllb.config import NllbConfig, load_config
 from models.nllb.network import Nllb
@@ -59,7 +59,7 @@ _DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bf
 def load(spec: ModelSpec) -> NllbTranslator:
     """Load a checkpoint: spec.files has "config", "weights", "tokenizer" and, for a demonstrator, "coverage".
 
-    The CPU ignores `spec.dtype` and computes in float32. Raises WeightsError.
+    The CPU computes in float32; with `spec.dtype` bfloat16 its native kernels read weights in it. Raises WeightsError.
     """
     config = load_config(spec.files["config"])
     tokenizer = NllbTokenizer(spec.files["tokenizer"], config)
@@ -77,7 +77,7 @@ def load(spec: ModelSpec) -> NllbTranslator:
     network = Nllb(config)
     dtype = mx.float32 if on_cpu() else _DTYPES[spec.dtype]
     load_weights(network, read_arrays(spec.files["weights"], lazy=True), spec.files["weights"], dtype)
-    network.lower(spec.bits)
+    network.lower(weight_bits(spec.dtype, spec.bits))
     # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
     return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=shortlist)

@@ -13,7 +13,7 @@ from mlx import nn
 from models.backend import cpu_streams, mx, on_cpu
 from models.layers.linear import Part, multiply, row_parts, triple
 from models.native import transformer
-from models.native.transformer import GROUP, Int8Argmax, PackedMatrix
+from models.native.transformer import GROUP, Int8Argmax, PackedMatrix, PlainArgmax
 from models.nllb.config import NllbConfig
 from models.nllb.kernels import step
 
@@ -37,7 +37,7 @@ class Vocabulary(nn.Module):
         self._native: PackedMatrix | None = None
 
     def lower(self, bits: int = 0) -> None:
-        """Quantize to `bits` (0 leaves the weights as they are). `weight` is empty where native kernels have them."""
+        """Round to `bits` (0 leaves the weights as they are). `weight` is empty where native kernels have them."""
         self._native = PackedMatrix.pack(self.weight, bits=bits)
         if self._native is not None:
             self.weight = mx.zeros((0, self._native.inputs))
@@ -93,8 +93,8 @@ class Head:
     """Scores of the tokens in `table` [rows], for hidden states. `unknown` and padding never come out.
 
     On the CPU `search` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights
-    themselves: the same token as `argmax`, for a quarter of the memory read. With a `matrix`, its weights of 8 bits are
-    all there is.
+    themselves: the same token as `argmax`, for a quarter of the memory read. With a `matrix`, its weights are all there
+    is.
 
     `tree` holds all arrays. Compiled functions take it as an argument, so that heads of one size share one function.
     """
@@ -117,9 +117,9 @@ class Head:
             "unknown": [[mx.array([place])]],
         }
         mx.eval(self.tree)
-        self.search: Int8Argmax | None = None
+        self.search: Int8Argmax | PlainArgmax | None = None
         if matrix is not None:
-            self.search = Int8Argmax(matrix, banned)
+            self.search = (PlainArgmax if matrix.bits == 16 else Int8Argmax)(matrix, banned)
         elif not bits and self.size >= _INT8_ARGMAX_TOKENS and (copy := PackedMatrix.pack(weight)) is not None:
             self.search = Int8Argmax(copy, banned, weight)
 

@@ -57,15 +57,15 @@ constexpr int kGroup = 64;  // inputs that share a scale with weights of 4 bits
 struct Int8Product {
   const float* x;          // [rows, inputs], rows x_stride apart
   const uint8_t* weights;  // packed by `int8_pack`
-  const float* scales;     // [outputs, padded to whole panels]; with 4 bits [panels, groups, kPanel]
-  const float* bias;       // the same, or null
+  const float* scales;     // [outputs, padded to whole panels]; with 4 bits [panels, groups, kPanel]; not read with 16
+  const float* bias;       // [outputs, padded to whole panels], or null
   const float* residual;   // [rows, outputs] or null
   float* y;                // [rows, outputs]
-  void* coarse;            // [rows, inputs, padded to fours] of `int8_coarse` bytes: the rounded inputs
+  void* coarse;            // [rows, inputs, padded to fours] of `int8_coarse` bytes: the rounded inputs; floats with 16 bits
   float* steps;            // [rows], of the rounded inputs
   int32_t* sums;           // [rows], what the weights' offset adds to each sum
   int32_t* group_sums;     // [rows, groups], the same for weights of 4 bits; or null
-  int rows, inputs, outputs, x_stride, bits;
+  int rows, inputs, outputs, x_stride, bits;  // 16 bits are bfloat16
   Before before;
 };
 
@@ -165,7 +165,7 @@ struct Kernels {
   // The packing of recurrent weights [hidden, 4 * hidden], of the same size.
   void (*pack_recurrence)(const float* weights, float* packed, int hidden);
   void (*recur)(const Recurrence& recurrence);
-  // Weights of 8 or 4 bits: bytes when packed, the packing of rows [first, last), which are at `weights`, one row of them
+  // Weights of 8 or 4 bits or in bfloat16: bytes when packed, the packing of rows [first, last), which are at `weights`, one row of them
   // as floats, and its `Int8Errors`.
   size_t (*int8_size)(int outputs, int inputs, int bits);
   void (*int8_pack)(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int bits, int first, int last);

@@ -1,4 +1,4 @@
-// Products of float32 rows with weights of 8 or 4 bits.
+// Products of float32 rows with weights of 8 or 4 bits; those in bfloat16 are in products_bfloat16.h.
 //
 // A weight is scale * q. With 8 bits |q| <= 127 and there is one scale an output; with 4 bits -8 <= q <= 7 and there is one
 // for each group of kGroup inputs. The call rounds each row of inputs, x ~ step * p, and sums p * q in exact integers: a row
@@ -15,6 +15,7 @@
 #endif
 #include "int8_simd.h"
 #include "kernels.h"
+#include "products_bfloat16.h"
 #include "simd.h"
 
 namespace nightingale {
@@ -129,12 +130,20 @@ float coarsen(const float* y, int n, Coarse* p, int32_t* sum) {
   return step;
 }
 
+// Prepare rows [first, last), and round them to `coarse` but for weights in bfloat16.
 void round_rows(const Int8Product& m, int first, int last) {
   const auto buffer = std::unique_ptr<float[]>(new float[m.inputs]);
   const size_t stride = 4 * fours(m.inputs);
   const int groups = m.inputs / kGroup;
   for (int row = first; row < last; ++row) {
-    prepare(m.before, m.x + static_cast<size_t>(row) * m.x_stride, buffer.get(), m.inputs);
+    const float* x = m.x + static_cast<size_t>(row) * m.x_stride;
+    if (m.bits == 16) {
+      float* to = static_cast<float*>(m.coarse) + row * stride;
+      prepare(m.before, x, to, m.inputs);
+      std::fill(to + m.inputs, to + stride, 0.0f);
+      continue;
+    }
+    prepare(m.before, x, buffer.get(), m.inputs);
     Coarse* p = static_cast<Coarse*>(m.coarse) + row * stride;
     m.steps[row] = coarsen(buffer.get(), m.inputs, p, m.sums + row);
     for (int g = 0; m.group_sums && g < groups; ++g) {
@@ -348,6 +357,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
 
 template <typename Use>
 inline void for_products(const Int8Product& m, int first, int last, const Use& use) {
+  if (m.bits == 16) return for_pairs(m, first, last, use);
 #if defined(__AMX_INT8__)
   configure_tiles();
 #endif

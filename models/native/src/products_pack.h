@@ -1,4 +1,4 @@
-// The packing of weights of 8 and 4 bits, and what is known of their rounding.
+// The packing of weights of 8 and 4 bits and in bfloat16, and what is known of their rounding.
 //
 // Order: panels of kPanel outputs, fours of inputs, outputs of the panel, inputs of the four. With 4 bits a byte holds two
 // weights, of neighboring fours: see `expand`.
@@ -47,6 +47,12 @@ void pack_halves(const float* w, uint8_t* panel, float* scales, int inputs) {
 // scales of a panel's missing outputs are zero.
 void pack(const float* weights, uint8_t* packed, float* scales, int outputs, int inputs, int bits, int first, int last) {
   const size_t panel_size = size(kPanel, inputs, bits), groups = bits == 4 ? inputs / kGroup : 1;
+  if (bits == 16) {
+    std::memset(packed + first / kPanel * panel_size, 0, (last - first + kPanel - 1) / kPanel * panel_size);
+    for (int row = first; row < std::min(last, outputs); ++row)
+      pack_pairs(weights + static_cast<size_t>(row - first) * inputs, packed + row / kPanel * panel_size, row % kPanel, inputs);
+    return;
+  }
   for (int start = first; start < last; start += kPanel) {
     uint8_t* panel = packed + start / kPanel * panel_size;
     float* own = scales + start * groups;
@@ -62,7 +68,9 @@ inline int value_of(uint8_t w) { return kOffset ? w - kOffset : static_cast<int8
 
 // The weights of one output, as float32.
 void unpack(const uint8_t* packed, const float* scales, int output, int inputs, int bits, float* y) {
-  const uint8_t* w = packed + output / kPanel * size(kPanel, inputs, bits) + output % kPanel * 4;
+  const uint8_t* panel = packed + output / kPanel * size(kPanel, inputs, bits);
+  const uint8_t* w = panel + output % kPanel * 4;
+  if (bits == 16) return unpack_pairs(panel, output % kPanel, inputs, y);
   if (bits == 8) {
     for (int k = 0; k < inputs; ++k) y[k] = scales[output] * value_of(w[k / 4 * kPanel * 4 + k % 4]);
     return;

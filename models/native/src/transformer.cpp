@@ -1,4 +1,4 @@
-// Primitives of Transformers: products with weights of 8 or 4 bits, the search for the likeliest token, attention.
+// Primitives of Transformers: products with weights of 8 or 4 bits or in bfloat16, the search for the likeliest token, attention.
 #include "primitive.h"
 
 namespace nightingale {
@@ -39,7 +39,7 @@ struct Rounded {
 
   // With `grouped`, also what products with weights of 4 bits need.
   Rounded(Int8Product& m, bool grouped)
-      : coarse(new char[static_cast<size_t>(m.rows) * ((m.inputs + 3) / 4 * 4) * kernels().int8_coarse]),
+      : coarse(new char[static_cast<size_t>(m.rows) * ((m.inputs + 3) / 4 * 4) * (m.bits == 16 ? sizeof(float) : kernels().int8_coarse)]),
         steps(new float[m.rows]),
         sums(new int32_t[static_cast<size_t>(m.rows) * (grouped ? 1 + m.inputs / kGroup : 1)]) {
     m.coarse = coarse.get();
@@ -74,7 +74,7 @@ class Int8Linear : public Kernel {
     return [m = shape_](const Arrays& in, mx::array& out) mutable {
       m.x = floats(in[0]);
       m.weights = in[1].data<uint8_t>();
-      m.scales = floats(in[2]);
+      m.scales = optional_data<float>(in[2]);
       m.bias = optional_data<float>(in[3]);
       m.residual = optional_data<float>(in[4]);
       m.before.gain = optional_data<float>(in[5]);
@@ -92,14 +92,14 @@ class Int8Linear : public Kernel {
 
 // The bits of weights of this many bytes.
 int bits_of(size_t bytes, int outputs, int inputs) {
-  for (const int bits : {8, 4})
-    if (bytes == kernels().int8_size(outputs, inputs, bits) && (bits == 8 || inputs % kGroup == 0)) return bits;
+  for (const int bits : {8, 4, 16})
+    if (bytes == kernels().int8_size(outputs, inputs, bits) && (bits != 4 || inputs % kGroup == 0)) return bits;
   throw std::invalid_argument("int8: the weights do not fit");
 }
 
 // The number of scales of packed weights.
 size_t scales_of(int outputs, int inputs, int bits) {
-  return static_cast<size_t>(panels_of(outputs)) * kPanel * (bits == 4 ? inputs / kGroup : 1);
+  return bits == 16 ? 0 : static_cast<size_t>(panels_of(outputs)) * kPanel * (bits == 4 ? inputs / kGroup : 1);
 }
 
 Int8Product product_of(const mx::array& x, const mx::array& weights, const mx::array& scales, int outputs, int inputs,
@@ -149,7 +149,7 @@ mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::ar
     const auto work = [&](int k) {
       const int id = std::clamp(in[0].data<int32_t>()[k], 0, outputs - 1);
       float* y = out.data<float>() + static_cast<size_t>(k) * inputs;
-      kernels().int8_row(in[1].data<uint8_t>(), floats(in[2]), id, inputs, bits, y);
+      kernels().int8_row(in[1].data<uint8_t>(), optional_data<float>(in[2]), id, inputs, bits, y);
       for (int i = 0; i < inputs; ++i) y[i] *= scale;
     };
     if (count >= 4) return parallel(count, work);

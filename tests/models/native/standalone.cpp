@@ -301,10 +301,10 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
   const Floats x = random(static_cast<size_t>(rows) * inputs), w = random(static_cast<size_t>(outputs) * inputs);
   const Floats bias = random(panels * kPanel), residual = random(static_cast<size_t>(rows) * outputs);
   const int groups = bits == 4 ? inputs / kGroup : 1;
-  const Floats scales = empty(panels * kPanel * groups), y = empty(static_cast<size_t>(rows) * outputs), row = empty(inputs);
+  const Floats scales = empty(bits == 16 ? 0 : panels * kPanel * groups), y = empty(static_cast<size_t>(rows) * outputs), row = empty(inputs);
   const std::unique_ptr<uint8_t[]> packed(new uint8_t[table.int8_size(outputs, inputs, bits)]);
   table.int8_pack(w.get(), packed.get(), scales.get(), outputs, inputs, bits, 0, panels * kPanel);
-  const std::unique_ptr<char[]> coarse(new char[static_cast<size_t>(rows) * ((inputs + 3) / 4 * 4) * table.int8_coarse]);
+  const std::unique_ptr<char[]> coarse(new char[static_cast<size_t>(rows) * ((inputs + 3) / 4 * 4) * (bits == 16 ? sizeof(float) : table.int8_coarse)]);
   const Floats steps = empty(rows);
   const std::unique_ptr<int32_t[]> sums(new int32_t[rows]), group_sums(new int32_t[rows * groups]);
   Int8Product product{};
@@ -329,6 +329,11 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
   for (int o = 0; o < outputs; ++o) {
     table.int8_row(packed.get(), scales.get(), o, inputs, bits, row.get());
     for (int c = 0; c < inputs; ++c) {
+      if (bits == 16) {
+        const float weight = w[static_cast<size_t>(o) * inputs + c];
+        if (!(std::abs(row[c] - weight) <= std::abs(weight) / 256)) fail("a weight in bfloat16 is not the nearest");
+        continue;
+      }
       const size_t at = bits == 4 ? (static_cast<size_t>(o / kPanel) * groups + c / kGroup) * kPanel + o % kPanel : o;
       const float most = (bits == 4 ? 1.1f : 0.51f) * std::abs(scales[at]);  // 4 bits have no +8
       if (!(std::abs(row[c] - w[static_cast<size_t>(o) * inputs + c]) <= most)) fail("a rounded weight is not the nearest");
@@ -342,7 +347,7 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
       }
     }
   }
-  compare("product of 8 or 4 bits", y.get(), expected, 2e-2);
+  compare("product of 16, 8 or 4 bits", y.get(), expected, bits == 16 ? 2e-5 : 2e-2);
 }
 
 void check_attention(int count, int size) {
@@ -428,6 +433,7 @@ void check_rows() {
 void check_products(const Kernels& table) {
   for (int round = 0; round < 30; ++round) {
     check_int8(table, whole(1, 9), whole(1, 90), whole(1, 100), 8);
+    check_int8(table, whole(1, 20), whole(1, 90), whole(1, 100), 16);
     check_int8(table, whole(1, 60), 64 * whole(1, 3), whole(1, 100), 4);
   }
   for (const int rows : {13, 16, 31, 50, 100}) {

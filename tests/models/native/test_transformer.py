@@ -14,7 +14,7 @@ from models.backend import mx
 from models.layers.int8 import product_reference, rounded
 from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
-from models.native.transformer import Before, Int8Argmax, PackedMatrix
+from models.native.transformer import Before, Int8Argmax, PackedMatrix, PlainArgmax
 from models.nllb.kernels import step
 from tests.models.native.checks import run_with
 
@@ -52,7 +52,16 @@ def test_products_with_4_bits_are_those_of_the_copies(rows: int, outputs: int, w
     assert 2e-2 < error < 0.15, "4 bits keep 9 of 10 parts of random weights"
 
 
-@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7, 8, 31, 48])
+@pytest.mark.parametrize(("outputs", "width"), [(70, 64), (1, 3), (16, 100), (130, 1024), (17, 129)])
+def test_products_with_bfloat16_are_those_of_the_copies(rows: int, outputs: int, width: int) -> None:
+    weight, x = random_array(outputs, width), random_array(rows, width, seed=1)
+    plain, found = x @ weight.T, np.array(packed(weight, bits=16)(mx.array(x)))
+    assert np.allclose(found, product_reference(x, weight, 16), rtol=1e-5, atol=1e-4)
+    assert 1e-4 < np.linalg.norm(found - plain) / np.linalg.norm(plain) < 5e-3
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
 def test_sums(bits: int) -> None:
     weight, x, bias = random_array(70, 64), random_array(2, 5, 64, seed=1), random_array(70, seed=2)
     product = np.array(packed(weight, bits=bits)(mx.array(x)))
@@ -85,7 +94,7 @@ def test_norms_of_the_input(kind: type[nn.LayerNorm | nn.RMSNorm], width: int) -
     assert np.allclose(np.array(packed(weight)(x, norm=norm)), expected, rtol=1e-3, atol=2e-3 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("bits", [16, 8, 4])
 def test_rows_do_not_depend_on_each_other(bits: int) -> None:
     """A sentence is translated alike alone and in a batch."""
     matrix, x = packed(random_array(170, 128), bits=bits), random_array(40, 128, seed=1)
@@ -112,7 +121,7 @@ def test_zeros_and_extremes(bits: int) -> None:
     assert np.isclose(found[1, 1], -64e30, rtol=1e-2)
 
 
-@pytest.mark.parametrize(("bits", "width"), [(8, 67), (4, 128)])
+@pytest.mark.parametrize(("bits", "width"), [(16, 67), (8, 67), (4, 128)])
 def test_rows_of_weights(bits: int, width: int) -> None:
     weight = random_array(70, width)
     weight[5, :64] = 0
@@ -139,7 +148,7 @@ def test_what_does_not_fit_is_refused() -> None:
     assert PackedMatrix.pack(mx.zeros((8, 64)), bits=0) is None
 
 
-@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("bits", [16, 8, 4])
 def test_quantized_projections_use_it(bits: int) -> None:
     layer = Projection(1024, 512)
     weight, x = random_array(512, 1024), random_array(1, 1024, seed=1)
@@ -149,7 +158,7 @@ def test_quantized_projections_use_it(bits: int) -> None:
     assert np.allclose(np.array(layer(mx.array(x))), product_reference(x, weight, bits), rtol=1e-5, atol=1e-3)
 
 
-@pytest.mark.parametrize("bits", [0, 4, 8])
+@pytest.mark.parametrize("bits", [0, 4, 8, 16])
 def test_one_kernel_equals_its_parts(bits: int) -> None:
     """`after` with weights of any bits: add + W norm(x) + b."""
     layer, norm = Projection(128, 96), nn.LayerNorm(128)
@@ -159,6 +168,17 @@ def test_one_kernel_equals_its_parts(bits: int) -> None:
     parts = add + layer(norm(x))
     assert float(mx.max(mx.abs(layer.after(x, norm=norm, add=add) - parts))) < 0.03
     assert float(mx.max(mx.abs(layer.after(x, before=Before.RELU) - layer(mx.maximum(x, 0))))) < 0.03
+
+
+def test_largest_product_in_bfloat16() -> None:
+    weight, x = random_array(1000, 64), random_array(5, 64, seed=1)
+    products = x.astype(np.float64) @ rounded(weight, 16).T
+    banned = np.zeros(1000, np.float32)
+    first = PlainArgmax(packed(weight, bits=16), banned).largest(mx.array(x))
+    assert np.array(first).tolist() == products.argmax(axis=1).tolist()
+    banned[products.argmax(axis=1)] = -np.inf
+    second = PlainArgmax(packed(weight, bits=16), banned).largest(mx.array(x))
+    assert np.array(second).tolist() == (products + banned).argmax(axis=1).tolist()
 
 
 def searched(weight: np.ndarray, x: np.ndarray, banned: np.ndarray | None = None) -> tuple[list[int], int]:
