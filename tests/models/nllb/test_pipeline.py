@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from models.contract import (
     TranslationRequest,
     UnknownLanguageError,
 )
+from models.native import kernels
 from models.nllb import repair, steps, vocabulary
 from models.nllb.pipeline import MAX_BATCH, NllbTranslator, load
 from models.timeline import Stage, Timeline
@@ -366,6 +368,23 @@ def test_fewer_bits(tmp_path: Path, bits: int, alike: float) -> None:
     assert all(one.best.text for one in run(small, requests(4))) == all(
         one.best.text for one in run(whole, requests(4))
     )
+
+
+@pytest.mark.skipif(not kernels.available(), reason="a GPU computes in bfloat16; without native kernels nothing does")
+@pytest.mark.parametrize("beams", [1, 3])
+def test_weights_in_bfloat16(tmp_path: Path, beams: int) -> None:
+    """A CPU reads them in it, and computes in float32: hidden states differ by the weights' rounding alone."""
+    from models.backend import mx
+
+    given = files(tmp_path)
+    whole, small = load(ModelSpec("tiny", "nllb", given)), load(ModelSpec("tiny", "nllb", given, dtype="bfloat16"))
+    source = mx.array([whole.tokenizer.encode("the cat sees a dog", "eng_Latn")])
+    a, b = (np.array(each.network.encode(source, mx.array([7]))[0]).ravel() for each in (whole, small))
+    assert 1e-4 < np.linalg.norm(a - b) / np.linalg.norm(a) < 0.02
+    assert small.network.shared.weight.size == 0, "no other copy is kept"
+    batch = [replace(request, beams=beams) for request in requests(4)]
+    found, wanted = run(small, batch), run(whole, batch)
+    assert [bool(one.best.text) for one in found] == [bool(one.best.text) for one in wanted]
 
 
 def test_coverage(tmp_path: Path) -> None:

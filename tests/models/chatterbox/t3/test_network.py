@@ -97,6 +97,13 @@ def test_rounded_weights(monkeypatch: pytest.MonkeyPatch, kind: str, bits: int, 
     assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < most
 
 
+@pytest.mark.skipif(not kernels.available(), reason="a GPU computes in bfloat16; without native kernels nothing does")
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_weights_in_bfloat16(kind: str) -> None:
+    whole, rounded = run(network(CONFIGS[kind], seed=1)), run(network(CONFIGS[kind], seed=1, bits=16))
+    assert 1e-5 < np.abs(whole - rounded).max() / np.abs(whole).max() < 0.02
+
+
 def test_native_kernels_in_use() -> None:
     """8 bits on a CPU with native kernels: no other copy of the weights is kept."""
     if not kernels.available():
