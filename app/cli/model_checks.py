@@ -77,6 +77,8 @@ def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: fl
         return asyncio.run(_check_synthesizer(settings, model.name, seconds))
     except (ServiceError, ModelError) as error:
         return ModelCheck(model.name, 0.0, (), (f"{model.name}: {error}",))
+    except Exception as error:  # the report is wanted most where something is broken
+        return ModelCheck(model.name, 0.0, (), (f"{model.name}: {type(error).__name__}: {error}",))
 
 
 async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> ModelCheck:

@@ -15,8 +15,11 @@ import pytest
 
 from app import __version__
 from app.cli.doctor import reference
-from app.cli.model_checks import faults
+from app.cli.model_checks import check_models, faults
+from app.config import Settings
+from app.engine.catalog import Catalog
 from models.backend import device_name, on_cpu
+from models.contract import Model
 from models.native import kernels
 
 
@@ -74,6 +77,16 @@ def test_files_that_are_not_what_they_claim_are_a_problem(tmp_path: Path) -> Non
     assert re.match(r"kokoro-82m: \d\d files are not as pinned, such as config.json \(wrong size\), ", problem)
     assert problem.endswith(": nightingale models verify kokoro-82m")
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_model_that_breaks_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(catalog: Catalog, name: str) -> Model:
+        raise RuntimeError(f"no kernel for {name}")
+
+    monkeypatch.setattr(Catalog, "load", broken)
+    house, phrasebook = check_models(Settings(data_dir=tmp_path), 1, lambda name: None)
+    assert house.problems[0].startswith("house: ")
+    assert phrasebook.problems == ("phrasebook: RuntimeError: no kernel for phrasebook",)
 
 
 @pytest.mark.parametrize(
