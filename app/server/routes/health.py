@@ -62,10 +62,14 @@ async def scrape(request: Request) -> Response:
     metrics.active_streams.set(app.admission.active)
     metrics.predicted_load.set(app.admission.load)
     # The first call may import MLX.
-    await asyncio.to_thread(metrics.read_memory)
-    await asyncio.to_thread(gpu.read)
+    await asyncio.to_thread(_read_device)
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(REGISTRY), headers={"content-type": media_type})
+
+
+def _read_device() -> None:
+    metrics.read_memory()
+    gpu.read()
 
 
 def _progress(state: ModelState) -> dict[str, Any]:

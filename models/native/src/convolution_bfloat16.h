@@ -28,12 +28,6 @@ constexpr int kBlockRows = 2 * kSide;
 constexpr int kLongTile = 128;
 constexpr size_t kTileNumbers = kSide * kDepth;  // bfloat16 numbers of a tile of weights
 
-uint16_t to_bfloat16(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 int steps_of(int inputs) { return (inputs + kDepth - 1) / kDepth; }
 int sides_of(int outputs) { return (outputs + kSide - 1) / kSide; }
 

@@ -42,12 +42,6 @@ mx::array conv1d(const mx::array& x, const mx::array& weights, const std::option
   });
 }
 
-mx::array evaluated(const mx::array& a) {
-  mx::array found = contiguous(a, mx::default_stream(mx::Device::cpu));
-  found.eval();
-  return found;
-}
-
 // Weights [outputs, kernel, inputs] in the order that the kernels read, a flat array.
 mx::array pack_conv(const mx::array& weight, bool bfloat16) {
   const Kernels& table = kernels_of(bfloat16);
@@ -110,20 +104,12 @@ void run_encoder(const EncoderShape& s, const Arrays& in, float* y) {
   const auto qkv = uninitialized(3 * row * R), heard = uninitialized(row * R), middle = uninitialized(row * R);
   const auto wide = uninitialized(static_cast<size_t>(s.wide) * R);
   const auto dense = [&](const float* x, int inputs, int outputs, int weights, const float* residual, float* to) {
-    convolve(table, 1, [&](int) {
-      Conv conv{};
-      conv.x = x;
-      conv.weights = floats(in[weights]);
-      conv.bias = floats(in[weights + 1]);
-      conv.residual = residual;
-      conv.y = to;
-      conv.plan = table.plan(R, 1, 1, inputs, outputs);
-      conv.length = conv.rows = conv.valid = conv.out_valid = R;
-      conv.inputs = inputs;
-      conv.outputs = outputs;
-      conv.kernel = conv.dilation = 1;
-      return conv;
-    });
+    Conv conv = dense_conv(R, inputs, outputs, floats(in[weights]), floats(in[weights + 1]));
+    conv.x = x;
+    conv.residual = residual;
+    conv.y = to;
+    conv.plan = table.plan(R, 1, 1, inputs, outputs);
+    convolve(table, 1, [&](int) { return conv; });
   };
   const auto prepare = [&](const Before& before, float* x, size_t width) {
     for_tiles(1, R, 64, [&](int, int first, int last) {

@@ -81,10 +81,10 @@ class Named : public Kernel {
   Task work_;
 };
 
-// The array of this shape in float32 that `work` fills from the inputs.
-inline mx::array computed(const char* name, mx::Shape shape, Arrays inputs, Task work) {
+// The array of this shape that `work` fills from the inputs.
+inline mx::array computed(const char* name, mx::Shape shape, Arrays inputs, Task work, mx::Dtype dtype = mx::float32) {
   auto stream = mx::default_stream(mx::Device::cpu);
-  return mx::array(std::move(shape), mx::float32, std::make_shared<Named>(stream, name, std::move(work)), std::move(inputs));
+  return mx::array(std::move(shape), dtype, std::make_shared<Named>(stream, name, std::move(work)), std::move(inputs));
 }
 
 inline int tiles_of(int rows, int tile) { return (rows + tile - 1) / tile; }
@@ -104,6 +104,18 @@ inline void convolve(const Kernels& table, int batch, const std::function<Conv(i
   parallel(batch * pieces, [&](int k) { table.conv(conv_of(k / pieces), k % pieces); });
 }
 
+// A dense layer of `rows` rows as a convolution of one tap; `x`, `y`, `residual` and `plan` are the caller's.
+inline Conv dense_conv(int rows, int inputs, int outputs, const float* weights, const float* bias) {
+  Conv conv{};
+  conv.weights = weights;
+  conv.bias = bias;
+  conv.length = conv.rows = conv.valid = conv.out_valid = rows;
+  conv.inputs = inputs;
+  conv.outputs = outputs;
+  conv.kernel = conv.dilation = 1;
+  return conv;
+}
+
 inline std::unique_ptr<float[]> uninitialized(size_t count) { return std::unique_ptr<float[]>(new float[count]); }
 
 inline const float* floats(const mx::array& a) { return a.data<float>(); }
@@ -114,6 +126,13 @@ inline int valid_of(const mx::array& count, int b, int rows) {
 }
 
 inline mx::array contiguous(const mx::array& a, mx::Stream s) { return mx::contiguous(mx::astype(a, mx::float32, s), false, s); }
+
+// The same, computed now.
+inline mx::array evaluated(const mx::array& a) {
+  mx::array found = contiguous(a, mx::default_stream(mx::Device::cpu));
+  found.eval();
+  return found;
+}
 
 // The valid rows of each sequence, int32 [B]; empty without.
 inline mx::array counts(const std::optional<mx::array>& count, int batch, mx::Stream s) {

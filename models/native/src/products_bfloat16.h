@@ -26,16 +26,10 @@ constexpr int kPairRows = 2;
 #endif
 constexpr int kPairAhead = 512;  // bytes of each panel that are fetched ahead
 
-inline uint16_t nearest_bfloat16(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 // Round one output's weights w to bfloat16, into lane `lane` of each of the panel's pairs.
 void pack_pairs(const float* w, uint8_t* panel, int lane, int inputs) {
   for (int k = 0; k < inputs; ++k) {
-    const uint16_t half = nearest_bfloat16(w[k]);
+    const uint16_t half = to_bfloat16(w[k]);
     std::memcpy(panel + k / 2 * kPairBytes + lane * 4 + k % 2 * 2, &half, sizeof half);
   }
 }

@@ -10,7 +10,7 @@
 namespace nightingale {
 namespace {
 
-// x Phi(x): `models.layers.activation.gelu` gives the rational function of erf and its error.
+// x Phi(x) by erf(x / sqrt(2)) / x as a rational function of x^2 on [-5.25, 5.25], absolute error of erf 2e-7.
 inline Vec gelu(Vec x) {
   const Vec u = min(max(x, splat(-5.25f)), splat(5.25f)), z = u * u;
   Vec above = splat(-3.36570908e-08f);

@@ -26,6 +26,13 @@ inline Vec load(const float* from) {
 
 inline void store(float* to, Vec value) { std::memcpy(to, &value, sizeof value); }
 
+// The nearest bfloat16, ties to even.
+inline uint16_t to_bfloat16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
 inline Vec splat(float value) { return value - Vec{}; }
 
 inline Vec select(IntVec where, Vec yes, Vec no) { return (Vec)((where & (IntVec)yes) | (~where & (IntVec)no)); }

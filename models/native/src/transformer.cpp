@@ -63,32 +63,21 @@ void for_panels(const Int8Product& m, const std::function<void(int, int)>& work)
   for_tiles(1, panels, 4 * std::max(1, wanted), [&](int, int first, int last) { work(first, last); });
 }
 
-class Int8Linear : public Kernel {
- public:
-  Int8Linear(mx::Stream stream, Int8Product shape) : Kernel(stream), shape_(shape) {}
-
-  const char* name() const override { return "NightingaleInt8Linear"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [m = shape_](const Arrays& in, mx::array& out) mutable {
-      m.x = floats(in[0]);
-      m.weights = in[1].data<uint8_t>();
-      m.scales = optional_data<float>(in[2]);
-      m.bias = optional_data<float>(in[3]);
-      m.residual = optional_data<float>(in[4]);
-      m.before.gain = optional_data<float>(in[5]);
-      m.before.shift = optional_data<float>(in[6]);
-      m.y = out.data<float>();
-      const Rounded rounded(m, m.bits == 4);
-      for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
-      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_multiply(m, first, last); });
-    };
-  }
-
- private:
-  Int8Product shape_;
-};
+Task linear_task(Int8Product shape) {
+  return [m = shape](const Arrays& in, mx::array& out) mutable {
+    m.x = floats(in[0]);
+    m.weights = in[1].data<uint8_t>();
+    m.scales = optional_data<float>(in[2]);
+    m.bias = optional_data<float>(in[3]);
+    m.residual = optional_data<float>(in[4]);
+    m.before.gain = optional_data<float>(in[5]);
+    m.before.shift = optional_data<float>(in[6]);
+    m.y = out.data<float>();
+    const Rounded rounded(m, m.bits == 4);
+    for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
+    for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_multiply(m, first, last); });
+  };
+}
 
 // The bits of weights of this many bytes.
 int bits_of(size_t bytes, int outputs, int inputs) {
@@ -132,8 +121,8 @@ mx::array int8_linear(const mx::array& x, const mx::array& weights, const mx::ar
     throw std::invalid_argument("int8_linear: the sums or the norm do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
   auto given = [&](const Maybe& a) { return a ? dense(*a, s) : none(); };
-  return mx::array(shape, mx::float32, std::make_shared<Int8Linear>(s, m),
-                   {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)});
+  return computed("NightingaleInt8Linear", shape, {dense(x, s), weights, scales, given(bias), given(residual), given(gain), given(shift)},
+                  linear_task(m));
 }
 
 // Rows `ids` of weights as float32, times `scale`.
@@ -158,50 +147,39 @@ mx::array int8_rows(const mx::array& ids, const mx::array& weights, const mx::ar
 }
 
 // [2, ...]: the places of the largest products, and how many products were computed in full for each.
-class Int8Argmax : public Kernel {
- public:
-  Int8Argmax(mx::Stream stream, Int8Product shape) : Kernel(stream), shape_(shape) {}
-
-  const char* name() const override { return "NightingaleInt8Argmax"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [m = shape_](const Arrays& in, mx::array& out) mutable {
-      m.x = floats(in[0]);
-      m.weights = in[1].data<uint8_t>();
-      m.scales = floats(in[2]);
-      const bool rough = in.size() > 7 && m.rows <= kFewRows;  // more rows wait for products, not for memory
-      const Rounded rounded(m, rough || m.bits == 4);
-      const size_t bounds = static_cast<size_t>(m.rows) * panels_of(m.outputs);
-      const auto rests = uninitialized(2 * m.rows), floors = uninitialized(2 * bounds);
-      Int8Search s{.product = m,
-                   .whole = optional_data<float>(in[6]),
-                   .errors = {floats(in[3]), floats(in[4])},
-                   .banned = floats(in[5]),
-                   .rests = rests.get(),
-                   .norms = rests.get() + m.rows,
-                   .floors = floors.get(),
-                   .ceilings = floors.get() + bounds};
-      if (rough) {
-        s.rough = m;
-        s.rough.bits = 4;
-        s.rough.weights = in[7].data<uint8_t>();
-        s.rough.scales = floats(in[8]);
-        s.rough_errors = {floats(in[9]), floats(in[10])};
-      }
-      for_rows(m, [&](int first, int last) {
-        kernels().int8_round(m, first, last);
-        kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
-      });
-      for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_screen(s, first, last); });
-      int32_t* places = out.data<int32_t>();
-      parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
-    };
-  }
-
- private:
-  Int8Product shape_;
-};
+Task argmax_task(Int8Product shape) {
+  return [m = shape](const Arrays& in, mx::array& out) mutable {
+    m.x = floats(in[0]);
+    m.weights = in[1].data<uint8_t>();
+    m.scales = floats(in[2]);
+    const bool rough = in.size() > 7 && m.rows <= kFewRows;  // more rows wait for products, not for memory
+    const Rounded rounded(m, rough || m.bits == 4);
+    const size_t bounds = static_cast<size_t>(m.rows) * panels_of(m.outputs);
+    const auto rests = uninitialized(2 * m.rows), floors = uninitialized(2 * bounds);
+    Int8Search s{.product = m,
+                 .whole = optional_data<float>(in[6]),
+                 .errors = {floats(in[3]), floats(in[4])},
+                 .banned = floats(in[5]),
+                 .rests = rests.get(),
+                 .norms = rests.get() + m.rows,
+                 .floors = floors.get(),
+                 .ceilings = floors.get() + bounds};
+    if (rough) {
+      s.rough = m;
+      s.rough.bits = 4;
+      s.rough.weights = in[7].data<uint8_t>();
+      s.rough.scales = floats(in[8]);
+      s.rough_errors = {floats(in[9]), floats(in[10])};
+    }
+    for_rows(m, [&](int first, int last) {
+      kernels().int8_round(m, first, last);
+      kernels().int8_measure_rows(m, s.rests, s.norms, first, last);
+    });
+    for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_screen(s, first, last); });
+    int32_t* places = out.data<int32_t>();
+    parallel(m.rows, [&](int row) { places[m.rows + row] = kernels().int8_choose(s, row, places + row); });
+  };
+}
 
 // `rough` is empty, or has the results of `int8_rough`.
 mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::array& scales, const mx::array& lengths, const mx::array& errors,
@@ -219,39 +197,25 @@ mx::array int8_argmax(const mx::array& x, const mx::array& weights, const mx::ar
   std::rotate(shape.begin(), shape.end() - 1, shape.end());
   Arrays inputs_of{dense(x, s), weights, scales, lengths, errors, dense(banned, s), whole ? dense(*whole, s) : none()};
   inputs_of.insert(inputs_of.end(), rough.begin(), rough.end());
-  return mx::array(shape, mx::int32, std::make_shared<Int8Argmax>(s, m), std::move(inputs_of));
+  return computed("NightingaleInt8Argmax", shape, std::move(inputs_of), argmax_task(m), mx::int32);
 }
 
 // The log of the sum of exp(x), of each row.
-class LogSumExp : public Kernel {
- public:
-  using Kernel::Kernel;
-
-  const char* name() const override { return "NightingaleLogSumExp"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [](const Arrays& in, mx::array& out) {
-      const int width = in[0].shape(-1);
-      parallel(static_cast<int>(out.size()), [&](int row) {
-        out.data<float>()[row] = kernels().log_sum_exp(floats(in[0]) + static_cast<size_t>(row) * width, width);
-      });
-    };
-  }
-};
+Task log_sum_exp_task() {
+  return [](const Arrays& in, mx::array& out) {
+    const int width = in[0].shape(-1);
+    parallel(static_cast<int>(out.size()), [&](int row) {
+      out.data<float>()[row] = kernels().log_sum_exp(floats(in[0]) + static_cast<size_t>(row) * width, width);
+    });
+  };
+}
 
 mx::array log_sum_exp(const mx::array& x) {
   if (!x.ndim() || !x.shape(-1)) throw std::invalid_argument("log_sum_exp: rows are empty");
   auto s = mx::default_stream(mx::Device::cpu);
   mx::Shape shape = x.shape();
   shape.back() = 1;
-  return mx::array(shape, mx::float32, std::make_shared<LogSumExp>(s), {dense(x, s)});
-}
-
-mx::array evaluated(const mx::array& a) {
-  mx::array x = contiguous(a, mx::default_stream(mx::Device::cpu));
-  x.eval();
-  return x;
+  return computed("NightingaleLogSumExp", shape, {dense(x, s)}, log_sum_exp_task());
 }
 
 // A flat array of `size` bytes that begins where a line of the cache does: vectors across two lines take twice the time.
@@ -395,48 +359,36 @@ enum class Sight { kSelf, kMemory, kPast };
 
 // Attention of queries [B, n, C], to `kSelf`, the keys and values behind them in rows of 3C; to a `kMemory`
 // [B, 2 * heads, S, D]; or to a `kPast` of that form as far as their own places, where they are in rows of 3C, too.
-class Attend : public Kernel {
- public:
-  Attend(mx::Stream stream, int heads, Sight sight) : Kernel(stream), heads_(heads), sight_(sight) {}
-
-  const char* name() const override { return "NightingaleAttend"; }
-
- protected:
-  std::function<void(const Arrays&, mx::array&)> task() const override {
-    return [H = heads_, sight = sight_](const Arrays& in, mx::array& out) {
-      const bool self = sight == Sight::kSelf, past = sight == Sight::kPast;
-      const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H, S = self ? n : in[1].shape(2);
-      const int width = sight == Sight::kMemory ? C : 3 * C, place = past ? place_of(in[3], n, S) : S;
-      const int seen = past ? place + n : S;
-      const auto angles = angles_of(in[4], place, n, D);
-      const float* bias = optional_data<float>(in[2]);
-      for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
-        const auto scratch = uninitialized(seen + D);
-        float* turned = scratch.get() + seen;
-        const float* row = floats(in[0]) + static_cast<size_t>(b) * n * width + h * D;
-        const float* kv = self ? row + C : floats(in[1]) + (static_cast<size_t>(b) * 2 * H + h) * S * D;
-        for (int i = 0; i < n; ++i) {
-          const float* q = row + static_cast<size_t>(i) * width;
-          if (angles) turn(q, angles.get() + i * D, angles.get() + i * D + D / 2, turned, D);
-          kernels().attend({.q = angles ? turned : q,
-                            .keys = kv,
-                            .values = self ? kv + C : kv + static_cast<size_t>(H) * S * D,
-                            .bias = bias ? bias + static_cast<size_t>(b) * S : nullptr,
-                            .y = out.data<float>() + (static_cast<size_t>(b) * n + i) * C + h * D,
-                            .scratch = scratch.get(),
-                            .scale = 1 / std::sqrt(static_cast<float>(D)),
-                            .count = past ? place + i + 1 : S,
-                            .size = D,
-                            .stride = self ? width : D});
-        }
-      });
-    };
-  }
-
- private:
-  int heads_;
-  Sight sight_;
-};
+Task attend_task(int H, Sight sight) {
+  return [H, sight](const Arrays& in, mx::array& out) {
+    const bool self = sight == Sight::kSelf, past = sight == Sight::kPast;
+    const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H, S = self ? n : in[1].shape(2);
+    const int width = sight == Sight::kMemory ? C : 3 * C, place = past ? place_of(in[3], n, S) : S;
+    const int seen = past ? place + n : S;
+    const auto angles = angles_of(in[4], place, n, D);
+    const float* bias = optional_data<float>(in[2]);
+    for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
+      const auto scratch = uninitialized(seen + D);
+      float* turned = scratch.get() + seen;
+      const float* row = floats(in[0]) + static_cast<size_t>(b) * n * width + h * D;
+      const float* kv = self ? row + C : floats(in[1]) + (static_cast<size_t>(b) * 2 * H + h) * S * D;
+      for (int i = 0; i < n; ++i) {
+        const float* q = row + static_cast<size_t>(i) * width;
+        if (angles) turn(q, angles.get() + i * D, angles.get() + i * D + D / 2, turned, D);
+        kernels().attend({.q = angles ? turned : q,
+                          .keys = kv,
+                          .values = self ? kv + C : kv + static_cast<size_t>(H) * S * D,
+                          .bias = bias ? bias + static_cast<size_t>(b) * S : nullptr,
+                          .y = out.data<float>() + (static_cast<size_t>(b) * n + i) * C + h * D,
+                          .scratch = scratch.get(),
+                          .scale = 1 / std::sqrt(static_cast<float>(D)),
+                          .count = past ? place + i + 1 : S,
+                          .size = D,
+                          .stride = self ? width : D});
+      }
+    });
+  };
+}
 
 mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int heads) {
   const bool self = !memory;
@@ -446,8 +398,8 @@ mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int
       (bias && bias->size() != static_cast<size_t>(B) * S))
     throw std::invalid_argument("attend: shapes do not fit");
   auto s = mx::default_stream(mx::Device::cpu);
-  return mx::array({B, q.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, self ? Sight::kSelf : Sight::kMemory),
-                   {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()});
+  return computed("NightingaleAttend", {B, q.shape(1), C}, {dense(q, s), memory ? dense(*memory, s) : none(), bias ? dense(*bias, s) : none(), none(), none()},
+                  attend_task(heads, self ? Sight::kSelf : Sight::kMemory));
 }
 
 std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads,
@@ -461,9 +413,7 @@ std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::arra
   const mx::array at = place.dtype() == mx::int32 ? place : mx::astype(place, mx::int32, s), rows = dense(qkv, s);
   const mx::array turns = wavelengths ? dense(*wavelengths, s) : none();
   const mx::array after(past.shape(), mx::float32, std::make_shared<Remember>(s, heads), {dense(past, s), rows, at, turns});
-  const mx::array y({qkv.shape(0), qkv.shape(1), C}, mx::float32, std::make_shared<Attend>(s, heads, Sight::kPast),
-                    {rows, after, none(), at, turns});
-  return {y, after};
+  return {computed("NightingaleAttend", {qkv.shape(0), qkv.shape(1), C}, {rows, after, none(), at, turns}, attend_task(heads, Sight::kPast)), after};
 }
 
 }  // namespace

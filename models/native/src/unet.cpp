@@ -32,17 +32,11 @@ float* room(size_t floats) {
 // y [rows, outputs] = x [rows, inputs] times weights of one tap, plus `bias` [outputs] and `residual` [rows, outputs].
 void dense(const Kernels& table, const float* x, int rows, int inputs, int outputs, const float* weights, const float* bias,
            const float* residual, float* y) {
-  Conv conv{};
+  Conv conv = dense_conv(rows, inputs, outputs, weights, bias);
   conv.x = x;
-  conv.weights = weights;
-  conv.bias = bias;
   conv.residual = residual;
   conv.y = y;
   conv.plan = {rows, outputs};
-  conv.length = conv.rows = conv.valid = conv.out_valid = rows;
-  conv.inputs = inputs;
-  conv.outputs = outputs;
-  conv.kernel = conv.dilation = 1;
   table.conv(conv, 0);
 }
 

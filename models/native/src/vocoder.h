@@ -13,7 +13,8 @@ namespace {
 
 constexpr float kPi = 3.14159265f;
 
-// sin(x) for |x| < 1e6, absolute error under 1e-6: `models.layers.activation.sine` gives the polynomial.
+// sin(x) for |x| < 1e6, absolute error under 1e-6: sin(r) / r in r^2 on [-pi, pi], least squares at 400 Chebyshev nodes.
+// The first two of the three parts of 2 pi are short enough that whole multiples below 2^18 are exact.
 inline Vec sine(Vec x) {
   const Vec n = round(x * 0.15915494f);
   const Vec r = ((x - n * 6.25f) - n * 0.033203125f) - n * -1.78178204e-5f;
