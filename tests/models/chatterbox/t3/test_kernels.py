@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import cuda, metal, source
 from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.metal import MetalStep, Phase
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from tests.models.chatterbox.t3 import emulator
@@ -28,6 +29,7 @@ from tests.models.chatterbox.t3.emulator import (
     error,
     whole_bfloats,
 )
+from tests.models.metal import complaints, generated
 
 pytestmark = pytest.mark.slow
 
@@ -168,6 +170,27 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
 
     found, wanted = both(step, model, rows, said=[4])
     assert error(found, wanted) < TOLERANCE
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_phases_are_metal(program: Callable[[str], str], rows: int) -> None:
+    """By clang's types and address spaces, with the signatures that MLX writes."""
+    model, seen = whole_bfloats(replace(SMALL, inner=4096)), set()
+
+    def launch(
+        phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
+    ) -> list[mx.array]:
+        outputs = [(shape, mx.float32) for shape in shapes]
+        if phase.name not in seen:
+            assert (
+                complaints(program("clang"), generated(metal.kernel(phase, model.config, rows), inputs, outputs)) == ""
+            )
+        seen.add(phase.name)
+        return [mx.zeros(shape) for shape in shapes]
+
+    cache = [(mx.zeros((rows, 32, 16, 64), dtype=mx.bfloat16),) for _ in range(model.config.layers)]
+    MetalStep(model, 96, launch)(mx.array([3]), mx.array([4, 1]), cache)
+    assert seen == {phase.name for phase in metal.PHASES}
 
 
 def test_what_fits() -> None:
