@@ -30,7 +30,7 @@ def generated(
     outputs: Sequence[Output],
     template: Mapping[str, Any] | None = None,
 ) -> str:
-    """The source that MLX gives to Metal's compiler, but for MLX's own headers before it."""
+    """Return the source that MLX gives to Metal's compiler, but for MLX's own headers before it."""
     made = build(kernel, "metal")
 
     def run(*arrays: mx.array) -> Any:
@@ -57,7 +57,7 @@ def generated(
 
 
 def complaints(clang: str, source: str) -> str:
-    """What clang has against a source that MLX generated, and the pointers that name no address space; else nothing."""
+    """Return what clang has against a source that MLX generated, and the pointers that name no address space."""
     # As C++ clang allows arrays of another address space only where they are static, and no [[host_name]] there.
     source = source.replace("threadgroup type name[count]", "static threadgroup type name[count]")
     source = re.sub(r"template \[\[host_name\(.*?\)\]\] \[\[kernel\]\]", "template", source)
@@ -78,7 +78,7 @@ def _clang(clang: str, source: str, *arguments: str) -> subprocess.CompletedProc
 
 
 def is_placed(declared: str) -> bool:
-    """Whether a pointer's type has an address space, or it is no type: a value that is returned."""
+    """Return whether a pointer's type has an address space, or it is no type: a value that is returned."""
     words = declared.split()
     return bool(_SPACES & set(words)) or words[-1] == "return"
 

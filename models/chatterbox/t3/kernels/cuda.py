@@ -1,7 +1,7 @@
 """A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
-Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. It differs from
-the plain step (choice.py) by rounding only: between weights of bf16 or 8 bits and a bf16 cache the residual stream,
+Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. It
+differs from the plain step (choice.py) by rounding only: between weights of bf16 or 8 bits and a bf16 cache the stream,
 queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
 
 The kernel writes the cache in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update`
