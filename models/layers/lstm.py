@@ -13,7 +13,7 @@ from mlx import nn
 
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
-from models.layers.kernels.agreement import relative_difference, usable
+from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch
 from models.native import kernels
 
@@ -202,6 +202,11 @@ def fits(hidden: int) -> bool:
     return hidden % 32 == 0 and hidden <= _MOST_THREADS and (4 * hidden <= _MOST_THREADS or hidden % 128 == 0)
 
 
+def _usable(hidden: int) -> bool:
+    name = f"the LSTM's kernel (H = {hidden})"
+    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MOST_APART_SINGLE)
+
+
 def _difference(hidden: int) -> float:
     """Return the kernel's difference from the plain operations, on two sequences, one of them padded."""
     shapes = ((2, 5, 8 * hidden), (2, hidden, 4 * hidden))
@@ -247,7 +252,7 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows."""
         packed = self._inputs
         xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
-        if fits(self.hidden) and usable(f"the LSTM's kernel (H = {self.hidden})", lambda: [_difference(self.hidden)]):
+        if _usable(self.hidden):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)
