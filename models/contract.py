@@ -293,6 +293,22 @@ class VoiceCloner(Protocol):
         ...
 
 
+@runtime_checkable
+class TokenSynthesizer(Protocol):
+    """A synthesizer that draws speech tokens one after the other."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second of its PCM."""
+        ...
+
+    def forced(
+        self, text: str, tokens: int, sampling: Sampling, seed: int, timeline: Timeline
+    ) -> Iterator[AudioChunk | None]:
+        """Yield speech of exactly so many `tokens` in the default voice, whatever the text: to time it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
     """One sentence to translate. `source` and `target` are FLORES-200 codes that the model lists.
