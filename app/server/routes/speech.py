@@ -35,7 +35,7 @@ from app.server.state import Services, services
 from app.speech.service import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
-from models.contract import SAMPLING_RANGES, Translator
+from models.contract import SAMPLING_RANGES
 
 router = APIRouter()
 
@@ -116,9 +116,9 @@ def _models(app: Services) -> list[ModelEntry]:
 
 def _parameters(state: ModelState) -> list[str] | None:
     """Return the sampling parameters of a loaded model that speaks, else None."""
-    if state.status is not ModelStatus.READY or state.model is None or isinstance(state.model, Translator):
+    if state.status is not ModelStatus.READY or state.synthesizer is None:
         return None
-    taken = state.model.parameters
+    taken = state.synthesizer.parameters
     return [name for name in SAMPLING_RANGES if name in taken]
 
 
@@ -126,8 +126,8 @@ def _languages(state: ModelState) -> list[str] | None:
     """Return the BCP-47 tags of the languages that a loaded model speaks, or translates from or to, else None."""
     if state.status is not ModelStatus.READY or state.model is None:
         return None
-    if isinstance(state.model, Translator):
-        return [codes.tag(code) for code in state.model.languages]
+    if state.translator is not None:
+        return [codes.tag(code) for code in state.translator.languages]
     return list(state.model.languages)
 
 
