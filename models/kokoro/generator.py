@@ -22,7 +22,7 @@ from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE, IstftNetConfig
 from models.layers.activation import leaky_relu, sine
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
-from models.layers.kernels import cuda
+from models.layers.kernels.device import Kernel, build, gpu
 from models.layers.norm import AdaIN, Moments, StyleBank, adain_cuda, affine_of, moments
 from models.layers.vocoder import HarmonicSource, Part, SnakeConv, Stft, excitation, merge, split
 from models.native import kernels
@@ -51,7 +51,7 @@ class InterpolatedSource(HarmonicSource):
         weight, bias = self.l_linear.weight, self.l_linear.bias
         if kernels.available():
             return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
-        found = harmonics_cuda if cuda.available() else harmonics_reference
+        found = harmonics_cuda if gpu() == "cuda" else harmonics_reference
         return found(f0, noise, steps, weight, bias, self.samples_per_step)
 
 
@@ -127,7 +127,7 @@ def harmonics_cuda(
     """Compute `harmonics_reference` in two kernels."""
     batch, length = f0.shape
     valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
-    phase = cuda.kernel("nightingale_phase", ("f0",), ("phase",), _PHASE)(
+    phase = build(Kernel("nightingale_phase", ("f0",), ("phase",), _PHASE), "cuda")(
         inputs=[f0],
         output_shapes=[(batch, length, 9)],
         output_dtypes=[mx.float32],
@@ -136,7 +136,7 @@ def harmonics_cuda(
         template=[("SIZE", size)],
     )[0]
     inputs = ("f0", "noise", "valid", "phase", "weight", "bias")
-    y: mx.array = cuda.kernel("nightingale_wave", inputs, ("y",), _WAVE)(
+    y: mx.array = build(Kernel("nightingale_wave", inputs, ("y",), _WAVE), "cuda")(
         inputs=[f0, noise, valid, phase, weight, bias],
         output_shapes=[(batch, length * size)],
         output_dtypes=[mx.float32],
@@ -233,7 +233,7 @@ class ResBlock(nn.Module):
 
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[Part]:
         """Map x [B, L, C] and the style bank's result to the block's result, without `bias()`, in parts."""
-        if cuda.available():
+        if gpu() == "cuda":
             return split(self._cuda(x, styled, valid), 0, 1)
         parts = split(x, sum(conv.padding for conv in (*self.convs1, *self.convs2)))
         for k, (first, second) in enumerate(zip(self._units1, self._units2, strict=True)):

@@ -10,7 +10,7 @@ from mlx import nn
 
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
-from models.layers.kernels import cuda
+from models.layers.kernels.device import Kernel, build, gpu
 from models.native import kernels
 
 
@@ -131,7 +131,7 @@ def bilstm_cuda(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
     """Compute `bilstm_reference` in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
     batch, length, width = xp.shape
     hidden = width // 8
-    kernel = cuda.kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE)
+    kernel = build(Kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE), "cuda")
     result = kernel(
         inputs=[xp, wh, count],
         # Counters a cache line apart; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds.
@@ -182,7 +182,7 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows."""
         packed = self._inputs
         xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
-        if cuda.available() and self.hidden % UNITS == 0:
+        if gpu() == "cuda" and self.hidden % UNITS == 0:
             return bilstm_cuda(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)

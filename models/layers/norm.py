@@ -22,7 +22,7 @@ from mlx import nn
 from models.backend import compiled_cache, mx, on_cpu
 from models.layers.activation import leaky_relu
 from models.layers.conv import PaddingMask
-from models.layers.kernels import cuda
+from models.layers.kernels.device import Kernel, build, gpu
 from models.native import kernels
 
 EPS = 1e-5
@@ -169,7 +169,7 @@ class StyleBank:
 
 def adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
     """Return LeakyReLU of AdaIN of x [B, L, C] by affine [B, 2C] (gamma, then beta); zero on padding."""
-    if cuda.available():
+    if gpu() == "cuda":
         return adain_cuda(x, affine, None, valid.number(x))
     return adain_leaky_reference(x, affine, valid)
 
@@ -266,7 +266,7 @@ def adain_cuda(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.
     batch, length, channels = x.shape
     tiles = -(-channels // 32)
     splits = max(1, min(64, length // 128))
-    reduce = cuda.kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS)
+    reduce = build(Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS), "cuda")
     partial = reduce(
         inputs=[x, count],
         output_shapes=[(batch, splits, 2, channels)],
@@ -276,7 +276,8 @@ def adain_cuda(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.
         template=[("X", x.dtype)],
     )[0]
     rows = 64
-    activate = cuda.kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
+    inputs = ("x", "count", "partial", "affine", "alpha")
+    activate = build(Kernel("nightingale_adain", inputs, ("y",), _APPLY), "cuda")
     y: mx.array = activate(
         inputs=[x, count, partial, affine, affine if alpha is None else alpha],
         output_shapes=[x.shape],

@@ -102,7 +102,7 @@ def test_the_path_by_cuda_kernels_is_the_plain_one(
         return valid.zero(y + mx.square(mx.sin(alpha * y)) / alpha)
 
     monkeypatch.setattr("models.kokoro.generator.adain_cuda", adain)
-    monkeypatch.setattr("models.kokoro.generator.cuda.available", lambda: True)
+    monkeypatch.setattr("models.kokoro.generator.gpu", lambda: "cuda")
     monkeypatch.setattr("models.kokoro.generator.harmonics_cuda", harmonics_reference)
     monkeypatch.setattr(
         "models.layers.norm.adain_cuda",

@@ -22,32 +22,25 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import LANES, PHASES, WARPS, constants, exchange_floats, fits, joined
+from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.cuda import agree, available
+from models.layers.kernels.agreement import agree, relative_difference
+from models.layers.kernels.device import LANES, Kernel, build, gpu
 
 Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
-# MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
-_BOUNDS = """
-#undef __global__
-#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
-"""
-
 
 @cache
 def processors() -> int:
     """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
-    if not available():
+    if gpu() != "cuda":
         return 0
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -91,16 +84,16 @@ class CudaStep:
         if batch not in self._kernels:
             names = [field.name for field in fields(Weights)]
             layers = range(self.config.layers)
-            self._kernels[batch] = mx.fast.cuda_kernel(
+            kernel = Kernel(
                 name=f"nightingale_t3_step_{batch}",
-                input_names=[*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)],
-                output_names=["logits", "exchange"],
-                source=body(self.config.layers),
-                header=constants(self.config, batch, self._blocks, bits=self._bits)
-                + joined("cuda.h", *PHASES, "step.h")
-                + _BOUNDS,
-                ensure_row_contiguous=False,  # a copy would be written in the cache's place
+                inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
+                outputs=("logits", "exchange"),
+                body=body(self.config.layers),
+                header=constants(self.config, batch, self._blocks, bits=self._bits) + joined(*PHASES, "step.h"),
+                in_place=True,
+                bounded=True,
             )
+            self._kernels[batch] = build(kernel, "cuda")
         return self._kernels[batch]
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
@@ -157,10 +150,9 @@ def difference(step: Step, network: T3, rows: int, length: int = 64, place: int 
     ]
     token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
     wanted, _ = step_ops(network)(token, at, cache)
-    wanted = wanted.astype(mx.float32)
     mx.eval(wanted, cache)  # before `step` writes into the cache
     found, _ = step(token, at, cache)
-    return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
+    return relative_difference(found, wanted)
 
 
 def body(layers: int) -> str:

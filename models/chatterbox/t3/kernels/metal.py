@@ -15,14 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from models.backend import mx, on_cpu
+from models.backend import mx
 from models.chatterbox.config import T3Config
 from models.chatterbox.t3 import cache as caches
 from models.chatterbox.t3.cache import Cache
-from models.chatterbox.t3.kernels.source import HEAD, LANES, constants, fits, joined, splits
+from models.chatterbox.t3.kernels.source import HEAD, constants, fits, joined, splits
 from models.chatterbox.t3.kernels.source import PHASES as SOURCES
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
+from models.layers.kernels.device import LANES, Kernel, build, gpu
 
 _SHARED_BYTES = 32 << 10  # of a threadgroup
 _WARPS = 8  # a block: a kernel of many registers may hold no more
@@ -113,17 +114,27 @@ LOCALS = """
 """
 
 _BEGIN = """
-  threadgroup float4 room[(SHARED_FLOATS + 3) / 4];
-  threadgroup float *shared = (threadgroup float *)room;
-  const int index = (int)thread_index_in_threadgroup;
-  const Where at = {index, index % LANES, index / LANES, (int)threadgroup_position_in_grid.x,
-                    (int)threadgroups_per_grid.x};
+  SHARED_ARRAY(float4, room, (SHARED_FLOATS + 3) / 4);
+  SHARED float *shared = (SHARED float *)room;
+  const Where at = {THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X};
 """
 
 
 def header(config: T3Config, rows: int) -> str:
-    """Return the definitions of rows.h for Metal, and the phases."""
-    return phase_constants(config, rows) + joined("metal.h", *SOURCES)
+    """Return the definitions of rows.h, and the phases."""
+    return phase_constants(config, rows) + joined(*SOURCES)
+
+
+def kernel(phase: Phase, config: T3Config, rows: int) -> Kernel:
+    """Return the kernel of a phase."""
+    return Kernel(
+        name=f"nightingale_t3_{phase.name}_{rows}",
+        inputs=phase.inputs,
+        outputs=phase.outputs,
+        body=_BEGIN + LOCALS + phase.body,
+        header=header(config, rows),
+        in_place=True,
+    )
 
 
 def phase_constants(config: T3Config, rows: int, warps: int = _WARPS) -> str:
@@ -157,8 +168,7 @@ class MetalStep:
     def available(network: T3) -> bool:
         """True if this step can replace `network.advance`."""
         return (
-            not on_cpu()
-            and bool(mx.metal.is_available())
+            gpu() == "metal"
             and network.dtype == mx.bfloat16
             and network.bits == 0
             and network.config.backbone == "llama"
@@ -172,14 +182,7 @@ class MetalStep:
         self, phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
     ) -> list[mx.array]:
         if (phase.name, rows) not in self._kernels:
-            self._kernels[phase.name, rows] = mx.fast.metal_kernel(
-                name=f"nightingale_t3_{phase.name}_{rows}",
-                input_names=list(phase.inputs),
-                output_names=list(phase.outputs),
-                source=_BEGIN + LOCALS + phase.body,
-                header=header(self.config, rows),
-                ensure_row_contiguous=False,  # a copy would be written in the cache's place
-            )
+            self._kernels[phase.name, rows] = build(kernel(phase, self.config, rows), "metal")
         outputs: list[mx.array] = self._kernels[phase.name, rows](
             inputs=inputs,
             output_shapes=shapes,

@@ -33,10 +33,10 @@ static uint float_bits(float value) {
 
 #define LANE_XOR(v, mask) lane_xor(v, mask)
 #define SYNC() wait_for(&block_meet[now->block], block_threads)
-#define ARRIVE(at, counters, met, failed) ((void)(counters), (void)(met), (void)(failed), SYNC())
-#define WAIT(at, counters, met, failed) wait_for(&grid_meet, all_threads)
+#define ARRIVE(thread, counters, met, failed) ((void)(counters), (void)(met), (void)(failed), SYNC())
+#define WAIT(thread, blocks, counters, met, failed) wait_for(&grid_meet, all_threads)
 #define ANY(v) (v)
-#define PART(at, counters) ((void)(counters))
+#define PART(thread, blocks, counters) ((void)(counters))
 #define BITS_FLOAT(bits) bits_float(bits)
 #define FLOAT_BITS(value) float_bits(value)
 #define EXP(x) expf(x)
