@@ -34,7 +34,7 @@ _WORDS = Path(devices.__file__)
 
 
 class Run(NamedTuple):
-    """How a kernel is run. `together`: its blocks meet, and all run at once."""
+    """Launch of a kernel. `together`: its blocks meet, and all run at once."""
 
     device: Device = "cuda"
     threads: int = 256
