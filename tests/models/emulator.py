@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ import numpy as np
 from models.backend import mx
 from models.layers.kernels import device as devices
 from models.layers.kernels.device import Device, Kernel, Output
+
+DEVICES: tuple[Device, ...] = ("cuda", "metal")
 
 Launch = tuple[int, int, int]
 Outputs = dict[str, tuple[tuple[int, ...], mx.Dtype]]
@@ -141,7 +144,9 @@ def launcher(
     ) -> list[mx.array]:
         if seen is not None:
             seen.append(kernel.name)
-        header, body = (text.replace(*change) if change[0] else text for text in (kernel.header, kernel.body))
+        header, body = (inspect.cleandoc(text) + "\n" for text in (kernel.header, kernel.body))
+        if change[0]:
+            header, body = header.replace(*change), body.replace(*change)
         given = dict(zip(kernel.inputs, inputs, strict=True))
         made = dict(zip(kernel.outputs, outputs, strict=True))
         run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body)

@@ -1,6 +1,6 @@
 // Metal's words for the kernels: see cuda.h. A threadgroup is a block, and a simdgroup of 32 is a warp.
 // No `double`. Threadgroups cannot meet: what needs all of them is split into kernels, between which MLX puts barriers.
-// MLX compiles in safe mode: no expression is contracted or reordered.
+// MLX compiles in safe mode: sums are not reordered. A product may still be contracted with a sum.
 
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_MEMBER inline __attribute__((always_inline))
