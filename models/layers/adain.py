@@ -150,14 +150,15 @@ def adain_fused(dtype: mx.Dtype) -> bool:
 
 def _differences(dtype: mx.Dtype) -> list[float]:
     """Return the kernels' differences from plain operations: either activation, rows with a mean, padding."""
-    x, affine, alpha = (
-        (mx.random.normal(shape, key=mx.random.key(number)) + 1).astype(dtype)
-        for number, shape in enumerate([(2, 140, 48), (2, 96), (48,)])
-    )
-    alpha = mx.abs(alpha) + 0.5
+    shapes = ((2, 140, 48), (2, 96), (48,))
+    keys = mx.random.split(mx.random.key(0), len(shapes))
+    exact = [mx.abs(mx.random.normal(shape, key=key)) + 0.5 for shape, key in zip(shapes, keys, strict=True)]
+    x, affine, alpha = (each.astype(dtype) for each in exact)
     valid = PaddingMask.of(mx.array([140, 53])[:, None, None], 140)
-    count, single = valid.number(x), [each.astype(mx.float32) for each in (x, affine, alpha)]
+    count = valid.number(x)
+    leaky = adain_leaky_reference(exact[0], exact[1], valid)
+    curved = adain_snake_reference(exact[0], exact[1], exact[2], valid)
     return [
-        relative_difference(adain_kernel(x, affine, None, count), adain_leaky_reference(*single[:2], valid)),
-        relative_difference(adain_kernel(x, affine, alpha, count), adain_snake_reference(*single, valid)),
+        relative_difference(adain_kernel(x, affine, None, count), leaky),
+        relative_difference(adain_kernel(x, affine, alpha, count), curved),
     ]

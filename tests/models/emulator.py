@@ -37,7 +37,7 @@ _WORDS = Path(devices.__file__)
 
 
 class Run(NamedTuple):
-    """Launch of a kernel. `together`: its blocks meet, and all run at once."""
+    """A way to run a kernel. `together`: its blocks meet, and all run at once."""
 
     device: Device = "cuda"
     threads: int = 256

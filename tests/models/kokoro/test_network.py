@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from models.backend import mx
+from models.kokoro import source
 from models.kokoro.network import Kokoro
+from models.layers import adain
 from models.layers.adain import adain_leaky_reference, adain_snake_reference
 from models.layers.conv import PaddingMask
+from models.layers.kernels import agreement
+from models.layers.kernels.device import Device
+from models.native import kernels as native
+from tests.models.emulator import DEVICES, launcher
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 
@@ -103,6 +109,32 @@ def test_the_path_by_kernels_is_the_plain_one(
         monkeypatch.setattr(f"{module}.adain_kernel", adain)
         monkeypatch.setattr(f"{module}.adain_fused", lambda _: True)
     assert distance(decode(network, *given, bucket), plain) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_gpu_of_either_kind_runs_its_kernels(
+    device: Device, tmp_path: Path, arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An emulated one: the kernels agree with plain operations when they are first wanted, and then make the audio."""
+    monkeypatch.setattr(native, "module", lambda: None)
+    network = build(tiny_config(tmp_path), to_mx(arrays))
+    rng, frames = np.random.RandomState(0), 5
+    text, noise = rng.standard_normal((1, frames, 16)).astype(np.float32), rng.standard_normal(600 * frames)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    given = text, f0, energy, voice_pack(TINY, 1, 1), noise.astype(np.float32)
+    plain, seen = decode(network, *given, 7), []
+    monkeypatch.setattr(agreement, "gpu", lambda: device)
+    monkeypatch.setattr(agreement, "_found", {})
+    for module in (adain, source):
+        monkeypatch.setattr(module, "launch", launcher(device, seen=seen))
+    assert distance(decode(network, *given, 7), plain) < 1e-4
+    assert {each.name: each.used for each in agreement.report()} == {
+        "AdaIN's kernels (float32)": True,
+        "the harmonic source's kernel": True,
+    }
+    assert seen.count("nightingale_harmonics") == 2
+    assert seen.count("nightingale_adain") > 20
 
 
 def test_first_convolutions_bias_cannot_be_heard(

@@ -8,8 +8,10 @@ import pytest
 from models.backend import mx
 from models.layers import lstm
 from models.layers.conv import PaddingMask
+from models.layers.kernels import agreement
 from models.layers.kernels.agreement import relative_difference
 from models.layers.kernels.device import Device
+from models.native import kernels as native
 from tests.golden.layer_cases import LSTM
 from tests.models.emulator import DEVICES, launcher
 from tests.models.layers import checks
@@ -82,6 +84,27 @@ def test_a_mistake_in_the_kernel_shows(
 def test_the_comparison_at_load_agrees(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     emulated(device, monkeypatch)
     assert lstm._difference(64) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_layer_uses_its_kernel(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, once it has agreed with plain operations."""
+    monkeypatch.setattr(native, "module", lambda: None)
+    layer = lstm.BiLSTM(6, 32)
+    layer.apply(lambda array: 0.3 * mx.random.normal(array.shape))
+    layer.lower()
+    x, valid = mx.random.normal((2, 7, 6)), PaddingMask.of(mx.array([7, 3])[:, None, None], 7)
+    wanted = layer(x, valid)
+    seen: list[str] = []
+    emulated(device, monkeypatch)
+    monkeypatch.setattr(lstm, "launch", launcher(device, seen=seen))
+    monkeypatch.setattr(agreement, "gpu", lambda: device)
+    monkeypatch.setattr(agreement, "_found", {})
+    for _ in range(2):
+        assert relative_difference(layer(x, valid), wanted) < 1e-5
+    assert seen == ["nightingale_lstm"] * 3
+    assert [each.used for each in agreement.report()] == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
-Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. `step_ops` is
-the plain step, `CudaStep` the kernel, and `choose_step` takes the kernel where it agrees. They differ by rounding only:
-between weights of bf16 or 8 bits and a bf16 cache the residual stream, queries and sums stay fp32; attention's output
-and the feed-forward's inner row are bf16.
+Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. It
+differs from the plain step (choice.py) by rounding only: between weights of bf16 or 8 bits and a bf16 cache the stream,
+queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
 
 The kernel writes the cache in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update`
 copies a whole array while an earlier reader of it is queued, as one always is when steps are sent ahead. So the kernel
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -28,10 +26,7 @@ from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.agreement import agree, relative_difference
 from models.layers.kernels.device import LANES, Kernel, build, gpu
-
-Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
 
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
@@ -117,42 +112,6 @@ class CudaStep:
             threadgroup=(WARPS * LANES, 1, 1),
         )
         return logits, cache
-
-
-def step_ops(network: T3) -> Step:
-    """Return the plain step, in MLX's operations: the definition that every kernel must agree with."""
-    return network.advance
-
-
-def choose_step(network: T3, positions: int = 8192) -> CudaStep | None:
-    """Return a kernel step that agrees with `step_ops` on this device; None if there is none.
-
-    Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
-    """
-    if not CudaStep.available(network):
-        return None
-    step = CudaStep(network, positions)
-    rows = (1, 2) if network.config.guided else (1,)
-    agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
-    return step if agreed else None
-
-
-def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
-    """Return the norm of the difference of `step`'s logits from `step_ops`'s, over the norm of the latter.
-
-    Keys and values are random. `place` is that of the token in caches of `length` rows.
-    """
-    key = mx.random.key(0)
-    shape = network.allocate(rows, length)[0][0].shape
-    cache: Cache = [
-        (mx.random.normal(shape, key=each).astype(network.dtype),)
-        for each in mx.random.split(key, network.config.layers)
-    ]
-    token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
-    wanted, _ = step_ops(network)(token, at, cache)
-    mx.eval(wanted, cache)  # before `step` writes into the cache
-    found, _ = step(token, at, cache)
-    return relative_difference(found, wanted)
 
 
 def body(layers: int) -> str:

@@ -2,8 +2,8 @@
 
 Metal does not promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
 each phase is a launch. Tests check the arithmetic and the order of the launches on a CPU, where fibers run these
-bodies. No machine with Metal has compiled or run them. So `choose_step` never takes a `MetalStep`: compare it with
-`step_ops` on such a machine first (`loadtest/t3_kernels.py`).
+bodies, and clang checks their types. No machine with Metal has compiled or run them: `choose_step` compares them with
+`step_ops` first, and `loadtest/t3_kernels.py` measures both.
 
 The kernels write the caches in place, for the reasons in cuda.py. MLX launches in order, and each phase reads results
 of one before.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
-from models.chatterbox.t3.kernels import cuda, metal, source
+from models.chatterbox.t3.kernels import choice, cuda, metal, source
 from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep
+from models.chatterbox.t3.kernels.metal import MetalStep, Phase
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
+from models.layers.kernels import agreement
 from tests.models.chatterbox.t3 import emulator
 from tests.models.chatterbox.t3.emulator import (
     GPT2_TOLERANCE,
@@ -28,6 +30,7 @@ from tests.models.chatterbox.t3.emulator import (
     error,
     whole_bfloats,
 )
+from tests.models.metal import complaints, generated
 
 pytestmark = pytest.mark.slow
 
@@ -170,6 +173,27 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
     assert error(found, wanted) < TOLERANCE
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_phases_are_metal(program: Callable[[str], str], rows: int) -> None:
+    """By clang's types and address spaces, with the signatures that MLX writes."""
+    model, seen = whole_bfloats(replace(SMALL, inner=4096)), set()
+
+    def launch(
+        phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
+    ) -> list[mx.array]:
+        outputs = [(shape, mx.float32) for shape in shapes]
+        if phase.name not in seen:
+            assert (
+                complaints(program("clang"), generated(metal.kernel(phase, model.config, rows), inputs, outputs)) == ""
+            )
+        seen.add(phase.name)
+        return [mx.zeros(shape) for shape in shapes]
+
+    cache = [(mx.zeros((rows, 32, 16, 64), dtype=mx.bfloat16),) for _ in range(model.config.layers)]
+    MetalStep(model, 96, launch)(mx.array([3]), mx.array([4, 1]), cache)
+    assert seen == {phase.name for phase in metal.PHASES}
+
+
 def test_what_fits() -> None:
     """Both models do; other mixtures of them, other heads and widths that no run of weights divides do not."""
     for rows in (1, 2):
@@ -252,12 +276,27 @@ def test_step_refuses_other_caches() -> None:
 
 def test_difference_tells_a_wrong_step() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    assert cuda.difference(model.advance, model, 2) < 1e-6
+    assert choice.difference(model.advance, model, 2) < 1e-6
     later = lambda tokens, place, cache: model.advance(tokens, place + mx.array([0, 1]), cache)  # noqa: E731
-    assert cuda.difference(later, model, 2) > 0.1
+    assert choice.difference(later, model, 2) > 0.1
     nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
-    assert not cuda.difference(nothing, model, 2) <= 0.1
-    assert cuda.choose_step(model) is None or not on_cpu()
+    assert not choice.difference(nothing, model, 2) <= 0.1
+    assert choice.choose_step(model) is None or not on_cpu()
+
+
+def test_a_step_is_chosen_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's, or Metal's; a plain step stands in for them."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    monkeypatch.setattr(agreement, "_found", {})
+    for kind in (CudaStep, MetalStep):
+        monkeypatch.setattr(kind, "available", staticmethod(lambda _, own=kind: own is kinds[0]))
+        monkeypatch.setattr(kind, "__call__", lambda _, *given: model.advance(*given))
+    for kinds in ((CudaStep, MetalStep), (MetalStep, CudaStep)):
+        assert isinstance(choice.choose_step(model, 96), kinds[0])
+    assert [each.used for each in agreement.report()] == [True]
+    monkeypatch.setattr(MetalStep, "__call__", lambda _, *given: (mx.zeros((1, 1, 105)), given[2]))
+    assert choice.choose_step(model, 96) is None
+    assert [each.used for each in agreement.report()] == [False]
 
 
 def test_body_names_every_cache() -> None:
