@@ -15,7 +15,10 @@ from models.layers import adain, lstm
 from models.layers.kernels import device
 from tests.models.nvrtc import ARCHITECTURES, FOLDER, Compiler
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="NVRTC is not here: make cudasources")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason="NVRTC is not here: make cudasources"),
+]
 
 PROCESSORS = 132  # of an H100 or H200
 MOST_SPILLED = 128  # bytes of a thread; T3's step spills 60 on Hopper
