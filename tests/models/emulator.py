@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,9 @@ _TYPES = {
     mx.bfloat16: ("bfloat16", np.uint16),
     mx.int32: ("int", np.int32),
     mx.uint32: ("unsigned", np.uint32),
+    mx.uint8: ("unsigned char", np.uint8),
 }
-_POISON = 0xA5
+_POISON = 0xFF  # no number
 # Of a block, declared in its source: CUDA's without asking for more, and Metal's.
 SHARED_LIMIT: dict[Device, int] = {"cuda": 48 << 10, "metal": 32 << 10}
 
@@ -37,11 +39,15 @@ _WORDS = Path(devices.__file__)
 
 
 class Run(NamedTuple):
-    """A way to run a kernel. `together`: its blocks meet, and all run at once."""
+    """A way to run a kernel. `together`: its blocks meet, and all run at once.
+
+    `written` are the memory of inputs that the kernel writes, by the arrays' ids.
+    """
 
     device: Device = "cuda"
     threads: int = 256
     together: bool = False
+    written: Mapping[int, np.ndarray] = MappingProxyType({})
 
 
 _CUDA = Run()
@@ -77,13 +83,14 @@ def _constant(name: str, value: Any) -> str:
 def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Outputs, template: dict[str, Any]) -> str:
     lines = []
     for key, array in inputs.items():
-        lines.append(f"static const {_TYPES[array.dtype][0]} *{key};")
+        kind = _TYPES[array.dtype][0]
+        lines.append(f"static {kind} {key};" if array.ndim == 0 else f"static const {kind} *{key};")
         lines.append(f"static int {key}_shape[8];")
     lines += [f"static {_TYPES[dtype][0]} *{key};" for key, (_, dtype) in outputs.items()]
     lines.append("static void kernel() {\n" + "\n".join(_constant(*item) for item in template.items()) + body + "}")
     lines.append('extern "C" long launch(void **arrays, int (*shapes)[8], const int *numbers) {')
     for i, (key, array) in enumerate(inputs.items()):
-        lines.append(f"  {key} = (const {_TYPES[array.dtype][0]} *)arrays[{i}];")
+        lines.append(f"  {key} = {'*' if array.ndim == 0 else ''}(const {_TYPES[array.dtype][0]} *)arrays[{i}];")
         lines.append(f"  memcpy({key}_shape, shapes[{i}], sizeof {key}_shape);")
     for i, (key, (_, dtype)) in enumerate(outputs.items(), len(inputs)):
         lines.append(f"  {key} = ({_TYPES[dtype][0]} *)arrays[{i}];")
@@ -107,10 +114,10 @@ def emulate(
     backward: bool = False,
     run: Run = _CUDA,
 ) -> list[mx.array]:
-    """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold rubbish before."""
+    """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold no numbers before."""
     library = _compiled(machine(run.device) + _source(header, body, inputs, outputs, template))
     library.launch.restype = ctypes.c_long
-    given = [_bits(array) for array in inputs.values()]
+    given = [run.written[id(array)] if id(array) in run.written else _bits(array) for array in inputs.values()]
     made = []
     for shape, dtype in outputs.values():
         made.append(np.empty(shape, _TYPES[dtype][1]))
@@ -130,7 +137,12 @@ def emulate(
 
 
 def launcher(
-    device: Device, *, backward: bool = False, change: tuple[str, str] = ("", ""), seen: list[str] | None = None
+    device: Device,
+    *,
+    backward: bool = False,
+    change: tuple[str, str] = ("", ""),
+    seen: list[str] | None = None,
+    written: Mapping[int, np.ndarray] = MappingProxyType({}),
 ) -> Callable[..., list[mx.array]]:
     """Stands in for `device.launch`; `change` puts words in the place of others, `seen` notes what is launched."""
 
@@ -149,7 +161,7 @@ def launcher(
             header, body = header.replace(*change), body.replace(*change)
         given = dict(zip(kernel.inputs, inputs, strict=True))
         made = dict(zip(kernel.outputs, outputs, strict=True))
-        run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body)
+        run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body, written)
         return emulate(header, body, given, made, blocks, dict(template or {}), backward=backward, run=run)
 
     return launch

@@ -18,7 +18,6 @@ import ctypes
 import os
 from dataclasses import fields
 from functools import cache
-from typing import Any
 
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
@@ -26,7 +25,7 @@ from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, build, gpu
+from models.layers.kernels.device import LANES, Kernel, gpu, launch
 
 _PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
@@ -50,15 +49,18 @@ def processors() -> int:
 class CudaStep:
     """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Make it only if `available`."""
 
-    def __init__(self, network: T3, positions: int = 8192) -> None:
-        """Prepare for caches of at most `positions` rows, and no more than GPT-2's table has, and a lowered network."""
+    def __init__(self, network: T3, positions: int = 8192, blocks: int = 0, warps: int = WARPS) -> None:
+        """Prepare for caches of at most `positions` rows, and no more than GPT-2's table has, and a lowered network.
+
+        A grid has a block for each processor, unless `blocks` are given.
+        """
         self.config = network.config
         self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
         self._bits, self._weights = network.bits, pack(network, positions)
-        self._blocks = processors()
+        self._blocks, self._warps = blocks or processors(), warps
         self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
         mx.eval(self._counters)
-        self._kernels: dict[int, Any] = {}
+        self._kernels: dict[int, Kernel] = {}
 
     @staticmethod
     def available(network: T3) -> bool:
@@ -75,20 +77,21 @@ class CudaStep:
             and all(fits(network.config, batch) for batch in (1, 2))
         )
 
-    def _kernel(self, batch: int) -> Any:
+    def _kernel(self, batch: int) -> Kernel:
         if batch not in self._kernels:
             names = [field.name for field in fields(Weights)]
             layers = range(self.config.layers)
-            kernel = Kernel(
+            sizes = constants(self.config, batch, self._blocks, bits=self._bits, warps=self._warps)
+            checked = f'static_assert(EXCHANGE_FLOATS == {exchange_floats(self.config, batch, self._blocks)}, "");\n'
+            self._kernels[batch] = Kernel(
                 name=f"nightingale_t3_step_{batch}",
                 inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
                 outputs=("logits", "exchange"),
                 body=body(self.config.layers),
-                header=constants(self.config, batch, self._blocks, bits=self._bits) + joined(*PHASES, "step.h"),
+                header=sizes + joined(*PHASES, "step.h") + checked,
                 in_place=True,
                 bounded=True,
             )
-            self._kernels[batch] = build(kernel, "cuda")
         return self._kernels[batch]
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
@@ -101,15 +104,15 @@ class CudaStep:
         rows = [layer[0] for layer in cache]
         if tokens.shape != (1,) or length > self.positions or any(array.dtype != mx.bfloat16 for array in rows):
             raise ValueError(f"one token, and bfloat16 caches of at most {self.positions} rows, are expected")
-        logits, _ = self._kernel(batch)(
-            inputs=[*self._weights.arrays(), tokens, place, self._counters, *rows],
-            output_shapes=[
-                (batch, 1, self.config.speech_vocabulary),
-                (exchange_floats(self.config, batch, self._blocks),),
+        logits, _ = launch(
+            self._kernel(batch),
+            [*self._weights.arrays(), tokens, place, self._counters, *rows],
+            [
+                ((batch, 1, self.config.speech_vocabulary), mx.float32),
+                ((exchange_floats(self.config, batch, self._blocks),), mx.float32),
             ],
-            output_dtypes=[mx.float32, mx.float32],
-            grid=(self._blocks * WARPS * LANES, 1, 1),
-            threadgroup=(WARPS * LANES, 1, 1),
+            (self._blocks, 1, 1),
+            threads=self._warps * LANES,
         )
         return logits, cache
 
@@ -122,14 +125,13 @@ def body(layers: int) -> str:
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""
-  __shared__ __align__(16) float shared[SHARED_FLOATS];
-  __shared__ ushort* caches[LAYERS];
-  const int thread = threadIdx.x;
-  if (thread == 0) {{
+  SHARED_ARRAY(float, shared, SHARED_FLOATS);
+  SHARED_ARRAY(ushort*, caches, LAYERS);
+  if (THREAD == 0) {{
 {pointers}
   }}
-  __syncthreads();
-  const Where at = {{thread, thread % LANES, thread / LANES, (int)blockIdx.x, (int)gridDim.x}};
+  SYNC();
+  const Where at = {{THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X}};
   const Weights of = {{{weights}}};
   step(at, of, tokens[0], place[0], place[1], (int)cache0_shape[2], caches, (int*)counters, exchange, logits, shared);
 """

@@ -13,7 +13,7 @@ from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
 from models.chatterbox.t3.kernels import choice, cuda, metal, source
 from models.chatterbox.t3.kernels.cuda import CudaStep
-from models.chatterbox.t3.kernels.metal import MetalStep, Phase
+from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
 from models.layers.kernels import agreement
@@ -23,14 +23,14 @@ from tests.models.chatterbox.t3.emulator import (
     SMALL,
     SMALL_GPT2,
     TOLERANCE,
-    Logits,
     both,
     eight_bits,
     emulated,
     error,
+    phased,
     whole_bfloats,
 )
-from tests.models.metal import complaints, generated
+from tests.models.metal import checker
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ def test_threads_in_the_other_order_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        ("wait_for(&grid_meet, all_threads)", "((void)0)"),
+        ("WAIT(at.index, at.blocks, counters, &met, &failed);", "SYNC();"),
         ("second = second * c + first * s;", ""),
         ("if (row == place) {", "if (0) {"),
     ],
@@ -159,39 +159,30 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
     monkeypatch.setattr(metal, "_SHARED_BYTES", 9000 * rows // 2)
     model = whole_bfloats(replace(SMALL, inner=2048))
     assert metal.pieces(model.config, rows) == 2
-    caches: dict[int, np.ndarray] = {}
-    phased = MetalStep(model, 96, emulator.phase_launch(model.config, caches))
-
-    def step(token: int, place: int, position: int, arrays: list[np.ndarray]) -> Logits:
-        cache = [(mx.zeros(array.shape, dtype=mx.bfloat16),) for array in arrays]
-        caches.update({id(layer[0]): array for layer, array in zip(cache, arrays, strict=True)})
-        logits, after = phased(mx.array([token]), mx.array([place, position]), cache)
-        assert after is cache
-        return np.array(logits)[:, 0]
-
-    found, wanted = both(step, model, rows, said=[4])
+    found, wanted = both(phased(model), model, rows, said=[4])
     assert error(found, wanted) < TOLERANCE
 
 
+def test_a_mistake_in_a_phase_shows() -> None:
+    """Half a rotation; attention's last row; sums of half a warp."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    for change in (
+        ("second = second * c + first * s;", ""),
+        ("start + per < place + 1 ? start + per : place + 1", "place"),
+        ("int mask = 16; mask > 0", "int mask = 8; mask > 0"),
+    ):
+        found, wanted = both(phased(model, change=change), model, 2, said=[4], strict=False)
+        assert not error(found, wanted) < 2 * TOLERANCE
+
+
 @pytest.mark.parametrize("rows", [1, 2])
-def test_phases_are_metal(program: Callable[[str], str], rows: int) -> None:
+def test_phases_are_metal(program: Callable[[str], str], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By clang's types and address spaces, with the signatures that MLX writes."""
-    model, seen = whole_bfloats(replace(SMALL, inner=4096)), set()
-
-    def launch(
-        phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
-    ) -> list[mx.array]:
-        outputs = [(shape, mx.float32) for shape in shapes]
-        if phase.name not in seen:
-            assert (
-                complaints(program("clang"), generated(metal.kernel(phase, model.config, rows), inputs, outputs)) == ""
-            )
-        seen.add(phase.name)
-        return [mx.zeros(shape) for shape in shapes]
-
+    model, seen = whole_bfloats(replace(SMALL, inner=4096)), list[str]()
     cache = [(mx.zeros((rows, 32, 16, 64), dtype=mx.bfloat16),) for _ in range(model.config.layers)]
-    MetalStep(model, 96, launch)(mx.array([3]), mx.array([4, 1]), cache)
-    assert seen == {phase.name for phase in metal.PHASES}
+    monkeypatch.setattr(metal, "launch", checker(program("clang"), seen))
+    MetalStep(model, 96)(mx.array([3]), mx.array([4, 1]), cache)
+    assert set(seen) == {f"nightingale_t3_{phase.name}_{rows}" for phase in metal.PHASES}
 
 
 def test_what_fits() -> None:
