@@ -10,12 +10,10 @@
 #include <cstring>
 #include <memory>
 
-#if defined(__AMX_INT8__)
-#include "convolution_bfloat16.h"
-#endif
 #include "int8_simd.h"
 #include "kernels.h"
 #include "products_bfloat16.h"
+#include "products_matrix.h"
 #include "simd.h"
 
 namespace nightingale {
@@ -24,12 +22,9 @@ namespace int8 {
 
 typedef Coarse CoarseVec __attribute__((vector_size(kLanes * sizeof(Coarse))));
 typedef int32_t CellVec __attribute__((vector_size(kCell * sizeof(int32_t)), may_alias));
-constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 constexpr int kPanelCells = kPanel / kCell;
 constexpr int kFours = 16384 / (kTileCells * kCell * 4);  // of a tile, that fit the first cache
 constexpr int kShared = 48;                               // rows, at most, that share them
-
-constexpr int kMatrixRows = 16, kMatrixFours = 16;        // of one product of matrices, where there are such
 
 constexpr int kNibbleOffset = kOffset ? 8 : 0;
 constexpr int kGroupFours = kGroup / 4, kGroupBytes = kGroup * kPanel;  // of a panel, when they are bytes
@@ -154,17 +149,6 @@ void round_rows(const Int8Product& m, int first, int last) {
   }
 }
 
-// Part of a product: fours [start, start + count) of rows at x, `stride` apart, and of the panels at w, of `depth` fours
-// each. Sums go to t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache
-// gets `count` cells from `ahead` on.
-struct Part {
-  const Coarse* x;
-  const uint8_t *w, *ahead;
-  int32_t* t;
-  size_t stride;
-  int depth, start, count;
-};
-
 // The part for R rows and C cells.
 template <int R, int C>
 __attribute__((noinline)) void dots(const Part& part) {
@@ -201,49 +185,9 @@ __attribute__((noinline)) void dots(const Part& part) {
     }
 }
 
-#if defined(__AMX_INT8__)
-// The part for kMatrixRows rows and a whole tile of panels, in the processor's matrix tiles: sums, rows, weights.
-inline void matrix_dots(const Part& part) {
-  static_assert(kTile == 4 && kOffset == 128);
-  constexpr int kLine = kTile * kPanel;
-  const size_t panel = static_cast<size_t>(part.depth) * kPanel * 4;
-  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
-  const Coarse* x = part.x + part.start * 4;
-  asm volatile("" ::: "memory");  // loads of tiles do not tell the compiler that they read
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  if (part.start) {
-    _tile_loadd(0, part.t, kLine * 4);
-    _tile_loadd(1, part.t + kPanel, kLine * 4);
-    _tile_loadd(2, part.t + 2 * kPanel, kLine * 4);
-    _tile_loadd(3, part.t + 3 * kPanel, kLine * 4);
-  }
-  for (int k = 0; k < part.count; k += kMatrixFours, x += kMatrixFours * 4, w += kMatrixFours * kPanel * 4) {
-    for (int i = 0; i < kMatrixFours; ++i, ahead += kPanel * 4) __builtin_prefetch(ahead);
-    _tile_loadd(4, x, part.stride);
-    _tile_loadd(5, w, kPanel * 4);
-    _tile_dpbsud(0, 4, 5);
-    _tile_loadd(6, w + panel, kPanel * 4);
-    _tile_dpbsud(1, 4, 6);
-    _tile_loadd(5, w + 2 * panel, kPanel * 4);
-    _tile_dpbsud(2, 4, 5);
-    _tile_loadd(6, w + 3 * panel, kPanel * 4);
-    _tile_dpbsud(3, 4, 6);
-  }
-  _tile_stored(0, part.t, kLine * 4);
-  _tile_stored(1, part.t + kPanel, kLine * 4);
-  _tile_stored(2, part.t + 2 * kPanel, kLine * 4);
-  _tile_stored(3, part.t + 3 * kPanel, kLine * 4);
-}
-#endif
-
 // The part for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
 inline int dots_of(int rows, bool whole, const Part& part) {
-#if defined(__AMX_INT8__)
-  if (whole && rows >= kMatrixRows && part.count % kMatrixFours == 0) return matrix_dots(part), kMatrixRows;
-#endif
+  if (const int done = whole ? matrix_rows(rows, part) : 0) return done;
   if (!whole) return dots<1, kPanelCells>(part), 1;
   if (rows >= kTileRows && !(kTileRows == 6 && rows == 8)) return dots<kTileRows, kTileCells>(part), kTileRows;
   if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(part), 4;
@@ -316,7 +260,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
   const int groups = m.inputs / kGroup;
   const size_t size = static_cast<size_t>(groups) * kGroupBytes / 2;
   alignas(64) uint8_t bytes[kTile * kGroupBytes];
-  alignas(64) int32_t t[std::max(kTileRows, kMatrixRows) * kTile * kPanel];
+  alignas(64) int32_t t[16 * kTile * kPanel];  // of the rows that are done at once, at most
   alignas(64) float y[kShared * kTile * kPanel];
   for (int p = first, panels; p < last; p += panels) {
     const bool whole = p + kTile <= last;
