@@ -36,8 +36,7 @@ inline float largest(const float* x, int n) {
   Vec most = splat(1e-30f);
   int k = 0;
   for (; k + kLanes <= n; k += kLanes) most = max(most, max(load(x + k), -load(x + k)));
-  float found = 1e-30f;
-  for (int i = 0; i < kLanes; ++i) found = std::max(found, most[i]);
+  float found = greatest(most);
   for (; k < n; ++k) found = std::max(found, std::fabs(x[k]));
   return found;
 }
@@ -201,6 +200,17 @@ inline Vec whole_vec(const int32_t* t, int32_t less) {
   return __builtin_convertvector(whole - less, Vec);
 }
 
+// Fetch to the cache `multiply` results' places for `panels` panels from p on, and the residuals.
+inline void fetch_results(const Int8Product& m, int row, int rows, int p, int panels) {
+  if (rows < kTileRows || !m.y) return;
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < panels; ++i) {
+      const size_t at = static_cast<size_t>(row + r) * m.outputs + (p + i) * kPanel;
+      __builtin_prefetch(m.y + at, 1);
+      if (m.residual) __builtin_prefetch(m.residual + at);
+    }
+}
+
 // Call use(row, panel, products [kPanel]) for all rows and panels [first, last) of weights of 8 bits.
 //
 // A batch of sentences shares a part of the weights while it is in the first cache. With more rows, to fetch the parts
@@ -215,6 +225,7 @@ inline void for_bytes(const Int8Product& m, int first, int last, const Use& use)
     panels = whole ? kTile : 1;
     for (int row = 0; row < m.rows; row += kShared) {
       const int rows = std::min(kShared, m.rows - row);
+      fetch_results(m, row, rows, p, panels);
       for (int start = 0; start < depth; start += block) {
         Part part{.stride = stride, .depth = depth, .start = start, .count = std::min(block, depth - start)};
         part.w = m.weights + p * size;
@@ -311,13 +322,10 @@ inline void for_products(const Int8Product& m, int first, int last, const Use& u
 // y = residual + bias + the product, for all rows and the outputs of panels [first, last).
 void multiply(const Int8Product& m, int first, int last) {
   for_products(m, first, last, [&](int row, int panel, const float* product) {
-    const int start = panel * kPanel, count = std::min(kPanel, m.outputs - start);
+    const int start = panel * kPanel;
     const size_t at = static_cast<size_t>(row) * m.outputs + start;
-    float out[kPanel];
-    for (int k = 0; k < kPanel; k += kLanes) store(out + k, m.bias ? load(product + k) + load(m.bias + start + k) : load(product + k));
-    if (m.residual)
-      for (int k = 0; k < count; ++k) out[k] += m.residual[at + k];
-    std::memcpy(m.y + at, out, count * sizeof(float));
+    map(std::min(kPanel, m.outputs - start), m.y + at, [](Vec a, Vec b, Vec c) { return a + b + c; }, product,
+        m.bias ? m.bias + start : nullptr, m.residual ? m.residual + at : nullptr);
   });
 }
 
