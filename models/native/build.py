@@ -67,7 +67,7 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {
         "baseline": (),
         "dotprod": ("-march=armv8.2-a+dotprod",),
-        "bf16": ("-march=armv8.2-a+dotprod+bf16",),
+        "bf16": ("-march=armv8.2-a+dotprod+bf16+i8mm",),
     },
 }
 # Source files that see MLX's and nanobind's headers.
