@@ -16,6 +16,8 @@ class Stage(StrEnum):
     """Timed stages, in the order in which a request passes them."""
 
     QUEUE = "queue"
+    AUDIO_DECODE = "audio_decode"
+    VAD = "vad"
     BOUNDARY = "boundary"
     DETECT = "detect"
     MEL = "mel"

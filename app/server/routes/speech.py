@@ -19,6 +19,7 @@ from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.engine.admission import client
+from app.engine.catalog import OPENAI_RECOGNIZERS
 from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
@@ -74,7 +75,8 @@ async def models(request: Request) -> ModelList:
 async def model(request: Request, name: str) -> ModelEntry:
     """Return one model. Raises UnknownModelError."""
     app = services(request)
-    canonical = app.speech.model_name(name)
+    heard = name.strip().lower() in OPENAI_RECOGNIZERS
+    canonical = app.recognition.model_name(name) if heard else app.speech.model_name(name)
     for entry in _models(app):
         if entry.id == canonical:
             return entry
@@ -82,7 +84,7 @@ async def model(request: Request, name: str) -> ModelEntry:
 
 
 def _models(app: Services) -> list[ModelEntry]:
-    defaults = (app.speech.default_model, app.catalog.default_translator())
+    defaults = (app.speech.default_model, app.catalog.default_translator(), app.recognition.default_model)
     entries = []
     for info in app.catalog.models():
         held = app.worker.state(info.name)
