@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import logging
 import os
 import platform
@@ -147,9 +148,11 @@ def isa_units(instructions: dict[str, tuple[str, ...]]) -> list[Unit]:
 
 def _mlx() -> Path:
     """Return the folder of MLX's package, which carries its headers and its library."""
-    import mlx
-
-    return Path(next(iter(mlx.__path__)))
+    # A folder "mlx" beside a script, such as MLX's own in the temporary directory, is a part of the package's path.
+    spec = importlib.util.find_spec("mlx.core")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("MLX is not installed")
+    return Path(spec.origin).parent
 
 
 def _contents() -> list[bytes]:
