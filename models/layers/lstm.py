@@ -83,6 +83,7 @@ _SOURCE = r"""
     SHARED_ARRAY(float, h, H);
     SHARED_ARRAY(float, g, 4 * UNITS);
     float c = 0.0f, x[COLUMNS];
+    UNROLL
     for (int i = 0; i < COLUMNS; ++i) x[i] = given[(long)(dir ? T - 1 : 0) * 8 * H + i];
     for (int k = THREAD; k < H; k += THREADS) h[k] = 0.0f;
 #if GRID_BARRIER
