@@ -35,6 +35,17 @@ def test_no_word_is_defined_twice() -> None:
         assert sorted(found) == sorted(set(found))
 
 
+def test_a_kernel_has_the_words_that_it_uses() -> None:
+    """MLX hashes the whole source at every launch. Words that others are made of are there too; types always are."""
+    header, body = Kernel("tried", ("x",), ("y",), "  y[0] = x[0]; // SYNC()\n\n  ARRIVE();", "#define A RSQRT").text(
+        "cuda"
+    )
+    assert body == "y[0] = x[0];\nARRIVE();\n"
+    found = set(re.findall(r"#define (\w+)", header)) | set(re.findall(r"^INLINE \w+ (\w+)\(", header, re.MULTILINE))
+    assert found == {"A", "RSQRT", "ARRIVE", "ARRIVALS", "INLINE"}
+    assert "typedef unsigned int uint;" in header
+
+
 def test_metals_signature_has_the_indices() -> None:
     """MLX passes those that the body names, and headers cannot."""
     kernel = Kernel("tried", ("x",), ("y",), "y[THREAD + BLOCK_X] = x[0] + BLOCKS_Y;")
