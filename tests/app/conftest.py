@@ -373,6 +373,12 @@ def silence_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
+def make_catalog() -> type[ToneCatalog]:
+    """`ToneCatalog`, for test files: they cannot import this one."""
+    return ToneCatalog
+
+
+@pytest.fixture
 def tone() -> Tone:
     """A synthesizer to be changed and given to `start_server`."""
     return Tone()
