@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     finally:
         logger.removeHandler(warnings)
         logger.propagate = True
+    facts["gpu kernels"] = _gpu_kernels()
     problems = [*warnings.messages, *(problem for check in checks for problem in check.problems)]
     if arguments.json:
         models = {"checks": [asdict(check) for check in checks]} if checks else {}
@@ -100,6 +101,13 @@ def _facts(settings: Settings) -> Facts:
         "models": [model.name for model in catalog.models() if model.status == "ready"],
         "extras": [name for name in extras.EXTRAS if extras.is_installed(name)],
     }
+
+
+def _gpu_kernels() -> list[str]:
+    """Return the GPU's kernels that the models tried, and why some are left out. Empty on a CPU."""
+    from models.layers.kernels import agreement
+
+    return [found.name if found.used else f"{found.name}: left out, {found.reason}" for found in agreement.report()]
 
 
 def _processor() -> str:

@@ -13,7 +13,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers.attention import sinusoids
-from models.layers.kernels.cuda import available
+from models.layers.kernels.device import gpu
 from models.layers.linear import Projection
 from models.native import kernels
 from models.native.transformer import Before
@@ -221,7 +221,7 @@ class Nllb(nn.Module):
         self._positions = mx.array(positions)
         self.bits = 0
         sides = (config.decoder_attention_heads, config.decoder_ffn_dim), (config.encoder_attention_heads, 64)
-        self.fused = available() and all(step.fits(config.d_model, *side) for side in sides)
+        self.fused = gpu() == "cuda" and all(step.fits(config.d_model, *side) for side in sides)
 
     @property
     def dtype(self) -> mx.Dtype:

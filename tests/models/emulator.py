@@ -1,17 +1,24 @@
-"""CUDA sources run by the CPU: the same text, compiled as C++ behind `cuda_emulation.h`."""
+"""Kernels' sources run by the CPU, as CUDA and as Metal: the same text, compiled as C++ behind a device's builtins."""
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import subprocess
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.backend import mx
+from models.layers.kernels import device as devices
+from models.layers.kernels.device import Device, Kernel, Output
+
+DEVICES: tuple[Device, ...] = ("cuda", "metal")
 
 Launch = tuple[int, int, int]
 Outputs = dict[str, tuple[tuple[int, ...], mx.Dtype]]
@@ -21,15 +28,45 @@ _TYPES = {
     mx.bfloat16: ("bfloat16", np.uint16),
     mx.int32: ("int", np.int32),
     mx.uint32: ("unsigned", np.uint32),
+    mx.uint8: ("unsigned char", np.uint8),
 }
-_POISON = 0xA5
+_POISON = 0xFF  # no number
+# Of a block, declared in its source: CUDA's without asking for more, and Metal's.
+SHARED_LIMIT: dict[Device, int] = {"cuda": 48 << 10, "metal": 32 << 10}
+
+_HERE = Path(__file__)
+_WORDS = Path(devices.__file__)
+
+
+class Run(NamedTuple):
+    """A way to run a kernel. `together`: its blocks meet, and all run at once.
+
+    `written` are the memory of inputs that the kernel writes, by the arrays' ids.
+    """
+
+    device: Device = "cuda"
+    threads: int = 256
+    together: bool = False
+    written: Mapping[int, np.ndarray] = MappingProxyType({})
+
+
+_CUDA = Run()
+
+
+@cache
+def machine(device: Device) -> str:
+    """The emulated GPU, and its words. PTX has its own version here; all else is the kernels' own header."""
+    parts = [_HERE.with_name(name) for name in ("fibers.h", "gpu_emulation.h", f"{device}_emulation.h")]
+    parts += [_WORDS.with_name(f"{device}.h")]
+    parts += [_HERE.with_name("cuda_memory_emulation.h")] if device == "cuda" else []
+    text = "".join(part.read_text() for part in parts)
+    own = {"cuda": "__shared__ __align__(16) type name[count]", "metal": "threadgroup type name[count]"}[device]
+    assert own in text
+    return text.replace(own, "type(&name)[count] = *(type(*)[count])shared_room(__COUNTER__, sizeof(type) * (count))")
 
 
 @cache
 def _compiled(source: str) -> ctypes.CDLL:
-    here = Path(__file__)
-    headers = (here.with_name("fibers.h"), here.with_name("cuda_emulation.h"))
-    source = "".join(header.read_text() for header in headers) + source
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "emulated.so"
         command = ["g++", "-O1", "-std=c++17", "-w", "-fPIC", "-shared", "-x", "c++", "-", "-o", str(path)]
@@ -46,17 +83,18 @@ def _constant(name: str, value: Any) -> str:
 def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Outputs, template: dict[str, Any]) -> str:
     lines = []
     for key, array in inputs.items():
-        lines.append(f"static const {_TYPES[array.dtype][0]} *{key};")
+        kind = _TYPES[array.dtype][0]
+        lines.append(f"static {kind} {key};" if array.ndim == 0 else f"static const {kind} *{key};")
         lines.append(f"static int {key}_shape[8];")
     lines += [f"static {_TYPES[dtype][0]} *{key};" for key, (_, dtype) in outputs.items()]
     lines.append("static void kernel() {\n" + "\n".join(_constant(*item) for item in template.items()) + body + "}")
-    lines.append('extern "C" void launch(void **arrays, int (*shapes)[8], int across, int down, int deep, int back) {')
+    lines.append('extern "C" long launch(void **arrays, int (*shapes)[8], const int *numbers) {')
     for i, (key, array) in enumerate(inputs.items()):
-        lines.append(f"  {key} = (const {_TYPES[array.dtype][0]} *)arrays[{i}];")
+        lines.append(f"  {key} = {'*' if array.ndim == 0 else ''}(const {_TYPES[array.dtype][0]} *)arrays[{i}];")
         lines.append(f"  memcpy({key}_shape, shapes[{i}], sizeof {key}_shape);")
     for i, (key, (_, dtype)) in enumerate(outputs.items(), len(inputs)):
         lines.append(f"  {key} = ({_TYPES[dtype][0]} *)arrays[{i}];")
-    lines.append("  run(across, down, deep, 256, back, kernel);\n}")
+    lines.append("  return run(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], kernel);\n}")
     return header + "\n".join(lines) + "\n"
 
 
@@ -74,10 +112,12 @@ def emulate(
     template: dict[str, Any],
     *,
     backward: bool = False,
+    run: Run = _CUDA,
 ) -> list[mx.array]:
-    """Run a kernel with `blocks` of 256 threads, later threads first if `backward`. Outputs hold rubbish before."""
-    library = _compiled(_source(header, body, inputs, outputs, template))
-    given = [_bits(array) for array in inputs.values()]
+    """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold no numbers before."""
+    library = _compiled(machine(run.device) + _source(header, body, inputs, outputs, template))
+    library.launch.restype = ctypes.c_long
+    given = [run.written[id(array)] if id(array) in run.written else _bits(array) for array in inputs.values()]
     made = []
     for shape, dtype in outputs.values():
         made.append(np.empty(shape, _TYPES[dtype][1]))
@@ -86,9 +126,42 @@ def emulate(
     shapes = ((ctypes.c_int * 8) * len(given))()
     for row, array in zip(shapes, inputs.values(), strict=True):
         row[: array.ndim] = array.shape
-    library.launch(arrays, shapes, *blocks, int(backward))
+    numbers = (ctypes.c_int * 6)(*blocks, run.threads, int(backward), int(run.together))
+    taken = library.launch(arrays, shapes, numbers)
+    assert taken <= SHARED_LIMIT[run.device], f"{taken} bytes of shared memory"
     results = []
     for array, (_, dtype) in zip(made, outputs.values(), strict=True):
         result = mx.array(array)
         results.append(result.view(mx.bfloat16) if dtype == mx.bfloat16 else result)
     return results
+
+
+def launcher(
+    device: Device,
+    *,
+    backward: bool = False,
+    change: tuple[str, str] = ("", ""),
+    seen: list[str] | None = None,
+    written: Mapping[int, np.ndarray] = MappingProxyType({}),
+) -> Callable[..., list[mx.array]]:
+    """Stands in for `device.launch`; `change` puts words in the place of others, `seen` notes what is launched."""
+
+    def launch(
+        kernel: Kernel,
+        inputs: Sequence[mx.array],
+        outputs: Sequence[Output],
+        blocks: Launch,
+        template: Mapping[str, Any] | None = None,
+        threads: int = devices.THREADS,
+    ) -> list[mx.array]:
+        if seen is not None:
+            seen.append(kernel.name)
+        header, body = (inspect.cleandoc(text) + "\n" for text in (kernel.header, kernel.body))
+        if change[0]:
+            header, body = header.replace(*change), body.replace(*change)
+        given = dict(zip(kernel.inputs, inputs, strict=True))
+        made = dict(zip(kernel.outputs, outputs, strict=True))
+        run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body, written)
+        return emulate(header, body, given, made, blocks, dict(template or {}), backward=backward, run=run)
+
+    return launch

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from app import __version__
-from app.cli.doctor import reference
+from app.cli.doctor import reference, run
 from app.cli.model_checks import check_models, faults
 from app.config import Settings
 from app.engine.catalog import Catalog
 from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
 from models.contract import Model
+from models.layers.kernels import agreement
+from models.layers.kernels.agreement import Finding
 from models.native import kernels
 
 TOKENS_A_SECOND = 25
@@ -107,6 +111,16 @@ def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeyp
     assert times.token is not None
     assert 0 < times.first_audio < times.worst
     assert 0 < times.token * 102 < times.worst
+
+
+def test_kernels_of_a_gpu_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    findings = [Finding("the BiLSTM's kernel", True, ""), Finding("T3's step", False, "cannot be built here: no room")]
+    monkeypatch.setattr(agreement, "report", lambda: findings)
+    run(argparse.Namespace(quick=True, json=False), Settings())
+    assert (
+        "| gpu kernels | the BiLSTM's kernel, T3's step: left out, cannot be built here: no room |"
+        in capsys.readouterr().out.splitlines()
+    )
 
 
 @pytest.mark.parametrize(

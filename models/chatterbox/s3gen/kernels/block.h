@@ -38,7 +38,7 @@ INLINE void attend(
   send_values(0);
   for (int first = 0; first < frames; first += 64) {
     float logits[TILES][8][4] = {};
-    WAIT(1);
+    WAIT_COPIES(1);
     UNROLL
     for (int j = 0; j < 8; ++j) {
       const uint4 k[2] = {*wide_ring.at(at, 0, j), *wide_ring.at(at, 1, j)};
@@ -87,7 +87,7 @@ INLINE void attend(
           weights[m][j][k] = PACKED(a, b);
         }
       }
-    WAIT(1);
+    WAIT_COPIES(1);
     UNROLL
     for (int n = 0; n < 8; ++n) {
       const uint4 v[2] = {*wide_ring.at(at, 2, n), *wide_ring.at(at, 3, n)};

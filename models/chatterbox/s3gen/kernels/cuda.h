@@ -1,23 +1,13 @@
-// CUDA: what tiles.h asks for. The tests put a CPU's version of these words in this file's place.
+// CUDA: tensor cores and copies on their way, what tiles.h asks for beside models/layers/kernels/cuda.h. The tests have a
+// CPU's version.
 
-#define INLINE static __forceinline__ __device__
-#define INLINE_MEMBER __forceinline__ __device__
-#define UNROLL _Pragma("unroll")
-#define SYNC() __syncthreads()
-#define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
-#define BITS_FLOAT(bits) __uint_as_float(bits)
-
-
-// Sixteen bytes from global to shared memory, on their way until WAIT: all but the last `count` COMMITs' are there then.
+// Sixteen bytes from global to shared memory, on their way until WAIT_COPIES: all but the last `count` COMMITs' are there then.
 #define COPY(to, from)                                                                                   \
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint)__cvta_generic_to_shared(to)), \
                "l"(from)                                                                                 \
                : "memory")
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
-#define WAIT(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
-
-typedef unsigned int uint;
-typedef unsigned short ushort;
+#define WAIT_COPIES(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
 
 // Two floats as bfloat16, the first in the lower half.
 INLINE uint PACKED(float low, float high) {

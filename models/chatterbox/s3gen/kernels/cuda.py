@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from models.backend import mx
 from models.chatterbox.s3gen.blocks import Pieces, ResnetBlock, TransformerBlock
-from models.layers.kernels import cuda as shared
+from models.layers.kernels import agreement
+from models.layers.kernels.agreement import relative_difference
+from models.layers.kernels.device import Kernel, build, gpu, read
 
 HEAD = 64
 THREADS = 256
@@ -40,11 +40,6 @@ Plain = Callable[[mx.array, mx.array, mx.array], mx.array]
 Sizes = tuple[int, int, int]
 """Channels, heads, and channels within the feed-forward."""
 
-# The kernels take all registers that a block of 256 threads may have.
-_BOUNDS = """
-#undef __global__
-#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
-"""
 ROOM = "extern __shared__ __align__(16) unsigned char room[];"
 _MADE = "{(ushort*)y, (ushort*)queries, (ushort*)keys, (ushort*)values}"
 _NEXT = ("gain1", "shift1", "qkv")
@@ -67,11 +62,8 @@ def header(name: str, sizes: Sizes) -> str:
     return numbers + _read("tiles.h") + _read(f"{name}.h")
 
 
-@cache
 def _read(name: str) -> str:
-    """Read a file without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
-    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
-    return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
+    return read(Path(__file__).with_name(name))
 
 
 def body(name: str) -> str:
@@ -96,7 +88,7 @@ def shared_bytes(name: str, tiles: int, sizes: Sizes) -> int:
 
 def available(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
     """True if such blocks can run here: MLX on an NVIDIA GPU. One too old (before Ampere) does not build them."""
-    return shared.available() and fits(sizes, size, dtype)
+    return gpu() == "cuda" and fits(sizes, size, dtype)
 
 
 def fits(sizes: Sizes, size: int, dtype: mx.Dtype) -> bool:
@@ -112,14 +104,16 @@ def fits_rows(frames: int) -> bool:
 
 @cache
 def _kernel(name: str, sizes: Sizes, tiles: int) -> Any:
-    return mx.fast.cuda_kernel(
+    kernel = Kernel(
         name=f"nightingale_flow_{name}",
-        input_names=[*_INPUTS[name], "mode"],
-        output_names=["y", "queries", "keys", "values"],
-        source=body(name),
-        header=_read("cuda.h") + header(name, sizes) + _BOUNDS,
-        shared_memory=shared_bytes(name, tiles, sizes),
+        inputs=(*_INPUTS[name], "mode"),
+        outputs=("y", "queries", "keys", "values"),
+        body=body(name),
+        header=_read("cuda.h") + header(name, sizes),
+        bounded=True,
+        shared_bytes=shared_bytes(name, tiles, sizes),
     )
+    return build(kernel, "cuda")
 
 
 def _launch(
@@ -317,13 +311,11 @@ def difference(prepared: Prepared, plain: Plain, inputs: int, frames: int) -> fl
     shift = mx.random.normal((channels,), key=mx.random.key(1)).astype(mx.bfloat16)
     mask = mx.where(mx.arange(frames) < frames - 5, 0.0, float("-inf")).astype(mx.bfloat16)[None, None, None]
     real = slice(0, frames - 5)
-    wanted = plain(x, shift, mask)[:, real].astype(mx.float32)
-    found = unet_block_cuda(prepared, x, shift, mask)[:, real].astype(mx.float32)
-    return float(np.linalg.norm(np.array(found - wanted)) / np.linalg.norm(np.array(wanted)))
+    return relative_difference(unet_block_cuda(prepared, x, shift, mask)[:, real], plain(x, shift, mask)[:, real])
 
 
 def agree(prepared: Prepared, plain: Plain, inputs: int) -> bool:
     """True if the kernels build here and agree with `plain` on rows [.., inputs]. A warning tells if not."""
-    return shared.agree(
+    return agreement.agree(
         "the flow's kernels", lambda: [difference(prepared, plain, inputs, frames) for frames in _CHECKED]
     )

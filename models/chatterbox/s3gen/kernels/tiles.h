@@ -95,7 +95,7 @@ INLINE void product(const At &at, const Rows &rows, Feed &feed, const Done &done
   for (int group = at.warp; group < feed.groups; group += WARPS) {
     float sums[TILES][COLUMNS][4] = {};
     for (int run = 0; run < runs; ++run) {
-      WAIT(STAGES - 2);
+      WAIT_COPIES(STAGES - 2);
       uint4 now[COLUMNS][2];
       UNROLL
       for (int n = 0; n < COLUMNS; ++n) {

@@ -10,12 +10,7 @@
 //                                                         parts of the feed-forward's inner row that fit SHARED
 //   PROJECT_AHEAD GATE_AHEAD HEAD_AHEAD PAIRS_AHEAD       pairs of rows that a warp loads before it needs them, and
 //                                                         the most of these, at least 1
-//   INLINE GLOBAL SHARED LOCAL UNROLL                     qualifiers, and the hint to unroll the next loop
-//   FETCH FETCH4 FETCH8 POST POST_HALF                    exchange between blocks, past any cache of one block: a
-//                                                         float, four, eight bfloat16; a float, a bfloat16
-//   WEIGHTS WEIGHTS_OF_8 SCALE                            read once: eight bfloat16, eight bytes, two bfloat16
-//   LANE_XOR(v, mask) SYNC()                              shuffle in a warp; barrier of a block
-//   BITS_FLOAT FLOAT_BITS EXP RSQRT                       arithmetic
+// and the words of models/layers/kernels (cuda.h or metal.h).
 // The cache is bfloat16, kept as ushort, and so are the wide rows that every block reads, attention's and the
 // feed-forward's, and weights of 16 bits. Sums and the residual stream are fp32.
 //

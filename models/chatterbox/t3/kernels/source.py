@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.chatterbox.config import T3Config
+from models.layers.kernels.device import read
 
 HEAD = 64
 PHASES = ("rows.h", "phases.h", "attention.h")
-LANES = 32
 WARPS = 16  # a block
 _MOST_SPLITS = 8
 _SHARED_BYTES = 48 << 10  # of a block, without asking the driver for more
@@ -88,4 +88,4 @@ def exchange_floats(config: T3Config, batch: int, blocks: int) -> int:
 
 def joined(*names: str) -> str:
     """Return the files of these names, one after the other."""
-    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)
+    return "".join(read(Path(__file__).with_name(name)) for name in names)

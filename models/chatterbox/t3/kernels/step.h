@@ -26,11 +26,11 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
   int met = 0, failed = place >= length;
   if (failed) place = position = 0;
   embed(at, of.speech + (long)token * HIDDEN, of.learned + (long)(ABSOLUTE ? place : position) * HIDDEN, x);
-  ARRIVE(at, counters, &met, &failed);
+  ARRIVE(at.index, counters, &met, &failed);
   UNROLL
   for (int round = 0; round < PROJECT_AHEAD; ++round)
     project_load(at, of.qkv, of.terms, round, w + round * PAIR, pairs + round);
-  WAIT(at, counters, &met, &failed);
+  WAIT(at.index, at.blocks, counters, &met, &failed);
   for (int layer = 0; layer < LAYERS; ++layer) {
     const int last = layer + 1 == LAYERS;
     GLOBAL const Chunk *qkv = of.qkv + (long)layer * 3 * HIDDEN * ROW;
@@ -41,27 +41,27 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
     GLOBAL ushort *cache = caches[layer];
     project(at, w, pairs, qkv, terms, x, gain, of.rope + (ROTARY ? place * HEAD : 0), place, length, query, cache,
             shared);
-    ARRIVE(at, counters, &met, &failed);
+    ARRIVE(at.index, counters, &met, &failed);
     attend_load(at, cache, place, length, kv);
     mix_load(at, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, 0, w, &bias);
-    WAIT(at, counters, &met, &failed);
+    WAIT(at.index, at.blocks, counters, &met, &failed);
     attend(at, kv, query, cache, place, length, parts, weights, shared);
-    ARRIVE(at, counters, &met, &failed);
-    WAIT(at, counters, &met, &failed);
+    ARRIVE(at.index, counters, &met, &failed);
+    WAIT(at.index, at.blocks, counters, &met, &failed);
     stash_attended(at, parts, weights, shared);
     mix(at, w, bias, out, terms + AT_OUT_BIAS, HIDDEN, HIDDEN, x, x, shared);
-    ARRIVE(at, counters, &met, &failed);
+    ARRIVE(at.index, counters, &met, &failed);
     UNROLL
     for (int round = 0; round < GATE_AHEAD; ++round)
       gate_load(at, gate_up, terms + AT_GATE_TERMS, round, w + round * PAIR, pairs + round);
-    WAIT(at, counters, &met, &failed);
+    WAIT(at.index, at.blocks, counters, &met, &failed);
     gate(at, w, pairs, gate_up, terms + AT_GATE_TERMS, x, gain + HIDDEN, inner, shared);
-    ARRIVE(at, counters, &met, &failed);
+    ARRIVE(at.index, counters, &met, &failed);
     mix_load(at, down, terms + AT_DOWN_BIAS, INNER, INNER, 0, w, &bias);
-    WAIT(at, counters, &met, &failed);
+    WAIT(at.index, at.blocks, counters, &met, &failed);
     stash_inner(at, inner, shared);
     mix(at, w, bias, down, terms + AT_DOWN_BIAS, INNER, INNER, x, x, shared);
-    ARRIVE(at, counters, &met, &failed);
+    ARRIVE(at.index, counters, &met, &failed);
     if (!last) {
       UNROLL
       for (int round = 0; round < PROJECT_AHEAD; ++round)
@@ -71,10 +71,10 @@ INLINE void step(Where at, Weights of, int token, int place, int position, int l
       for (int round = 0; round < HEAD_AHEAD; ++round)
         logits_load(at, of.head, terms + LAYER_TERMS, round, w + round * PAIR, pairs + round);
     }
-    WAIT(at, counters, &met, &failed);
+    WAIT(at.index, at.blocks, counters, &met, &failed);
   }
   const float spoilt = ANY(failed) ? BITS_FLOAT(0x7fc00000u) : 0.0f;
   logits_of(at, w, pairs, of.head, of.terms + (BIASED ? LAYERS * LAYER_TERMS : 0), x, of.gains + LAYERS * 2 * HIDDEN,
             spoilt, logits, shared);
-  PART(at, counters);
+  PART(at.index, at.blocks, counters);
 }

@@ -1,9 +1,4 @@
-// What models/chatterbox/s3gen/kernels/cuda.h says, on the emulated GPU of tests/models/cuda_emulation.h.
-#define INLINE static inline
-#define INLINE_MEMBER inline
-#define UNROLL
-#define SYNC() __syncthreads()
-#define LANE_XOR(v, mask) lane_xor(v, mask)
+// What models/chatterbox/s3gen/kernels/cuda.h says, on the emulated GPU of tests/models/emulator.py.
 
 // What is written too early shows when copies are made at once, what is read too early when they are made LATE.
 struct Copy {
@@ -19,7 +14,7 @@ static void COPY(void *to, const void *from) {
   else memcpy(to, from, 16);
 }
 static void COMMIT() { ++groups_sent[now->thread]; }
-static void WAIT(int but) {
+static void WAIT_COPIES(int but) {
   const int own = now->thread;
   int left = 0;
   for (int i = 0; i < waiting[own]; ++i) {
@@ -30,17 +25,6 @@ static void WAIT(int but) {
   waiting[own] = left;
 }
 
-typedef unsigned int uint;
-typedef unsigned short ushort;
-struct alignas(16) uint4 {
-  uint x, y, z, w;
-};
-
-static float BITS_FLOAT(uint bits) {
-  float f;
-  memcpy(&f, &bits, 4);
-  return f;
-}
 static uint PACKED(float low, float high) { return bfloat16(low).bits | (uint)bfloat16(high).bits << 16; }
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k16": a lane holds A[g][2t], A[g + 8][2t], A[g][2t + 8], A[g + 8][2t + 8],

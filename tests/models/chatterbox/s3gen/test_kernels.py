@@ -150,9 +150,9 @@ def test_a_mistake_shows(gpu: Callable[..., list[int]], words: str, instead: str
 
 
 @pytest.mark.parametrize("gpu", [True], indirect=True)
-@pytest.mark.parametrize("words", ["WAIT(STAGES - 2);", "WAIT(1);\nUNROLL\nfor (int n"])
+@pytest.mark.parametrize("words", ["WAIT_COPIES(STAGES - 2);", "WAIT_COPIES(1);\nUNROLL\nfor (int n"])
 def test_reading_too_early_shows(gpu: Callable[..., list[int]], words: str) -> None:
-    gpu(words, words.replace("WAIT(1)", "WAIT(2)").replace("WAIT(STAGES - 2)", "WAIT(STAGES - 1)"))
+    gpu(words, words.replace("COPIES(1)", "COPIES(2)").replace("COPIES(STAGES - 2)", "COPIES(STAGES - 1)"))
     assert not difference(stage(), 64) < 2 * TOLERANCE
 
 

@@ -1,22 +1,11 @@
-// CUDA: what rows.h and step.h ask for. Blocks exchange through L2 (.cg), which all of them see.
-
-#define INLINE static __forceinline__ __device__
-#define GLOBAL
-#define SHARED
-#define LOCAL
-#define UNROLL _Pragma("unroll")
-#define SYNC() __syncthreads()
-#define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
-#define BITS_FLOAT(bits) __uint_as_float(bits)
-#define FLOAT_BITS(value) __float_as_uint(value)
-#define EXP(x) __expf(x)
-#define RSQRT(x) rsqrtf(x)
-
-typedef unsigned int uint;
-typedef unsigned short ushort;
+// CUDA's words for memory that blocks exchange, for weights that are read once, and for a barrier of blocks. In PTX: the
+// tests' emulation has its own. Blocks exchange through L2 (.cg), which all of them see.
+//   WEIGHTS WEIGHTS_OF_8 SCALE         read once: eight bfloat16, eight bytes, two bfloat16
+//   FETCH FETCH4 FETCH8 POST POST_HALF  exchange, past any cache of one block: a float, four, eight bfloat16; a float, a
+//                                      bfloat16
+//   ARRIVE WAIT ANY PART               the barrier: Metal has none
 
 // Volatile: these stay where they are written, before the barrier that they are to be ahead of.
-#if BITS == 16
 INLINE uint4 WEIGHTS(const ushort *from) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -24,7 +13,7 @@ INLINE uint4 WEIGHTS(const ushort *from) {
                : "l"(from));
   return v;
 }
-#else
+
 INLINE uint4 WEIGHTS_OF_8(const uint *from) {
   uint4 v = {0, 0, 0, 0};
   asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
@@ -36,7 +25,6 @@ INLINE uint SCALE(const uint *from) {
   asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(from));
   return v;
 }
-#endif
 
 INLINE float FETCH(const float *from) {
   float v;
@@ -72,22 +60,23 @@ INLINE void POST_HALF(ushort *to, ushort value) {
 
 #define ANY(v) __syncthreads_or(v)
 
-// counters, [32] ints, all 0 when a step begins and when it has ended.
+// A barrier of `blocks` blocks that are all resident. counters, [32] ints, are all 0 before a kernel and after it; `met`
+// and `failed` are a thread's own, 0 at the kernel's start.
 #define ARRIVALS 0
 #define DEPARTURES 1
 #define FAILED 2
 
-// All blocks arrive, then all go on; the count only grows within a step. Only a block's first thread knows of failure.
-// Two seconds without the others mean that something else holds a processor: the step is given up, and no block waits
+// All blocks arrive, then all go on; the count only grows within a kernel. Only a block's first thread knows of failure.
+// Two seconds without the others mean that something else holds a processor: the kernel is given up, and no block waits
 // again.
-INLINE void arrive(const int thread, int *counters, int *met, int *failed) {
+INLINE void ARRIVE(const int thread, int *counters, int *met, int *failed) {
   __syncthreads();
   ++*met;
   if (thread == 0 && !*failed)
     asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counters + ARRIVALS) : "memory");
 }
 
-INLINE void wait(const int blocks, const int thread, int *counters, int *met, int *failed) {
+INLINE void WAIT(const int thread, const int blocks, int *counters, int *met, int *failed) {
   if (thread == 0 && !*failed) {
     const int wanted = *met * blocks;
     int seen;
@@ -106,11 +95,9 @@ INLINE void wait(const int blocks, const int thread, int *counters, int *met, in
   }
   __syncthreads();
 }
-#define ARRIVE(at, counters, met, failed) arrive((at).index, counters, met, failed)
-#define WAIT(at, counters, met, failed) wait((at).blocks, (at).index, counters, met, failed)
 
 // The last block to leave clears the counters: nobody looks at them any more.
-INLINE void part(const int blocks, const int thread, int *counters) {
+INLINE void PART(const int thread, const int blocks, int *counters) {
   __syncthreads();
   if (thread) return;
   __threadfence();
@@ -119,4 +106,3 @@ INLINE void part(const int blocks, const int thread, int *counters) {
     for (int i = 0; i < 3; ++i) *((volatile int *)counters + i) = 0;
   }
 }
-#define PART(at, counters) part((at).blocks, (at).index, counters)

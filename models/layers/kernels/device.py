@@ -1,0 +1,144 @@
+"""Kernels from one source for CUDA and Metal: the words of both, and the launch on the device there is.
+
+A kernel's header and body are written in the words of cuda.h and metal.h, and in the C++ that both devices have in
+common. Mind what MLX adds to the body:
+
+- The inputs and outputs are pointers by their names. On Metal an input of fewer than eight numbers lies in `constant`
+  memory: index it, and take no `GLOBAL` pointer to it. One without dimensions is a reference there.
+- `x_shape[1]` is a size of the input `x`, where the body (not the header) names it.
+- A template's parameters are constants of the body alone: a header's functions take them as arguments.
+- The words for indices (THREAD, BLOCK_X and the like) are for the body alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from models.backend import mx, on_cpu
+
+Device = Literal["cuda", "metal"]
+Output = tuple[tuple[int, ...], mx.Dtype]
+"""Shape and type."""
+
+LANES = 32
+THREADS = 256  # a block, unless a kernel says otherwise
+
+_WORDS: dict[Device, tuple[str, ...]] = {"cuda": ("cuda.h", "cuda_memory.h"), "metal": ("metal.h",)}
+
+# MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
+_CUDA_BOUNDS = """
+#undef __global__
+#define __global__ __attribute__((global)) __launch_bounds__(THREADS, 1)
+"""
+
+# MLX passes the indices that a body names.
+_METAL_INDICES = "// thread_index_in_threadgroup threadgroup_position_in_grid threadgroups_per_grid\n"
+
+
+@cache
+def gpu() -> Device | None:
+    """Return the device on which kernels run here, or None: MLX computes on the CPU."""
+    if on_cpu():
+        return None
+    if mx.cuda.is_available():
+        return "cuda"
+    return "metal" if mx.metal.is_available() else None
+
+
+@cache
+def read(path: Path) -> str:
+    """Return a source without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
+
+
+@cache
+def words(target: Device) -> str:
+    """Return the words of a device."""
+    return "".join(read(Path(__file__).with_name(name)) for name in _WORDS[target])
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Source of a kernel.
+
+    Attributes:
+        name: Its name, unique for each header.
+        inputs: Names of the arrays that it reads.
+        outputs: Names of those that it writes.
+        body: Its body.
+        header: Definitions before it, behind the device's words.
+        in_place: Some inputs are written: MLX must pass no copies, so all have to be contiguous.
+        bounded: The header defines THREADS, and on CUDA a block of so many threads may take all registers.
+        shared_bytes: Shared memory that is asked for at the launch, on CUDA.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    body: str
+    header: str = ""
+    in_place: bool = False
+    bounded: bool = False
+    shared_bytes: int = 0
+
+    def text(self, target: Device) -> tuple[str, str]:
+        """Return header and body for a device."""
+        if target == "metal":
+            return words(target) + self.header, _METAL_INDICES + self.body
+        return words(target) + self.header + (_CUDA_BOUNDS if self.bounded else ""), self.body
+
+
+@cache
+def build(kernel: Kernel, target: Device) -> Any:
+    """Return MLX's function that launches the kernel. MLX compiles it at run time, once per template."""
+    header, body = kernel.text(target)
+    given: dict[str, Any] = {"shared_memory": kernel.shared_bytes} if target == "cuda" else {}
+    return (mx.fast.cuda_kernel if target == "cuda" else mx.fast.metal_kernel)(
+        name=kernel.name,
+        input_names=list(kernel.inputs),
+        output_names=list(kernel.outputs),
+        source=body,
+        header=header,
+        ensure_row_contiguous=not kernel.in_place,
+        **given,
+    )
+
+
+def launch(
+    kernel: Kernel,
+    inputs: Sequence[mx.array],
+    outputs: Sequence[Output],
+    blocks: tuple[int, int, int],
+    template: Mapping[str, int | bool | mx.Dtype] | None = None,
+    threads: int = THREADS,
+) -> list[mx.array]:
+    """Run a kernel on this device, whose `gpu` is not None.
+
+    Args:
+        kernel: the kernel.
+        inputs: its arrays, in the order of their names.
+        outputs: shapes and types of the results, whose memory holds anything before.
+        blocks: blocks of the grid in three dimensions.
+        template: constants and types of the body.
+        threads: threads of a block, a multiple of 32; at most 1024, and fewer where one takes many registers.
+
+    Returns:
+        The results.
+    """
+    target = gpu()
+    if target is None:
+        raise ValueError("kernels need a GPU")
+    result: list[mx.array] = build(kernel, target)(
+        inputs=list(inputs),
+        output_shapes=[shape for shape, _ in outputs],
+        output_dtypes=[dtype for _, dtype in outputs],
+        grid=(blocks[0] * threads, blocks[1], blocks[2]),
+        threadgroup=(threads, 1, 1),
+        template=list((template or {}).items()),
+    )
+    return result
