@@ -38,6 +38,8 @@ SPOOLED: Final = 8
 # Characters of a key's quota that a second of a recording costs: about those of a second of speech.
 CHARACTERS_PER_SECOND: Final = 16
 MAX_PROMPT: Final = 10_000
+# Detection of voices that cuts a recording into parts. A short word must not be lost.
+AUTO_CHUNKS: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
