@@ -14,6 +14,7 @@
 #include "kernels.h"
 #include "products_bfloat16.h"
 #include "products_matrix.h"
+#include "rows.h"
 #include "simd.h"
 
 namespace nightingale {
@@ -41,7 +42,7 @@ inline float largest(const float* x, int n) {
   return found;
 }
 
-// Apply f to vectors of x [n] and of y, z, ... at the same places; the last vector may be short.
+// y [n] = f(a, b, c), by the vector; the last may be short. b and c may be null: f gets zeros.
 template <typename Function>
 inline void map(int n, float* y, const Function& f, const float* a, const float* b = nullptr, const float* c = nullptr) {
   int k = 0;
@@ -66,15 +67,6 @@ inline float sum_of_products(const float* x, const float* y, int n) {
   return rest;
 }
 
-inline float sum_of_values(const float* x, int n) {
-  Vec sum{};
-  int k = 0;
-  for (; k + kLanes <= n; k += kLanes) sum += load(x + k);
-  float rest = total(sum);
-  for (; k < n; ++k) rest += x[k];
-  return rest;
-}
-
 // What comes before the product, of one row x into y [inputs].
 void prepare(const Before& before, const float* x, float* y, int n) {
   switch (before.kind) {
@@ -93,12 +85,8 @@ void prepare(const Before& before, const float* x, float* y, int n) {
       const Vec rate = splat(1.0f / std::sqrt(sum_of_products(x, x, n) / n + before.eps));
       return map(n, y, [&](Vec a, Vec gain, Vec) { return a * rate * gain; }, x, before.gain);
     }
-    case BeforeKind::kLayerNorm: {
-      const Vec mean = splat(sum_of_values(x, n) / n);
-      map(n, y, [&](Vec a, Vec, Vec) { return a - mean; }, x);
-      const Vec rate = splat(1.0f / std::sqrt(sum_of_products(y, y, n) / n + before.eps));
-      return map(n, y, [&](Vec a, Vec gain, Vec shift) { return a * rate * gain + shift; }, y, before.gain, before.shift);
-    }
+    case BeforeKind::kLayerNorm:
+      return normalize({.x = x, .gain = before.gain, .shift = before.shift, .y = y, .width = n, .eps = before.eps}, 0, 1);
   }
 }
 
