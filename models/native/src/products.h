@@ -128,6 +128,10 @@ void round_rows(const Int8Product& m, int first, int last) {
     prepare(m.before, x, buffer.get(), m.inputs);
     Coarse* p = static_cast<Coarse*>(m.coarse) + row * stride;
     m.steps[row] = coarsen(buffer.get(), m.inputs, p, m.sums + row);
+    if (m.pairs) {
+      Coarse* pair = static_cast<Coarse*>(m.pairs) + (row - row % 2) * stride + row % 2 * 8;
+      for (size_t k = 0; k + 8 <= stride; k += 8) std::memcpy(pair + 2 * k, p + k, 8 * sizeof(Coarse));
+    }
     for (int g = 0; m.group_sums && g < groups; ++g) {
       int32_t sum = 0;
       for (int k = 0; k < kGroup; ++k) sum += p[g * kGroup + k];
@@ -199,6 +203,11 @@ inline void fetch_results(const Int8Product& m, int row, int rows, int p, int pa
     }
 }
 
+// Int8Product::pairs from row `row`, which is even, and input `input` on; null without.
+inline const Coarse* pairs_at(const Int8Product& m, int row, size_t stride, int input) {
+  return m.pairs ? static_cast<const Coarse*>(m.pairs) + row * stride + 2 * input : nullptr;
+}
+
 // Call use(row, panel, products [kPanel]) for all rows and panels [first, last) of weights of 8 bits.
 //
 // A batch of sentences shares a part of the weights while it is in the first cache. With more rows, to fetch the parts
@@ -219,6 +228,7 @@ inline void for_bytes(const Int8Product& m, int first, int last, const Use& use)
         part.w = m.weights + p * size;
         for (int r = 0, group = 0; r < rows; ++group) {
           part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * stride;
+          part.pairs = pairs_at(m, row + r, stride, start * 4);
           part.t = t + r * panels * kPanel;
           // Each group of rows fetches one panel of what follows.
           const int following = start + block < depth ? start + block : 0;
@@ -275,6 +285,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
         Part part{.w = bytes, .t = t, .stride = static_cast<size_t>(m.inputs), .depth = kGroupFours, .count = kGroupFours};
         for (int r = 0; r < rows;) {
           part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * part.stride + g * kGroup;
+          part.pairs = pairs_at(m, row + r, part.stride, g * kGroup);
           part.ahead = bytes;
           const int count = dots_of(rows - r, whole, part);
           const int32_t* found = t;
