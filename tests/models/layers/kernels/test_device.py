@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
@@ -74,6 +75,15 @@ def test_more_shared_memory_than_a_threadgroup_has_is_refused() -> None:
     emulate("", body, {"x": mx.zeros((1,))}, outputs, (1, 1, 1), {})
     with pytest.raises(AssertionError, match="36000 bytes of shared memory"):
         emulate("", body, {"x": mx.zeros((1,))}, outputs, (1, 1, 1), {}, run=Run("metal"))
+
+
+@pytest.mark.slow
+def test_what_is_beyond_an_array_shows() -> None:
+    outputs = {"y": ((8,), mx.float32)}
+    (found,) = emulate("", "y[0] = x[8];", {"x": mx.zeros((8,))}, outputs, (1, 1, 1), {})
+    assert np.isnan(np.array(found)).all()
+    with pytest.raises(AssertionError, match="y is written beyond its end"):
+        emulate("", "y[8] = x[0];", {"x": mx.zeros((8,))}, outputs, (1, 1, 1), {})
 
 
 @pytest.mark.skipif(not on_cpu(), reason="a GPU is here")
