@@ -130,8 +130,8 @@ def body(layers: int, bits: int) -> str:
   const Where at = {{THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X}};
   const Weights of = {{{matrices}, (const ushort*)vectors, (const ushort*)positions, (const ushort*)banned, entries,
                       (int)banned_shape[0]}};
-  const Given given = {{ids, origin, (const ushort*)mask, past, memory, (int)ids_shape[0], place[0], (int)past0_shape[2],
-                       (int)memory0_shape[2], ending[0]}};
+  const Given given = {{ids, origin, (const ushort*)mask, past, memory, (int)ids_shape[0], place[0],
+                       (int)past0_shape[2], (int)memory0_shape[2], ending[0]}};
   const Made made = {{(int*)result, next, (ushort*)result}};
   step(at, of, given, made, (int*)counters, exchange, shared);
 """

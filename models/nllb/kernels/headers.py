@@ -51,7 +51,7 @@ def constants(config: NllbConfig, bits: int, tiles: int, count: int) -> str:
 def shared_bytes(config: NllbConfig, tiles: int, count: int) -> int:
     """Return the bytes of SHARED_FLOATS in products.h."""
     columns = 8 * tiles
-    return columns * (config.d_model + 32) * 2 + 4 * max(count * columns * 20, count * (HEAD + 2))
+    return columns * (config.d_model + 32) * 2 + 4 * count * max(min(columns, 16) * 20, HEAD + 2)
 
 
 def exchange_floats(config: NllbConfig, tiles: int, blocks: int) -> int:

@@ -26,11 +26,13 @@
 #define MANY 4  // groups of eight outputs that a block multiplies at once where there are many; 1 where there are few
 #define MOST_PIECES (2 * (MANY * NARROW > WIDE ? MANY * NARROW : WIDE))
 #define AHEAD_PIECES (MOST_PIECES > 8 ? MOST_PIECES : 8)
-#define SUMS ((16 * COLUMNS + THREADS - 1) / THREADS)  // that a thread completes
+#define EXCHANGED (TILES > 2 ? 16 : 8 * TILES)  // rows whose sums warps exchange at once
+#define SUMS ((16 * EXCHANGED + THREADS - 1) / THREADS)  // of these, that a thread completes
+#define TIMES (COLUMNS / EXCHANGED)
 
 // Shared memory, in floats: normalized rows, and behind them what warps exchange.
 #define AT_ROOM (COLUMNS * STRIDE / 2)
-#define PARTS (WARPS * COLUMNS * SUM_ROW)
+#define PARTS (WARPS * EXCHANGED * SUM_ROW)
 #define SHARED_FLOATS (AT_ROOM + (PARTS > WARPS * (HEAD + 2) ? PARTS : WARPS * (HEAD + 2)))
 
 // What blocks exchange, in floats: the stream, queries, attention's output, the inner rows, each block's best tokens.
@@ -61,7 +63,7 @@ typedef struct {
 // What a product reads before its rows are there: weights, its bias, and numbers of the stream.
 typedef struct {
   uint4 w[AHEAD_PIECES];
-  float bias[MANY / 2], before[SUMS];
+  float bias[MANY / 2], before[TIMES * SUMS];
 } Ahead;
 
 INLINE float low_half(uint bits) { return BITS_FLOAT(bits << 16); }
@@ -211,6 +213,12 @@ typedef struct {
 // Of `groups` of outputs, the first of a block.
 INLINE int share(int groups, int block, int blocks) { return groups * block / blocks; }
 
+// The row of the sum `j` of those that a thread completes; beyond the rows if it has none.
+INLINE int sum_row(Where at, const int j) {
+  const int row = (j % SUMS * THREADS + at.index) / 16;
+  return row < EXCHANGED ? j / SUMS * EXCHANGED + row : COLUMNS;
+}
+
 // Loads for the groups from `group` on, of the block's, which end at `end`.
 INLINE void load_groups(Where at, const int kind, Matrix of, GLOBAL const ushort *bias, Arrays to, int group, int end,
                         LOCAL Ahead *ahead) {
@@ -230,8 +238,8 @@ INLINE void load_groups(Where at, const int kind, Matrix of, GLOBAL const ushort
   }
   if (kind == MIX || kind == FEED_MIX) {
     UNROLL
-    for (int j = 0; j < SUMS; ++j) {
-      const int row = (j * THREADS + at.index) / 16, output = group * 8 + at.index % 16;
+    for (int j = 0; j < TIMES * SUMS; ++j) {
+      const int row = sum_row(at, j), output = group * 8 + at.index % 16;
       ahead->before[j] = row < to.rows && output < end * 8 ? FETCH(to.x + row * HIDDEN + output) : 0.0f;
     }
   }
@@ -287,25 +295,30 @@ INLINE void product(Where at, const int kind, Matrix of, GLOBAL const ushort *bi
     for (int i = 0; i < (many + 1) / 2; ++i) {
       if (group + 2 * i >= end) break;  // the same in the whole block
       UNROLL
-      for (int n = 0; n < TILES; ++n) {
-        SHARED float *to_part = room + (at.warp * COLUMNS + 8 * n + at.lane % 4 * 2) * SUM_ROW + at.lane / 4;
-        to_part[0] = sums[i][n][0];
-        to_part[SUM_ROW] = sums[i][n][1];
-        to_part[8] = sums[i][n][2];
-        to_part[SUM_ROW + 8] = sums[i][n][3];
-      }
-      SYNC();
-      UNROLL
-      for (int j = 0; j < SUMS; ++j) {
-        const int row = (j * THREADS + at.index) / 16, output = (group + 2 * i) * 8 + at.index % 16;
-        if (row < to.rows && output < end * 8 && (many > 1 || at.index % 16 < 8)) {
-          float sum = ahead->bias[i];
-          UNROLL
-          for (int w = 0; w < WARPS; ++w) sum += room[(w * COLUMNS + row) * SUM_ROW + at.index % 16];
-          finish(kind, to, row, output, sum, ahead->before[j]);
+      for (int time = 0; time < TIMES; ++time) {
+        UNROLL
+        for (int n = 0; n < EXCHANGED / 8; ++n) {
+          SHARED float *part = room + (at.warp * EXCHANGED + 8 * n + at.lane % 4 * 2) * SUM_ROW + at.lane / 4;
+          LOCAL const float *own = sums[i][time * (EXCHANGED / 8) + n];
+          part[0] = own[0];
+          part[SUM_ROW] = own[1];
+          part[8] = own[2];
+          part[SUM_ROW + 8] = own[3];
         }
+        SYNC();
+        UNROLL
+        for (int j = time * SUMS; j < (time + 1) * SUMS; ++j) {
+          const int row = sum_row(at, j), output = (group + 2 * i) * 8 + at.index % 16;
+          if (row < to.rows && output < end * 8 && (many > 1 || at.index % 16 < 8)) {
+            float sum = ahead->bias[i];
+            UNROLL
+            for (int w = 0; w < WARPS; ++w)
+              sum += room[(w * EXCHANGED + row % EXCHANGED) * SUM_ROW + at.index % 16];
+            finish(kind, to, row, output, sum, ahead->before[j]);
+          }
+        }
+        SYNC();
       }
-      SYNC();
     }
   }
 }

@@ -48,30 +48,28 @@ INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *count
   MEET(NEXT(QKV, of.qkv, AT_BIAS_QKV));
   for (int layer = 0; layer < LAYERS; ++layer) {
     const long square = (long)layer * HIDDEN * HIDDEN, wide = (long)layer * INNER * HIDDEN;
-    const Matrix qkv = moved(of.qkv, 3 * square), out = moved(of.out, square), query = moved(of.query, square);
-    const Matrix cross = moved(of.cross, square), fc1 = moved(of.fc1, wide), fc2 = moved(of.fc2, wide);
     vectors = of.vectors + layer * LAYER_VECTORS;
     to.cache = given.past[layer];
     normalize(at, x, given.rows, vectors, normal);
-    product(at, QKV, qkv, vectors + AT_BIAS_QKV, to, &ahead, shared);
+    product(at, QKV, moved(of.qkv, 3 * square), vectors + AT_BIAS_QKV, to, &ahead, shared);
     MEET((void)0);
     attend(at, given.rows, to.place + 1, given.length, to.query, to.cache, given.origin, 0, to.mixed, shared);
-    MEET(NEXT(MIX, out, AT_BIAS_OUT));
-    product(at, MIX, out, vectors + AT_BIAS_OUT, to, &ahead, shared);
-    MEET(NEXT(QUERY, query, AT_BIAS_QUERY));
+    MEET(NEXT(MIX, moved(of.out, square), AT_BIAS_OUT));
+    product(at, MIX, moved(of.out, square), vectors + AT_BIAS_OUT, to, &ahead, shared);
+    MEET(NEXT(QUERY, moved(of.query, square), AT_BIAS_QUERY));
     normalize(at, x, given.rows, vectors + 2 * HIDDEN, normal);
-    product(at, QUERY, query, vectors + AT_BIAS_QUERY, to, &ahead, shared);
+    product(at, QUERY, moved(of.query, square), vectors + AT_BIAS_QUERY, to, &ahead, shared);
     MEET((void)0);
     attend(at, given.rows, given.source, given.source, to.query, given.memory[layer], 0, given.mask, to.mixed, shared);
-    MEET(NEXT(MIX, cross, AT_BIAS_CROSS));
-    product(at, MIX, cross, vectors + AT_BIAS_CROSS, to, &ahead, shared);
-    MEET(NEXT(FEED, fc1, AT_BIAS_FC1));
+    MEET(NEXT(MIX, moved(of.cross, square), AT_BIAS_CROSS));
+    product(at, MIX, moved(of.cross, square), vectors + AT_BIAS_CROSS, to, &ahead, shared);
+    MEET(NEXT(FEED, moved(of.fc1, wide), AT_BIAS_FC1));
     normalize(at, x, given.rows, vectors + 4 * HIDDEN, normal);
-    product(at, FEED, fc1, vectors + AT_BIAS_FC1, to, &ahead, shared);
-    MEET(NEXT(FEED_MIX, fc2, AT_BIAS_FC2));
-    product(at, FEED_MIX, fc2, vectors + AT_BIAS_FC2, to, &ahead, shared);
+    product(at, FEED, moved(of.fc1, wide), vectors + AT_BIAS_FC1, to, &ahead, shared);
+    MEET(NEXT(FEED_MIX, moved(of.fc2, wide), AT_BIAS_FC2));
+    product(at, FEED_MIX, moved(of.fc2, wide), vectors + AT_BIAS_FC2, to, &ahead, shared);
     MEET(if (layer + 1 < LAYERS)
-             NEXT(QKV, moved(qkv, 3L * HIDDEN * HIDDEN), LAYER_VECTORS + AT_BIAS_QKV);
+             NEXT(QKV, moved(of.qkv, 3 * square + 3L * HIDDEN * HIDDEN), LAYER_VECTORS + AT_BIAS_QKV);
          else if (given.ending == TOKENS) search_start(at, of.head, of.count, &ahead));
   }
   if (given.ending) normalize(at, x, given.rows, of.vectors + LAYERS * LAYER_VECTORS, normal);
