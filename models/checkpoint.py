@@ -1,7 +1,7 @@
 """Read checkpoint files into named arrays, and nothing but arrays.
 
-It reads safetensors, and PyTorch's zip format (`.pth`, `.pt`, `.bin`) by a restricted reader: the pickle inside may
-name only tensors, their storages and plain containers. Anything else is refused before it can run.
+It reads safetensors, numpy's `.npz`, and PyTorch's zip format (`.pth`, `.pt`, `.bin`) by a restricted reader: the
+pickle inside may name only tensors, their storages and plain containers. Anything else is refused before it can run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_arrays(path: str | Path, *, optional: bool = False, lazy: bool = False)
     """Read every array in `path`, nested names joined with dots (a bare tensor is named "").
 
     Args:
-        path: A file in safetensors' or PyTorch's format.
+        path: A file in safetensors', numpy's (.npz) or PyTorch's format.
         optional: Entries may be None instead of a tensor (PyTorch's format only); they are left out.
         lazy: Arrays of safetensors take no memory until they are evaluated.
 
@@ -56,23 +56,24 @@ def read_arrays(path: str | Path, *, optional: bool = False, lazy: bool = False)
     if not path.is_file():
         raise WeightsMissingError(f"{path} does not exist")
     lazy = lazy and path.suffix == ".safetensors"
-    if path.suffix == ".safetensors":
-        arrays = _load_safetensors(path)
+    if path.suffix in (".safetensors", ".npz"):
+        arrays = _load_mlx(path)
     else:
         arrays = {name: _to_mlx(array) for name, array in read_torch(path, optional=optional).items()}
     # To check an array evaluates it: where it shall stay lazy, the file is opened once more.
-    checked = _load_safetensors(path) if lazy else dict(arrays)
+    checked = _load_mlx(path) if lazy else dict(arrays)
     broken = [f"{name} holds NaN or infinity" for name in sorted(arrays) if not _is_finite(checked.pop(name))]
     raise_problems(broken, str(path))
     return arrays
 
 
-def _load_safetensors(path: Path) -> dict[str, mx.array]:
+def _load_mlx(path: Path) -> dict[str, mx.array]:
+    """Read a file of safetensors or of numpy's arrays."""
     try:
         loaded = mx.load(str(path))
-    except (RuntimeError, ValueError) as error:
-        raise WeightsError(f"{path}: damaged safetensors file: {error}") from error
-    assert isinstance(loaded, dict)  # noqa: S101  (safetensors always are)
+    except (RuntimeError, ValueError, zipfile.BadZipFile) as error:
+        raise WeightsError(f"{path}: damaged {path.suffix[1:]} file: {error}") from error
+    assert isinstance(loaded, dict)  # noqa: S101  (both kinds always are)
     return loaded
 
 
@@ -117,6 +118,28 @@ def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
 
     With `optional`, entries that are None are left out. Raises WeightsError.
     """
+    return _tensors(_read_tree(path), path, optional)
+
+
+def read_torch_parts(path: str | Path, numbers: str, tensors: str) -> tuple[dict[str, Any], dict[str, mx.array]]:
+    """Read a PyTorch zip checkpoint of two dicts, named `numbers` and `tensors`; the second as `read_arrays` does.
+
+    Raises WeightsMissingError and WeightsError.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise WeightsMissingError(f"{path} does not exist")
+    tree = _read_tree(path)
+    if not isinstance(tree, Mapping) or not all(isinstance(tree.get(key), Mapping) for key in (numbers, tensors)):
+        raise WeightsError(f"{path}: not a checkpoint with {numbers} and {tensors}")
+    arrays = {name: _to_mlx(array) for name, array in _tensors(tree[tensors], path).items()}
+    broken = [f"{name} holds NaN or infinity" for name, array in arrays.items() if not _is_finite(array)]
+    raise_problems(broken, str(path))
+    return dict(tree[numbers]), arrays
+
+
+def _read_tree(path: Path) -> Any:
+    """Read the containers of a PyTorch zip checkpoint, tensors in them as numpy arrays. Raises WeightsError."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.endswith("data.pkl")]
@@ -126,7 +149,7 @@ def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
                 # torch.save only stores; compression would let a small file fill the memory.
                 raise WeightsError(f"{path}: not a PyTorch checkpoint (its archive is compressed)")
             reader = _TensorUnpickler(archive, names[0], path)
-            tree = reader.load()
+            return reader.load()
     except WeightsError:
         raise
     except zipfile.BadZipFile as error:
@@ -135,6 +158,9 @@ def read_torch(path: Path, *, optional: bool = False) -> dict[str, Array]:
         ) from error
     except Exception as error:  # a damaged archive or pickle raises almost any error, MemoryError included
         raise WeightsError(f"{path}: damaged or not only tensors: {error}") from error
+
+
+def _tensors(tree: Any, path: Path, optional: bool = False) -> dict[str, Array]:
     found: dict[str, Array] = {}
     _flatten(tree, "", found, path, set(), optional)
     return found

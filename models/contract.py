@@ -182,7 +182,6 @@ class Synthesizer(Protocol):
     @property
     def sample_rate(self) -> int:
         """Samples per second of its PCM."""
-        ...
 
     @property
     def voices(self) -> Sequence[Voice]: ...
@@ -193,47 +192,38 @@ class Synthesizer(Protocol):
     @property
     def languages(self) -> Sequence[str]:
         """BCP-47 tags of the languages that it was made to speak, the most usual first."""
-        ...
 
     @property
     def reads(self) -> Reads:
         """Field of a `SpeechRequest` that it reads."""
-        ...
 
     @property
     def max_phonemes(self) -> int:
         """Most characters, in one request, of the field it reads."""
-        ...
 
     @property
     def symbols(self) -> frozenset[str]:
         """Phoneme characters that it knows; others are dropped before synthesis. Empty if it reads text."""
-        ...
 
     @property
     def parameters(self) -> frozenset[str]:
         """Fields of `Sampling` that it uses; empty if it draws nothing at random but noise."""
-        ...
 
     @property
     def watermarked(self) -> bool:
         """Whether its makers ask for a watermark in its audio."""
-        ...
 
     def check_voice(self, voice: str) -> None:
         """Raise UnknownVoiceError unless `voice` (or blend) can be used. Safe on any thread; touches no array."""
-        ...
 
     def warm(self, progress: Progress) -> None:
         """Compile and run every shape that will be served."""
-        ...
 
     def stream(self, request: SpeechRequest, timeline: Timeline, cancelled: IsCancelled) -> Iterator[AudioChunk | None]:
         """Yield the audio of one request, and None wherever the thread may turn to other work.
 
         Raises ModelRequestError before the first chunk, Cancelled between stages and steps.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,18 +245,15 @@ class BatchSynthesizer(Protocol):
     @property
     def max_batch(self) -> int:
         """Most requests in one call of `speak`; 1: each is spoken alone."""
-        ...
 
     def batch_key(self, request: SpeechRequest) -> Hashable | None:
         """Return a key: requests of equal keys may be spoken at once. None: alone. Safe on any thread."""
-        ...
 
     def speak(self, batch: Sequence[BatchItem]) -> Iterator[tuple[int, AudioChunk | ModelError]]:
         """Yield the number of each request with its only chunk, or with its error, as soon as that is known.
 
         A ModelRequestError or Cancelled concerns one request. An exception concerns all that did not come yet.
         """
-        ...
 
 
 @runtime_checkable
@@ -276,7 +263,6 @@ class VoiceCloner(Protocol):
     @property
     def reference_seconds(self) -> tuple[float, float]:
         """Least and greatest length of a recording, in seconds: a longer one is cut, a shorter one refused."""
-        ...
 
     def condition(
         self, pcm: Pcm, sample_rate: int, timeline: Timeline, cancelled: IsCancelled
@@ -286,11 +272,23 @@ class VoiceCloner(Protocol):
         Yields None wherever the thread may turn to other work. Raises UnusableReferenceError, and Cancelled between
         stages.
         """
-        ...
 
     def check_conditioning(self, conditioning: Conditioning) -> None:
         """Raise WeightsError naming an array that is missing, extra or misshapen. Safe on any thread."""
-        ...
+
+
+@runtime_checkable
+class TokenSynthesizer(Protocol):
+    """A synthesizer that draws speech tokens one after the other."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second of its PCM."""
+
+    def forced(
+        self, text: str, tokens: int, sampling: Sampling, seed: int, timeline: Timeline
+    ) -> Iterator[AudioChunk | None]:
+        """Yield speech of exactly so many `tokens` in the default voice, whatever the text: to time it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,24 +338,19 @@ class Translator(Protocol):
     @property
     def languages(self) -> Sequence[str]:
         """FLORES-200 codes of the languages that it translates between."""
-        ...
 
     @property
     def max_batch(self) -> int:
         """Most requests in one call of `translate`."""
-        ...
 
     def targets(self, source: str) -> Sequence[str]:
         """Return the languages to which it translates from `source`, without `source` itself."""
-        ...
 
     def check(self, request: TranslationRequest) -> None:
         """Raise ModelRequestError for a request that it cannot serve. Safe on any thread; touches no array."""
-        ...
 
     def warm(self, progress: Progress) -> None:
         """Compile and run every shape that will be served."""
-        ...
 
     def translate(
         self, batch: Sequence[TranslationRequest], timeline: Timeline, cancelled: IsCancelled
@@ -367,12 +360,109 @@ class Translator(Protocol):
         Yields None every few steps, where the thread may turn to other work. Raises ModelRequestError before the first
         item, Cancelled between steps.
         """
-        ...
+
+
+RecognitionTask = Literal["transcribe", "translate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecognitionRequest:
+    """Speech to write down. `pcm` is float32 mono [samples] at the recognizer's sample rate.
+
+    `language` is a code that the model lists; None: it is detected. `task` "translate" writes English. `prompt` is text
+    that comes before, or words to expect. `temperature` None: 0, and higher ones where the text looks wrong. `beams` in
+    [1, 8] hypotheses are kept at temperature 0. `word_times` asks for the time of each word. `draft` holds the tokens
+    of a text that was probably said: they are verified in one pass, and never change the result (one beam at
+    temperature 0). Equal requests with equal seeds give equal results on one device.
+    """
+
+    pcm: Pcm
+    language: str | None = None
+    task: RecognitionTask = "transcribe"
+    prompt: str = ""
+    temperature: float | None = None
+    beams: int = 1
+    word_times: bool = False
+    draft: tuple[int, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedToken:
+    """One token of a text: its number, its UTF-8 bytes (perhaps a part of a character), its log-probability."""
+
+    id: int
+    text: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedWord:
+    """One word with the spaces and marks that belong to it, its times in seconds, its probability in [0, 1]."""
+
+    text: str
+    start: float
+    end: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedSegment:
+    """A piece of what was said, a sentence or less, in the order of time. Times are in seconds from the start.
+
+    `seek` is the start of its window. `temperature`, `mean_logprob`, `compression` (of the text by zlib) and
+    `no_speech` (the probability of silence) are those of the window. `words` are empty unless they were asked for.
+    `accepted` counts the tokens of the draft that were right.
+    """
+
+    start: float
+    end: float
+    text: str
+    language: str
+    tokens: tuple[RecognizedToken, ...] = ()
+    words: tuple[RecognizedWord, ...] = ()
+    seek: float = 0.0
+    temperature: float = 0.0
+    mean_logprob: float = 0.0
+    compression: float = 0.0
+    no_speech: float = 0.0
+    accepted: int = 0
+
+
+@runtime_checkable
+class Recognizer(Protocol):
+    """A loaded speech recognition model."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second of the PCM that it reads."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """ISO 639 codes of the languages that it writes, such as "en"; the first is the usual one."""
+
+    def check(self, request: RecognitionRequest) -> None:
+        """Raise ModelRequestError for a request that it cannot serve. Safe on any thread; touches no array."""
+
+    def warm(self, progress: Progress) -> None:
+        """Compile and run every shape that will be served."""
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text, for a draft. Safe on any thread."""
+
+    def recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[RecognizedSegment | None]:
+        """Yield the segments of one recording as soon as each is final; none for silence.
+
+        Yields None every few steps, where the thread may turn to other work. Raises ModelRequestError before the first
+        segment, Cancelled between steps.
+        """
 
 
 # Result of a family's `load`, and its task.
-Model = Synthesizer | Translator
-ModelKind = Literal["text-to-speech", "translation"]
+Model = Synthesizer | Translator | Recognizer
+ModelKind = Literal["text-to-speech", "translation", "speech-recognition"]
 
 
 @dataclass(frozen=True, slots=True)

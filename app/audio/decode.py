@@ -57,10 +57,20 @@ class Decoder:
         min_seconds: Shortest recording that is accepted.
         max_seconds: Seconds of a recording that are decoded; the rest is cut.
         processes: Recordings that are decoded at the same time; others wait.
+        accept_silence: A recording may be silent.
     """
 
-    def __init__(self, *, sample_rate: int, min_seconds: float, max_seconds: float, processes: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        sample_rate: int,
+        min_seconds: float,
+        max_seconds: float,
+        processes: int = 1,
+        accept_silence: bool = False,
+    ) -> None:
         self._sample_rate = sample_rate
+        self._accept_silence = accept_silence
         self._min_seconds = min_seconds
         self._max_seconds = max_seconds
         self._waiting: DecoderProcess | None = None
@@ -108,7 +118,7 @@ class Decoder:
             raise UnusableRecordingError(
                 f"The recording has {length:.2f} seconds of audio; at least {least:g} are needed."
             )
-        if float(np.abs(recording.pcm).max()) < SILENCE:
+        if not self._accept_silence and float(np.abs(recording.pcm).max()) < SILENCE:
             raise UnusableRecordingError("The recording is silent.")
         return recording
 

@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     finally:
         logger.removeHandler(warnings)
         logger.propagate = True
+    facts["gpu kernels"] = _gpu_kernels()
     problems = [*warnings.messages, *(problem for check in checks for problem in check.problems)]
     if arguments.json:
         models = {"checks": [asdict(check) for check in checks]} if checks else {}
@@ -102,6 +103,13 @@ def _facts(settings: Settings) -> Facts:
     }
 
 
+def _gpu_kernels() -> list[str]:
+    """Return the GPU's kernels that the models tried, and why some are left out. Empty on a CPU."""
+    from models.layers.kernels import agreement
+
+    return [found.name if found.used else f"{found.name}: left out, {found.reason}" for found in agreement.report()]
+
+
 def _processor() -> str:
     """Return the name of the processor, or what Python knows of it."""
     if sys.platform == "darwin":
@@ -115,7 +123,7 @@ def _processor() -> str:
 
 
 def reference(facts: Facts) -> tuple[str, dict[str, dict[str, float]]]:
-    """Return the machine whose published times are nearest, and its milliseconds by model and text length."""
+    """Return the machine whose published times are nearest, and its milliseconds by model and work."""
     known = tomllib.loads(files("app.cli").joinpath("reference_times.toml").read_text(encoding="utf-8"))
     found = next(
         (name for name, each in known.items() if each["match"] in f"{facts['device']} {facts['processor']}"), ""
@@ -139,20 +147,21 @@ def _markdown(facts: Facts, checks: list[ModelCheck], problems: list[str]) -> st
             "Times in ms, in this process, front end included. `worst` is of the warm runs.",
             "",
         ]
-        heads = ["model", "load", "text", "first run", "median", "worst", "runs", "yields", "a token"]
+        heads = ["model", "load", "work", "first run", "median", "worst", "runs", "yields", "a token", "first audio"]
         lines += [_row([*heads, *([machine] if machine else [])]), _row(["---"] * (len(heads) + bool(machine)))]
         for check in checks:
             for times in check.times:
                 cells = [
                     check.model,
                     f"{check.load:.1f} s",
-                    f"{len(times.text)} characters",
+                    times.work,
                     *(f"{value:.1f}" for value in (times.first, times.median, times.worst)),
                     str(times.runs),
                     f"{times.amount:.4g} {times.unit}",
-                    "" if times.token is None else f"{times.token:.1f}",
+                    *("" if value is None else f"{value:.1f}" for value in (times.token, times.first_audio)),
                 ]
-                kept = published.get(check.model, {}).get(str(len(times.text)))
+                known = published.get(check.model, {})
+                kept = known.get("sentence" if times.unit == "tokens" else times.work)
                 lines.append(_row([*cells, *(["" if kept is None else f"{kept:g}"] if machine else [])]))
     lines += ["", "## Problems", "", *([f"- {problem}" for problem in problems] or ["none"])]
     return "\n".join(lines)

@@ -9,10 +9,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
+from app.engine.jobs import Job
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.observability import metrics
@@ -24,12 +26,14 @@ from app.translation.stream import TranslationStream
 from models.contract import Pcm, Synthesizer
 from models.timeline import Timeline
 
+T = TypeVar("T")
+
 
 class LocalSpeech:
     """Loaded model and text front end."""
 
-    def __init__(self, service: SpeechService, name: str, synthesizer: Synthesizer) -> None:
-        self._service = service
+    def __init__(self, service: SpeechService, worker: ModelWorker, name: str, synthesizer: Synthesizer) -> None:
+        self._service, self._worker = service, worker
         self.name = name
         self.synthesizer = synthesizer
 
@@ -46,6 +50,11 @@ class LocalSpeech:
             outcome = "ok"
         finally:
             stream.close(outcome)
+
+    async def compute(self, job: Job[T]) -> AsyncIterator[T]:
+        """Yield the results of a job of this model. Raises ServiceError."""
+        async for item in self._worker.submit(job):
+            yield item
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
@@ -78,7 +87,7 @@ async def open_speech(
             await asyncio.to_thread(_wait_until_loaded, loads.require(translator, "translation"))
         await asyncio.to_thread(_wait_until_loaded, state)
         _, synthesizer = service.model(name)
-        yield LocalSpeech(service, name, synthesizer)
+        yield LocalSpeech(service, worker, name, synthesizer)
     finally:
         service.close()
         translation.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -13,12 +13,24 @@ import numpy as np
 from app.cli.local import LocalSpeech, open_speech
 from app.config import Settings
 from app.engine.catalog import Catalog, ModelInfo
+from app.engine.jobs import CancelToken, Job
 from app.errors import ServiceError
 from app.speech.service import SpeechOptions
-from models.contract import ModelError, OutsideCoverageError, Pcm, TranslationRequest, Translator
+from models.contract import (
+    AudioChunk,
+    ModelError,
+    OutsideCoverageError,
+    Pcm,
+    Sampling,
+    TokenSynthesizer,
+    Translation,
+    TranslationRequest,
+    Translator,
+)
 from models.timeline import Stage, Timeline
 
 MOST_RUNS = 50
+TOKENS = 102  # about four seconds of speech, the length of published figures
 # Texts of 4, 12 and 44 characters, the lengths of published figures; the others are only spoken and checked.
 TIMED = ("Yes.", "Hello world.", "The quick brown fox jumps over the lazy dog.")
 SPOKEN = ("On 3 May, 12 of 45 people paid $7.50 each.", "Is the train on time, or is it late again?")
@@ -31,10 +43,13 @@ SHORTEST, LONGEST = 0.02, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds of the runs of one text in one model, and what it yielded. `unit` names what `amount` counts."""
+    """Milliseconds of the runs of some work in one model, and what it yielded. `unit` names what `amount` counts.
 
-    model: str
-    text: str
+    `work` names the work, such as "12 characters". `token` is the time of each token, `first_audio` the median time to
+    the first piece of audio, where they differ.
+    """
+
+    work: str
     first: float
     median: float
     worst: float
@@ -42,6 +57,7 @@ class Times:
     amount: float
     unit: str
     token: float | None = None
+    first_audio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +102,10 @@ async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> M
     async with open_speech(settings, name) as speech:
         load = time.perf_counter() - started
         times, problems = [], []
+        forced = isinstance(speech.synthesizer, TokenSynthesizer)
+        share = seconds / (len(TIMED) + forced)
         for text in (*TIMED, *SPOKEN):
-            most, until = (MOST_RUNS, time.perf_counter() + seconds / len(TIMED)) if text in TIMED else (1, 0.0)
+            most, until = (MOST_RUNS, time.perf_counter() + share) if text in TIMED else (1, 0.0)
             first, timeline = await _speak(speech, text)
             problems += [f"{name}: '{text}' {fault}" for fault in faults(first, speech.synthesizer.sample_rate, text)]
             runs = [timeline.total_seconds * 1e3]
@@ -98,7 +116,9 @@ async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> M
                     problems.append(f"{name}: '{text}' is another sound when it is spoken again")
                     break
             if text in TIMED:
-                times.append(_times(name, text, runs, timeline.audio_seconds, "s", _token(timeline)))
+                times.append(_times(f"{len(text)} characters", runs, timeline.audio_seconds, "s", _token(timeline)))
+        if forced:
+            times.append(await _force_tokens(speech, share))
     return ModelCheck(name, load, tuple(times), tuple(problems))
 
 
@@ -107,6 +127,40 @@ async def _speak(speech: LocalSpeech, text: str) -> tuple[Pcm, Timeline]:
     options = SpeechOptions(model=speech.name, seed=1)
     pieces = [pcm async for pcm in speech.speak(text, options, timeline)]
     return np.concatenate(pieces or [np.zeros(0, np.float32)]), timeline
+
+
+class _ForcedJob(Job[AudioChunk]):
+    """Speech of exactly TOKENS tokens."""
+
+    room = TOKENS
+
+    def __init__(self, model: str, synthesizer: TokenSynthesizer) -> None:
+        super().__init__(model, Timeline(), CancelToken())
+        self._synthesizer = synthesizer
+
+    def begin(self) -> Iterator[AudioChunk | None]:
+        return self._synthesizer.forced(TIMED[-1], TOKENS, Sampling(), 1, self.timeline)
+
+
+async def _force_tokens(speech: LocalSpeech, seconds: float) -> Times:
+    """Time the speech of TOKENS tokens, and its first audio."""
+    assert isinstance(speech.synthesizer, TokenSynthesizer)  # noqa: S101  (the caller knows)
+    runs: list[float] = []
+    firsts: list[float] = []
+    audio = 0.0
+    until = time.perf_counter() + seconds
+    while not runs or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+        job = _ForcedJob(speech.name, speech.synthesizer)
+        start = time.perf_counter()
+        ends, samples = [], 0
+        async for chunk in speech.compute(job):
+            ends.append((time.perf_counter() - start) * 1e3)
+            samples += chunk.pcm.size
+        runs.append((time.perf_counter() - start) * 1e3)
+        firsts.append(ends[0])
+        audio = samples / speech.synthesizer.sample_rate
+    first_audio = median(firsts[1:] or firsts)
+    return _times(f"{TOKENS} speech tokens", runs, audio, "s", _token(job.timeline), first_audio)
 
 
 def _token(timeline: Timeline) -> float | None:
@@ -145,25 +199,32 @@ def _check_translator(catalog: Catalog, name: str, seconds: float) -> ModelCheck
         request = TranslationRequest(text, "eng_Latn", target)
         try:
             translator.check(request)
-            runs, tokens = _translate(translator, request, seconds)
+            runs, found = _translate(translator, request, seconds)
         except OutsideCoverageError:
             continue
-        return ModelCheck(name, load, (_times(name, text, runs, tokens, "tokens"),), ())
+        made = len(found.best.tokens)
+        work = f"{found.source_tokens} to {made} tokens"
+        return ModelCheck(name, load, (_times(work, runs, made, "tokens", median(runs[1:] or runs) / made),), ())
     return ModelCheck(name, load, (), (f"{name}: translates none of the {len(TRANSLATED)} sentences",))
 
 
-def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], int]:
+def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], Translation]:
     runs: list[float] = []
-    tokens = 0
     until = time.perf_counter() + seconds
     while not runs or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
         start = time.perf_counter()
         (found,) = (each for each in translator.translate([request], Timeline(), lambda: False) if each is not None)
         runs.append((time.perf_counter() - start) * 1e3)
-        tokens = len(found.best.tokens)
-    return runs, tokens
+    return runs, found
 
 
-def _times(model: str, text: str, runs: Sequence[float], amount: float, unit: str, token: float | None = None) -> Times:
+def _times(
+    work: str,
+    runs: Sequence[float],
+    amount: float,
+    unit: str,
+    token: float | None = None,
+    first_audio: float | None = None,
+) -> Times:
     warm = runs[1:] or runs
-    return Times(model, text, runs[0], median(warm), max(warm), len(warm), amount, unit, token)
+    return Times(work, runs[0], median(warm), max(warm), len(warm), amount, unit, token, first_audio)

@@ -25,6 +25,17 @@ KOKORO = "kokoro-82m"
 NLLB = "nllb-200-distilled-600m"
 # Names of OpenAI's own speech models: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
+# Likewise of its models for speech recognition.
+OPENAI_RECOGNIZERS = frozenset(
+    {
+        "whisper-1",
+        "gpt-transcribe",
+        "gpt-4o-transcribe",
+        "gpt-4o-transcribe-diarize",
+        "gpt-4o-mini-transcribe",
+        "gpt-4o-mini-transcribe-2025-12-15",
+    }
+)
 
 _BLOCK = 1 << 20
 _SAFETENSORS_HEADER_LIMIT = 100_000_000
@@ -175,11 +186,27 @@ class Catalog:
         """
         return self._canonical(self._settings.translation_model or NLLB)
 
+    def default_recognizer(self) -> str | None:
+        """Return the model of a recognition that names none: the configured one, else the first that is installed.
+
+        Where none is installed it is the first one of the catalog that can be pulled; None: the catalog has none.
+        Raises UnknownModelError if the settings name a model that does not exist.
+        """
+        if self._settings.recognition_model is not None:
+            return self._canonical(self._settings.recognition_model)
+        known = [entry for entry in self._entries.values() if entry.kind == "speech-recognition"]
+        installed = (entry for entry in known if self.present(entry.name))
+        pulled = (entry for entry in known if entry.install_command is not None)
+        best = next(installed, None) or next(pulled, None) or next(iter(known), None)
+        return None if best is None else best.name
+
     def resolve(self, name: str | None) -> str:
         """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
-        if name is None or name.strip().lower() in OPENAI_NAMES:
+        lower = "" if name is None else name.strip().lower()
+        if name is None or lower in OPENAI_NAMES:
             return self.default()
-        return self._canonical(name)
+        recognizer = self.default_recognizer() if lower in OPENAI_RECOGNIZERS else None
+        return recognizer or self._canonical(name)
 
     def entry(self, name: str) -> Entry:
         """Return the entry of a model or alias. Raises UnknownModelError."""
@@ -267,7 +294,9 @@ class Catalog:
     def _canonical(self, name: str) -> str:
         found = self._names.get(name.strip().lower())
         if found is None:
-            accepted = ", ".join(sorted(self._names.keys() | OPENAI_NAMES))
+            hears = any(entry.kind == "speech-recognition" for entry in self._entries.values())
+            others = OPENAI_NAMES | OPENAI_RECOGNIZERS if hears else OPENAI_NAMES
+            accepted = ", ".join(sorted(self._names.keys() | others))
             raise UnknownModelError(f"There is no model '{name[:100]}'; accepted are {accepted}.")
         return found
 

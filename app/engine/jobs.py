@@ -1,4 +1,4 @@
-"""Jobs for the model thread (speech, translation, voice conditioning), their order, and their results."""
+"""Jobs for the model thread (speech, translation, recognition, voice conditioning), their order, and their results."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from models.contract import (
     Conditioning,
     ModelError,
     Pcm,
+    RecognitionRequest,
+    RecognizedSegment,
+    Recognizer,
     SpeechRequest,
     Synthesizer,
     Translation,
@@ -38,6 +41,8 @@ T = TypeVar("T")
 
 # Audio chunks that may wait for their reader before a job is parked.
 UNREAD_CHUNKS = 2
+# Segments of recognized speech that may wait for their reader before a job is parked.
+UNREAD_SEGMENTS = 64
 # Seconds after its submission at which a job is needed whose stream has no audio, such as a translation.
 UNHEARD = 2.0
 # Newcomers in a row after which a stream that is about to fall silent gets its turns.
@@ -223,6 +228,29 @@ class TranslationJob(Job[Translation]):
         """Translate the batch."""
         metrics.translation_batch.labels(self.model).observe(len(self._batch))
         return self._translator.translate(self._batch, self.timeline, self.cancelled)
+
+
+class RecognitionJob(Job[RecognizedSegment]):
+    """A recording, or a part of one, to write down."""
+
+    room = UNREAD_SEGMENTS
+
+    def __init__(
+        self,
+        model: str,
+        recognizer: Recognizer,
+        request: RecognitionRequest,
+        timeline: Timeline,
+        cancelled: CancelToken,
+        priority: Priority = Priority.FIRST_AUDIO,
+    ) -> None:
+        super().__init__(model, timeline, cancelled, priority)
+        self._recognizer = recognizer
+        self._request = request
+
+    def begin(self) -> Iterator[RecognizedSegment | None]:
+        """Recognize the recording."""
+        return self._recognizer.recognize(self._request, self.timeline, self.cancelled)
 
 
 class ConditioningJob(Job[Conditioning]):

@@ -26,6 +26,7 @@ from models.contract import (
     Cancelled,
     Model,
     ModelKind,
+    Recognizer,
     Synthesizer,
     Translator,
     VoiceCloner,
@@ -39,7 +40,11 @@ Load = Callable[[str], Model]
 
 # Seconds between two looks whether a model is loaded.
 _LOOK_EVERY = 0.05
-_DOES: dict[str, str] = {"text-to-speech": "speaks", "translation": "translates"}
+_DOES: dict[ModelKind, str] = {
+    "text-to-speech": "speaks",
+    "translation": "translates",
+    "speech-recognition": "recognizes speech",
+}
 
 
 class ModelStatus(StrEnum):
@@ -70,16 +75,24 @@ class ModelState:
     memory: int | None = None
     kind: ModelKind | None = None
     # The model by its kind: `isinstance` of a protocol takes long, and every request asks.
-    _synthesizer: Synthesizer | None = None
-    _translator: Translator | None = None
+    synthesizer: Synthesizer | None = None
+    translator: Translator | None = None
+    recognizer: Recognizer | None = None
 
     def note_loaded(self, model: Model) -> None:
         """Keep the model, which is not warm yet."""
         self.model = model
         if isinstance(model, Translator):
-            self.kind, self._translator = "translation", model
+            self.kind, self.translator = "translation", model
+        elif isinstance(model, Recognizer):
+            self.kind, self.recognizer = "speech-recognition", model
         else:
-            self.kind, self._synthesizer = "text-to-speech", model
+            self.kind, self.synthesizer = "text-to-speech", model
+
+    @property
+    def does(self) -> str:
+        """Verb for the task of a loaded model, such as "speaks"."""
+        return "is not loaded" if self.kind is None else _DOES[self.kind]
 
     @property
     def under_way(self) -> bool:
@@ -100,16 +113,23 @@ class ModelState:
     def ready_synthesizer(self) -> Synthesizer:
         """Return the warm model, which speaks. Raises as `ready_model` does, and WrongModelKindError."""
         self.ready_model()
-        if self._synthesizer is None:
-            raise WrongModelKindError(f"Model '{self.name}' translates; it does not speak.")
-        return self._synthesizer
+        if self.synthesizer is None:
+            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not speak.")
+        return self.synthesizer
 
     def ready_translator(self) -> Translator:
         """Return the warm model, which translates. Raises as `ready_model` does, and WrongModelKindError."""
         self.ready_model()
-        if self._translator is None:
-            raise WrongModelKindError(f"Model '{self.name}' speaks; it does not translate.")
-        return self._translator
+        if self.translator is None:
+            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not translate.")
+        return self.translator
+
+    def ready_recognizer(self) -> Recognizer:
+        """Return the warm model, which recognizes speech. Raises as `ready_model` does, and WrongModelKindError."""
+        self.ready_model()
+        if self.recognizer is None:
+            raise WrongModelKindError(f"Model '{self.name}' {self.does}; it does not recognize speech.")
+        return self.recognizer
 
     def ready_cloner(self) -> VoiceCloner:
         """Return the warm model, which clones voices. Raises as `ready_model` does, and WrongModelKindError."""

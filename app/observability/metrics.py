@@ -30,8 +30,14 @@ _LABELS = ("model", "surface", "streaming")
 # family carries the union: fine for the short stages, coarse for the decoder alone.
 STAGE_BUDGETS: dict[Stage, float] = {
     Stage.QUEUE: 0.002,
+    Stage.AUDIO_DECODE: 0.05,
+    Stage.VAD: 0.05,
     Stage.BOUNDARY: 0.1,
     Stage.DETECT: 0.002,
+    Stage.MEL: 0.02,
+    Stage.ENCODE: 0.5,
+    Stage.DECODE: 0.5,
+    Stage.ALIGN: 0.1,
     Stage.TRANSLATE_ENCODE: 0.01,
     Stage.TRANSLATE_DECODE: 0.1,
     Stage.G2P: 0.002,
@@ -101,6 +107,7 @@ requests = Counter(
     "nightingale_requests", "Requests by outcome: ok, cancelled, rejected, failed", (*_LABELS, "outcome")
 )
 audio_seconds = Counter("nightingale_audio_seconds", "Seconds of audio delivered", _LABELS)
+recognized_seconds = Counter("nightingale_recognized_seconds", "Seconds of recordings that were recognized", _LABELS)
 wasted_audio = Counter("nightingale_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
 translation_first = Histogram(
     "nightingale_translation_first_sentence_seconds",
@@ -307,6 +314,19 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
         underrun.labels(*values).observe(playback.underrun)
         if timeline.rtf is not None:
             rtf.labels(*values).observe(timeline.rtf)
+
+
+def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, seconds: float) -> None:
+    """Feed one finished recognition request into the histograms. Call once per request.
+
+    Args:
+        timeline: its times.
+        labels: its series.
+        outcome: its end.
+        seconds: length of the recordings that were recognized to their end.
+    """
+    if _record_request(timeline, labels, outcome):
+        recognized_seconds.labels(*labels.values()).inc(seconds)
 
 
 async def watch_event_loop(interval: float = 0.25) -> None:

@@ -29,7 +29,7 @@ from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.middleware.request_id import RequestId
-from app.server.routes import health, pages, phonemes, stream, translate, voices
+from app.server.routes import health, pages, phonemes, stream, transcriptions, translate, voices
 from app.server.routes import speech as openai
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (openai.router, "Speech and models"),
     (voices.router, "Voices"),
+    (transcriptions.router, "Speech recognition"),
     (stream.router, None),
     (phonemes.router, "Speech and models"),
     (translate.router, "Translation"),
@@ -112,7 +113,9 @@ def _middleware(settings: Settings) -> list[Middleware]:
         origins=settings.cors_origins,
         open_metrics=settings.open_metrics,
     )
-    uploads = {voices.PATH: settings.max_upload_bytes}
+    uploads = {voices.PATH: settings.max_upload_bytes} | dict.fromkeys(
+        transcriptions.PATHS, settings.max_recording_bytes
+    )
     return [
         Middleware(RequestId),
         *_cors(settings),
@@ -152,6 +155,11 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
         # A translator is warmed only where its weights are installed or the settings name it.
         if settings.translation_model is not None or catalog.present(translator):
             names.append(translator)
+        key = "recognition_model"
+        recognizer = catalog.default_recognizer()
+        # Likewise.
+        if recognizer is not None and (settings.recognition_model is not None or catalog.present(recognizer)):
+            names.append(recognizer)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
     except UnknownModelError as error:

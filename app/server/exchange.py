@@ -243,6 +243,26 @@ class StreamExchange(Exchange, Generic[S]):
     async def prepare(self) -> S:
         """Return the stream that computes the answer. Raises ServiceError for a request that cannot be served."""
 
+    async def send_event(self, data: str) -> None:
+        """Send one server-sent event, and the head of the answer before the first."""
+        if not self.started:
+            headers = [
+                (b"content-type", b"text/event-stream"),
+                (b"cache-control", b"no-store"),
+                (b"server-timing", self.timeline.server_timing().encode("latin-1")),
+            ]
+            await self._send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
+        await self.send_part(b"data: " + data.encode() + b"\n\n")
+
+    async def send_part(self, data: bytes, *, more: bool = True) -> None:
+        """Send a part of a body whose head was sent; not `more`: the last."""
+        await self._send_in_time({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _send_in_time(self, message: Message) -> None:
+        """Send one message. Raises TimeoutError when the client reads nothing: it must not hold its slot."""
+        async with asyncio.timeout(self.app.settings.stall_seconds):
+            await self.send(message)
+
     @abstractmethod
     async def answer(self, stream: S) -> None:
         """Send what `stream` computes. Raises what stops it, ServiceError or TimeoutError."""

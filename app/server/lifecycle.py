@@ -15,6 +15,7 @@ from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads
 from app.engine.worker import ModelWorker
 from app.observability import metrics, tracing
+from app.recognition.service import RecognitionService
 from app.server.compat.wyoming import server as wyoming
 from app.server.routes import health
 from app.server.state import Services
@@ -56,7 +57,8 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
         translation = TranslationService(settings, catalog, worker, loads)
         speech = SpeechService(settings, catalog, worker, loads, translation, admission)
-        services = Services(settings, catalog, worker, admission, speech, translation, preload)
+        recognition = RecognitionService(settings, catalog, worker, loads, admission)
+        services = Services(settings, catalog, worker, admission, speech, translation, recognition, preload)
         app.state.services = services
         if traces is not None:
             traces.start()
@@ -81,6 +83,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             languages.cancel()
             services.speech.close()
             services.translation.close()
+            services.recognition.close()
             # The thread finishes the chunk that it computes; the event loop must not wait for it.
             await asyncio.to_thread(services.worker.stop, STOP_SECONDS)
             if traces is not None:

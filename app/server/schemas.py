@@ -205,10 +205,10 @@ class ModelEntry(BaseModel):
     """Model of the catalog. `status`: ready, loading, available (on disk, not loaded), absent or failed.
 
     A loaded model has `memory_bytes`, measured while it was loaded; `parameters` that it takes besides voice, speed and
-    seed; and `languages` that it was made for: to speak, or to translate from or to. A `cloning` model speaks in the
-    voice of a recording. `preloaded` models are loaded at start. `default` models answer requests that name none: one
-    speaks, one translates. `install_hint` of an absent model says how to install it; `install_command` is the command,
-    null if there is none.
+    seed; and `languages` that it was made for: to speak, to translate from or to, or to recognize. A `cloning` model
+    speaks in the voice of a recording. `preloaded` models are loaded at start. `default` models answer requests that
+    name none: one speaks, one translates, one recognizes speech. `install_hint` of an absent model says how to install
+    it; `install_command` is the command, null if there is none.
     """
 
     id: str

@@ -30,6 +30,7 @@ from models.contract import (
     Conditioning,
     Model,
     ModelRequestError,
+    Recognizer,
     Sampling,
     SpeechRequest,
     Synthesizer,
@@ -159,7 +160,7 @@ class SpeechService:
 
     def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
-        if isinstance(model, Translator):
+        if isinstance(model, Translator | Recognizer):
             return
         if name == self.default_model and self.settings.default_voice is not None:
             self._check_default_voice(self.settings.default_voice, model)

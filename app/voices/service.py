@@ -13,9 +13,8 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
@@ -27,6 +26,7 @@ from app.engine.admission import client
 from app.engine.catalog import Catalog
 from app.engine.jobs import CancelToken, ConditioningJob, Priority
 from app.engine.model_loader import ModelStatus
+from app.engine.spool import Spool
 from app.engine.worker import ModelWorker
 from app.observability import metrics
 from app.text.errors import UnsupportedLanguageError
@@ -97,26 +97,6 @@ class ConditioningCache:
         self.nbytes -= 0 if dropped is None else dropped.nbytes
 
 
-class Spool:
-    """Count of uploads whose bodies are on the disk, or come there. For the event loop."""
-
-    def __init__(self) -> None:
-        self._places: list[str | None] = []
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold a place for one upload. A key may have half of the places. Raises OverloadedError."""
-        owner = _owner()
-        mine = self._places.count(owner) if owner is not None else 0
-        if len(self._places) >= SPOOLED or mine >= SPOOLED // 2:
-            raise errors.OverloadedError("Enough recordings are being uploaded already; try again shortly.")
-        self._places.append(owner)
-        try:
-            yield
-        finally:
-            self._places.remove(owner)
-
-
 @dataclass(slots=True)
 class _Making:
     task: asyncio.Task[Conditioning]
@@ -167,7 +147,7 @@ class VoiceService:
         self._decoder = Decoder(
             sample_rate=SAMPLE_RATE, min_seconds=MIN_SECONDS, max_seconds=settings.voice_seconds, processes=UPLOADS
         )
-        self.spool = Spool()
+        self.spool = Spool(SPOOLED)
         self._catalog = catalog
         self._worker = worker
         self._cache = ConditioningCache(settings.voice_cache_bytes)

@@ -276,6 +276,11 @@ def panels() -> list[dict[str, Any]]:
     batches = _percentiles("nightingale_translation_batch_size", "{{model}}", labels=OF_MODEL, by="model")
     board.graph("Sentences together", batches, unit="short", width=8)
 
+    board.row("Speech recognition")
+    heard = {"{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface")}
+    about = "Recordings that were recognized to their end."
+    board.graph("Seconds of recordings a second", heard, unit="short", width=24, about=about)
+
     board.row("Speech tokens and cloned voices")
     board.graph(
         "Speech tokens a second", {"{{model}}": rate("nightingale_t3_tokens_total", by="model")}, unit="short", width=8

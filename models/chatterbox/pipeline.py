@@ -31,7 +31,7 @@ from models.chatterbox.t3 import weights as t3_weights
 from models.chatterbox.t3.decoder import Decoder
 from models.chatterbox.t3.draft_model import SmallT3
 from models.chatterbox.t3.drafts import Draft, Lookup
-from models.chatterbox.t3.kernels.cuda import choose_step
+from models.chatterbox.t3.kernels.choice import choose_step
 from models.chatterbox.t3.network import T3
 from models.chatterbox.t3.state import MOST_TOKENS, DecodeRequest, VoicePrompt
 from models.chatterbox.text import TextTokenizer, load_tokenizer, normalize

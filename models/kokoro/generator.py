@@ -12,175 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 
-import numpy as np
-import numpy.typing as npt
 from mlx import nn
 
-from models.backend import compiled_cache, cpu_streams, mx, on_cpu
-from models.kokoro.config import SAMPLE_RATE, IstftNetConfig
-from models.layers.activation import leaky_relu, sine
+from models.backend import cpu_streams, mx
+from models.kokoro.config import IstftNetConfig
+from models.kokoro.source import InterpolatedSource
+from models.layers.activation import leaky_relu
+from models.layers.adain import adain_fused, adain_kernel
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask, reflect_left
-from models.layers.kernels.device import Kernel, build, gpu
-from models.layers.norm import AdaIN, Moments, StyleBank, adain_cuda, affine_of, moments
-from models.layers.vocoder import HarmonicSource, Part, SnakeConv, Stft, excitation, merge, split
+from models.layers.norm import AdaIN, Moments, StyleBank, affine_of, moments
+from models.layers.vocoder import Part, SnakeConv, Stft, merge, split
 from models.native import kernels
-
-HARMONICS = 9
-
-
-class InterpolatedSource(HarmonicSource):
-    """Nine harmonics of F0 and noise; the phase is linear between the centers of the steps.
-
-    Reference: `SourceModuleHnNSF` and `SineGen` in `kokoro/istftnet.py`. Its phase reaches thousands of radians in
-    float32. One unit in the last place then moves a sine by 1e-4, and the phase of a near-silent STFT bin by any angle.
-    To be comparable, the functions below round as the reference does: the sum over time as in double precision, the
-    interpolation as one fused multiply-add.
-    """
-
-    def __init__(self, samples_per_step: int) -> None:
-        super().__init__(HARMONICS)
-        self.samples_per_step = samples_per_step
-
-    def __call__(self, f0: mx.array, noise: mx.array, steps: mx.array | None) -> mx.array:
-        """Map f0 [B, T] Hz and merged noise [B, T * samples_per_step] to excitation [B, T * samples_per_step].
-
-        `steps` [B, 1] are the valid steps of padded rows.
-        """
-        weight, bias = self.l_linear.weight, self.l_linear.bias
-        if kernels.available():
-            return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
-        found = harmonics_cuda if gpu() == "cuda" else harmonics_reference
-        return found(f0, noise, steps, weight, bias, self.samples_per_step)
-
-
-def harmonics_reference(
-    f0: mx.array, noise: mx.array, steps: mx.array | None, weight: mx.array, bias: mx.array, size: int
-) -> mx.array:
-    """Return the excitation [B, T * size].
-
-    Args:
-        f0: F0 in Hz [B, T].
-        noise: Merged noise [B, T * size].
-        steps: Valid steps of padded rows [B, 1]; the interpolation holds the last one.
-        weight: Weight of the merge [1, 9].
-        bias: Bias of the merge [1].
-        size: Samples of a step.
-    """
-    batch, length = f0.shape
-    turns = f0[:, :, None] * mx.arange(1, HARMONICS + 1) / SAMPLE_RATE
-    phase = rounded_cumsum(turns - mx.floor(turns)) * 2 * math.pi * size
-    # Linear interpolation between the steps' centers, held at both ends.
-    before = mx.concatenate([phase[:, :1], phase[:, :-1]], axis=1)
-    after = mx.concatenate([phase[:, 1:], phase[:, -1:]], axis=1)
-    if steps is not None:
-        final = mx.arange(length)[None, :, None] == steps[:, :, None] - 1
-        after = mx.where(final, phase, after)
-    later = mx.array(_later_weights(length, size))
-    half = size // 2
-    here, before, after = phase[:, :, None], before[:, :, None], after[:, :, None]
-    angle = mx.concatenate(
-        [_blend()(before, here, later[:, :, :half]), _blend()(here, after, later[:, :, half:])], axis=2
-    )
-    waves, noise = sine(angle) @ weight[0], noise.reshape(batch, length, size)
-    return excitation(waves, noise, bias, f0[:, :, None]).reshape(batch, length * size)
-
-
-_PHASE = r"""
-    // One thread a harmonic: the reference's sum over time, in double precision, rounded to float at each step.
-    const int T = f0_shape[1];
-    const int k = threadIdx.x, b = blockIdx.x;
-    if (k >= 9) return;
-    double sum = 0.0;
-    for (int t = 0; t < T; ++t) {
-      const float turns = __fdiv_rn(__fmul_rn(f0[b * T + t], (float)(k + 1)), 24000.0f);
-      sum += (double)(turns - floorf(turns));
-      const float radians = __fmul_rn(__fmul_rn((float)sum, 2.0f), 3.14159265358979f);
-      phase[(b * T + t) * 9 + k] = __fmul_rn(radians, (float)SIZE);
-    }
-"""
-
-_WAVE = r"""
-    // One thread a sample: interpolate nine phases, sum their sines, add noise.
-    const int T = f0_shape[1];
-    const int n = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
-    if (n >= T * SIZE) return;
-    const int steps = valid[b];
-    const float at = fmaxf(__fmaf_rn((float)n + 0.5f, (float)(1.0 / SIZE), -0.5f), 0.0f);
-    const int i = (int)at, j = min(i + 1, max(steps - 1, i));
-    const float late = at - (float)i, early = 1.0f - late;
-    const float* p = phase + (b * T + min(i, T - 1)) * 9;
-    const float* q = phase + (b * T + min(j, T - 1)) * 9;
-    float sum = 0.0f;
-    #pragma unroll
-    for (int k = 0; k < 9; ++k) sum = fmaf(weight[k], sinf(__fmaf_rn(early, p[k], __fmul_rn(late, q[k]))), sum);
-    const bool voiced = f0[b * T + n / SIZE] > 10.0f;
-    const float level = voiced ? 0.003f : 0.1f / 3.0f;
-    y[b * T * SIZE + n] = tanhf((voiced ? 0.1f * sum : 0.0f) + bias[0] + noise[b * T * SIZE + n] * level);
-"""
-
-
-def harmonics_cuda(
-    f0: mx.array, noise: mx.array, steps: mx.array | None, weight: mx.array, bias: mx.array, size: int
-) -> mx.array:
-    """Compute `harmonics_reference` in two kernels."""
-    batch, length = f0.shape
-    valid = mx.full((batch,), length, dtype=mx.int32) if steps is None else steps[:, 0].astype(mx.int32)
-    phase = build(Kernel("nightingale_phase", ("f0",), ("phase",), _PHASE), "cuda")(
-        inputs=[f0],
-        output_shapes=[(batch, length, 9)],
-        output_dtypes=[mx.float32],
-        grid=(32 * batch, 1, 1),
-        threadgroup=(32, 1, 1),
-        template=[("SIZE", size)],
-    )[0]
-    inputs = ("f0", "noise", "valid", "phase", "weight", "bias")
-    y: mx.array = build(Kernel("nightingale_wave", inputs, ("y",), _WAVE), "cuda")(
-        inputs=[f0, noise, valid, phase, weight, bias],
-        output_shapes=[(batch, length * size)],
-        output_dtypes=[mx.float32],
-        grid=(-(-length * size // 256) * 256, batch, 1),
-        threadgroup=(256, 1, 1),
-        template=[("SIZE", size)],
-    )[0]
-    return y
-
-
-def rounded_cumsum(x: mx.array) -> mx.array:
-    """Return the cumulative sum over axis 1 of values in [0, 1), as in double precision and rounded to float32.
-
-    Multiples of 2^-12 and of 2^-24 add without error for up to 4096 values; smaller parts add in float32.
-    """
-    grid = 4096.0
-    coarse = mx.floor(x * grid) / grid
-    rest = x - coarse
-    middle = mx.floor(rest * grid * grid) / (grid * grid)
-    fine = mx.cumsum(rest - middle, axis=1)
-    middle = mx.cumsum(middle, axis=1)
-    carried = mx.floor(middle * grid) / grid
-    return (mx.cumsum(coarse, axis=1) + carried) + ((middle - carried) + fine)
-
-
-@lru_cache(maxsize=16)
-def _later_weights(length: int, size: int) -> npt.NDArray[np.float32]:
-    """Return weights [1, length, size, 1] of the later step, at positions rounded as torch rounds them."""
-    at = ((np.arange(length * size) + 0.5) * np.float64(np.float32(1 / size)) - 0.5).astype(np.float32)
-    return (at - np.floor(at)).reshape(1, length, size, 1)
-
-
-@compiled_cache
-def _blend():  # type: ignore[no-untyped-def]
-    """Return (1 - w) a + w b with the first product fused into the sum, as torch's interpolation is compiled."""
-
-    def fused(a: mx.array, b: mx.array, w: mx.array) -> mx.array:
-        first = (1 - w).astype(mx.float64) * a.astype(mx.float64)
-        return (first + (w * b).astype(mx.float64)).astype(mx.float32)
-
-    def plain(a: mx.array, b: mx.array, w: mx.array) -> mx.array:
-        return (1 - w) * a + w * b
-
-    return mx.compile(fused if on_cpu() else plain)
 
 
 class ResBlock(nn.Module):
@@ -233,21 +77,21 @@ class ResBlock(nn.Module):
 
     def __call__(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> list[Part]:
         """Map x [B, L, C] and the style bank's result to the block's result, without `bias()`, in parts."""
-        if gpu() == "cuda":
-            return split(self._cuda(x, styled, valid), 0, 1)
+        if adain_fused(x.dtype):
+            return split(self._fused(x, styled, valid), 0, 1)
         parts = split(x, sum(conv.padding for conv in (*self.convs1, *self.convs2)))
         for k, (first, second) in enumerate(zip(self._units1, self._units2, strict=True)):
             inner = _apply(first, parts, self.adain1[k](styled), valid)
             parts = _apply(second, inner, self.adain2[k](styled), valid, onto=parts)
         return parts
 
-    def _cuda(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
-        """Compute `__call__` with AdaIN and Snake in one CUDA kernel."""
+    def _fused(self, x: mx.array, styled: mx.array, valid: PaddingMask) -> mx.array:
+        """Compute `__call__` with kernels for AdaIN and Snake."""
         count = valid.number(x)
         for k, (first, second) in enumerate(zip(self.convs1, self.convs2, strict=True)):
-            inner = adain_cuda(x, self.adain1[k](styled), self.alpha1[k], count)
+            inner = adain_kernel(x, self.adain1[k](styled), self.alpha1[k], count)
             inner = first.valid(inner, first.padding, first.padding)
-            inner = adain_cuda(inner, self.adain2[k](styled), self.alpha2[k], count)
+            inner = adain_kernel(inner, self.adain2[k](styled), self.alpha2[k], count)
             x = second.valid(inner, second.padding, second.padding, x)
         return x
 

@@ -21,10 +21,11 @@ from models.kokoro.albert import Albert, AlbertEncoder
 from models.kokoro.config import KokoroConfig
 from models.kokoro.generator import Generator, ResBlock
 from models.layers.activation import leaky_relu
+from models.layers.adain import adain_leaky
 from models.layers.conv import Conv1d, ConvTranspose1d, PaddingMask
 from models.layers.linear import Linear
 from models.layers.lstm import BiLSTM
-from models.layers.norm import AdaIN, StyleBank, adain_leaky, layer_norm
+from models.layers.norm import AdaIN, StyleBank, layer_norm
 from models.native import kernels
 
 

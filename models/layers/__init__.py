@@ -5,5 +5,5 @@ brings its weights into the device's order: call it once, after loading. Where a
 (`models.backend.bucket`), a `PaddingMask` marks the valid rows. Layers that look along time ignore the rest and set it
 to zero.
 
-CUDA kernels, `..._cuda`, lie beside their plain definitions, `..._reference`; `kernels` holds what they share.
+Kernels for GPUs, `..._kernel`, lie beside their plain definitions, `..._reference`; `kernels` holds what they share.
 """

@@ -6,11 +6,15 @@ the state is set to zero, so that the backward direction starts at the true end.
 
 from __future__ import annotations
 
+import os
+from functools import cache
+
 from mlx import nn
 
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
-from models.layers.kernels.device import Kernel, build, gpu
+from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.device import THREADS, Kernel, gpu, launch
 from models.native import kernels
 
 
@@ -69,81 +73,147 @@ def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.ar
     return mx.concatenate([y[:, 0], y[::-1, 1]], axis=-1).transpose(1, 0, 2)
 
 
-UNITS = 16  # hidden units that a block of the kernel owns: 64 rows of weights, held in registers
-
 _SOURCE = r"""
-    // One block owns UNITS hidden units of one direction of one sequence: 4 * UNITS rows of weights, four threads a
-    // row. Blocks of a direction exchange h through L2 and meet at a counter once a step; all are resident at once.
-    constexpr int PER = H / 4;
-    constexpr int BLOCKS = H / UNITS;
-    const int b = blockIdx.z, dir = blockIdx.y, first = blockIdx.x * UNITS;
-    const int T = xp_shape[1];
-    const int slice = threadIdx.x & 3, row = threadIdx.x >> 2;
-    const int gate = row / UNITS, unit = first + row % UNITS;
-    const int valid = count[b];
-    float w[PER];
-    #pragma unroll
-    for (int j = 0; j < PER; ++j) w[j] = wh[(dir * H + j * 4 + slice) * 4 * H + gate * H + unit];
-    __shared__ float h[H];
-    __shared__ float g[4 * UNITS];
-    float* state = exchange + (b * 2 + dir) * 2 * H;
-    int* meet = (int*)counter + (b * 2 + dir) * 32;
-    float c = 0.0f;
-    float x = xp[(b * T + (dir ? T - 1 : 0)) * 8 * H + dir * 4 * H + gate * H + unit];
+    // A block computes UNITS hidden units of one direction of one sequence: 4 UNITS columns of the recurrent weights.
+    // Four threads share COLUMNS neighbors of them, each with every fourth term of their sums.
+    const int b = BLOCK_Z, dir = BLOCK_Y, first = BLOCK_X * UNITS, T = xp_shape[1], valid = count[b];
+    const int slice = THREAD & 3, column = (THREAD >> 2) * COLUMNS, place = column / UNITS * H + first + column % UNITS;
+    GLOBAL const float *weights = wh + (dir * H + slice) * 4 * H + place;
+    GLOBAL const float *given = xp + (long)b * T * 8 * H + dir * 4 * H + place;
+    SHARED_ARRAY(float, h, H);
+    SHARED_ARRAY(float, g, 4 * UNITS);
+    float c = 0.0f, x[COLUMNS];
+    for (int i = 0; i < COLUMNS; ++i) x[i] = given[(long)(dir ? T - 1 : 0) * 8 * H + i];
+    for (int k = THREAD; k < H; k += THREADS) h[k] = 0.0f;
+#if GRID_BARRIER
+    // Where blocks can meet, those of a direction hold its weights in registers (COLUMNS is 1) and exchange h.
+    float held[H / 4];
+    UNROLL
+    for (int j = 0; j < H / 4; ++j) held[j] = weights[j * 16 * H];
+    float *state = exchange + (b * 2 + dir) * 2 * H;
+    int *meeting = (int *)counters + (b * 2 + dir) * 32;
+    int met = 0, failed = 0;
+#endif
     for (int t = 0; t < T; ++t) {
-      for (int k = threadIdx.x; k < H; k += blockDim.x) h[k] = t ? __ldcg(state + (t & 1) * H + k) : 0.0f;
-      __syncthreads();
-      float sum = 0.0f;
-      #pragma unroll
-      for (int j = 0; j < PER; ++j) sum = fmaf(w[j], h[j * 4 + slice], sum);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      if (slice == 0) g[row] = sum + x;
       const int at = dir ? T - 1 - t : t;
-      if (t + 1 < T) {
-        const int next = dir ? at - 1 : at + 1;
-        x = xp[(b * T + next) * 8 * H + dir * 4 * H + gate * H + unit];
+      float sums[COLUMNS];
+      UNROLL
+      for (int i = 0; i < COLUMNS; ++i) sums[i] = 0.0f;
+      SYNC();
+#if GRID_BARRIER
+      UNROLL
+      for (int j = 0; j < H / 4; ++j) sums[0] = fmaf(held[j], h[j * 4 + slice], sums[0]);
+#else
+      for (int j = 0; j < H / 4; j += 8) {
+        UNROLL
+        for (int n = j; n < j + 8; ++n) {
+          const float before = h[n * 4 + slice];
+          UNROLL
+          for (int i = 0; i < COLUMNS; i += 4) {
+            const float4 w = *(GLOBAL const float4 *)(weights + n * 16 * H + i);
+            sums[i] = fmaf(w.x, before, sums[i]);
+            sums[i + 1] = fmaf(w.y, before, sums[i + 1]);
+            sums[i + 2] = fmaf(w.z, before, sums[i + 2]);
+            sums[i + 3] = fmaf(w.w, before, sums[i + 3]);
+          }
+        }
       }
-      __syncthreads();
-      if (threadIdx.x < UNITS) {
-        const int u = threadIdx.x;
+#endif
+      UNROLL
+      for (int i = 0; i < COLUMNS; ++i) {
+        sums[i] += LANE_XOR(sums[i], 1);
+        sums[i] += LANE_XOR(sums[i], 2);
+        if (slice == 0) g[column + i] = sums[i] + x[i];
+        if (t + 1 < T) x[i] = given[(long)(dir ? at - 1 : at + 1) * 8 * H + i];
+      }
+      SYNC();
+      if (THREAD < UNITS) {
+        const int u = THREAD;
         const float i = 1.0f / (1.0f + expf(-g[u])), f = 1.0f / (1.0f + expf(-g[UNITS + u]));
         const float o = 1.0f / (1.0f + expf(-g[3 * UNITS + u]));
         c = f * c + i * tanhf(g[2 * UNITS + u]);
         float v = o * tanhf(c);
-        if (at >= valid) { c = 0.0f; v = 0.0f; }
-        y[(b * T + at) * 2 * H + dir * H + first + u] = v;
-        __stcg(state + ((t + 1) & 1) * H + first + u, v);
-        __threadfence();
+        if (at >= valid) c = v = 0.0f;
+        y[((long)b * T + at) * 2 * H + dir * H + first + u] = v;
+#if GRID_BARRIER
+        POST(state + (t & 1) * H + first + u, v);
+#else
+        h[u] = v;
+#endif
       }
-      __syncthreads();
-      if (BLOCKS > 1 && threadIdx.x == 0) {
-        atomicAdd(meet, 1);
-        while (*((volatile int*)meet) < BLOCKS * (t + 1)) {}
-        __threadfence();
-      }
-      __syncthreads();
+#if GRID_BARRIER
+      ARRIVE(THREAD, meeting, &met, &failed);
+      WAIT(THREAD, H / UNITS, meeting, &met, &failed);
+      for (int k = THREAD; k < H; k += THREADS) h[k] = FETCH(state + (t & 1) * H + k);
+#endif
     }
+#if GRID_BARRIER
+    if (ANY(failed) && THREAD < UNITS) y[(long)b * T * 2 * H + dir * H + first + THREAD] = BITS_FLOAT(0x7fc00000u);
+    PART(THREAD, H / UNITS, meeting);
+#endif
 """
+KERNEL = Kernel("nightingale_lstm", ("xp", "wh", "count", "counters"), ("y", "exchange"), _SOURCE)
+_HELD_UNITS = 16  # of a block: 64 columns of weights in the registers of 256 threads
+_MOST_THREADS = 512  # of a block that reads its weights anew: a kernel of many registers may have no more
 
 
-def bilstm_cuda(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
-    """Compute `bilstm_reference` in one kernel; `count` int32 [B] are the valid rows. H is a multiple of UNITS."""
+@cache
+def _kept_counters(barriers: int) -> mx.array:
+    counters = mx.zeros((barriers, 32), dtype=mx.int32)  # a cache line each
+    mx.eval(counters)
+    return counters
+
+
+def _counters(barriers: int) -> mx.array:
+    """Return counters of as many barriers, which a kernel leaves as it finds them: zero.
+
+    Kernels share them, except within a CUDA graph, where two may run at once.
+    """
+    if os.environ.get("MLX_USE_CUDA_GRAPHS") == "0":
+        return _kept_counters(barriers)
+    return mx.zeros((barriers, 32), dtype=mx.int32)
+
+
+def bilstm_kernel(xp: mx.array, wh: mx.array, count: mx.array) -> mx.array:
+    """Compute `bilstm_reference` in one kernel; `count` int32 [B] are the valid rows. Only for sizes that `fits`.
+
+    On CUDA the blocks of a direction hold its weights in registers and meet at a counter once a step. Metal has no such
+    barrier, and no threadgroup's memory and registers have room for the weights, 1 MB for H = 256. There one
+    threadgroup a direction reads them from the cache at each step: 13 us at 80 GB/s, in place of two launches.
+    """
     batch, length, width = xp.shape
     hidden = width // 8
-    kernel = build(Kernel("nightingale_lstm", ("xp", "wh", "count"), ("y", "exchange", "counter"), _SOURCE), "cuda")
-    result = kernel(
-        inputs=[xp, wh, count],
-        # Counters a cache line apart; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds.
-        output_shapes=[(batch, length, 2 * hidden), (batch, 2, 2, hidden), (batch, 2, 32)],
-        output_dtypes=[mx.float32, mx.float32, mx.int32],
-        grid=(hidden // UNITS * 256, 2, batch),
-        threadgroup=(256, 1, 1),
-        template=[("H", hidden), ("UNITS", UNITS)],
-        init_value=0,
-    )
-    y: mx.array = result[0]
+    threads, units = (THREADS, _HELD_UNITS) if gpu() == "cuda" else (min(_MOST_THREADS, 4 * hidden), hidden)
+    y: mx.array = launch(
+        KERNEL,
+        [xp, wh, count, _counters(2 * batch)],
+        [((batch, length, 2 * hidden), mx.float32), ((batch, 2, 2, hidden), mx.float32)],
+        (hidden // units, 2, batch),
+        {"H": hidden, "UNITS": units, "COLUMNS": 16 * units // threads, "THREADS": threads},
+        threads,
+    )[0]
     return y
+
+
+def fits(hidden: int) -> bool:
+    """Return whether `bilstm_kernel` is for so many hidden units on this device."""
+    if gpu() == "cuda":
+        return hidden % _HELD_UNITS == 0
+    return hidden % 32 == 0 and hidden <= _MOST_THREADS and (4 * hidden <= _MOST_THREADS or hidden % 128 == 0)
+
+
+def _usable(hidden: int) -> bool:
+    name = f"the LSTM's kernel (H = {hidden})"
+    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MOST_APART_SINGLE)
+
+
+def _difference(hidden: int) -> float:
+    """Return the kernel's difference from the plain operations, on two sequences, one of them padded."""
+    shapes = ((2, 5, 8 * hidden), (2, hidden, 4 * hidden))
+    xp, wh = (mx.random.normal(shape, key=mx.random.key(number)) for number, shape in enumerate(shapes))
+    wh = wh / hidden**0.5
+    valid = PaddingMask.of(mx.array([5, 3])[:, None, None], 5)
+    return relative_difference(bilstm_kernel(xp, wh, valid.number(xp)), bilstm_reference(xp, wh, valid.mask))
 
 
 class BiLSTM(nn.Module):
@@ -182,8 +252,8 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows."""
         packed = self._inputs
         xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
-        if gpu() == "cuda" and self.hidden % UNITS == 0:
-            return bilstm_cuda(xp, self.wh, valid.number(x))
+        if _usable(self.hidden):
+            return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)
         return bilstm_reference(xp, self.wh, valid.mask)

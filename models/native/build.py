@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import logging
 import os
 import platform
@@ -67,7 +68,7 @@ INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {
         "baseline": (),
         "dotprod": ("-march=armv8.2-a+dotprod",),
-        "bf16": ("-march=armv8.2-a+dotprod+bf16",),
+        "bf16": ("-march=armv8.2-a+dotprod+bf16+i8mm",),
     },
 }
 # Source files that see MLX's and nanobind's headers.
@@ -147,9 +148,11 @@ def isa_units(instructions: dict[str, tuple[str, ...]]) -> list[Unit]:
 
 def _mlx() -> Path:
     """Return the folder of MLX's package, which carries its headers and its library."""
-    import mlx
-
-    return Path(next(iter(mlx.__path__)))
+    # A folder "mlx" beside a script, such as MLX's own in the temporary directory, is a part of the package's path.
+    spec = importlib.util.find_spec("mlx.core")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("MLX is not installed")
+    return Path(spec.origin).parent
 
 
 def _contents() -> list[bytes]:

@@ -25,7 +25,7 @@ from app.errors import UnknownModelError
 from app.server.app import create_app
 from app.server.serve import configure, serve
 from models.contract import WeightsError, WeightsMissingError
-from tests.app.standins import Parrot, Shout, Tone
+from tests.app.standins import Ear, Parrot, Shout, Tone
 
 # Seconds to wait for what must come, on a machine that is as busy as can be.
 PATIENCE = 60.0
@@ -46,16 +46,19 @@ class Info:
 
 @dataclass
 class ToneCatalog:
-    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate.
+    """Models: tone (default), tone-two (loads on demand), parrot (clones), absent, corrupt; two that translate, and two
+    that recognize speech.
 
-    `translator` is the one of requests that name none.
+    `translator` and `recognizer` are the ones of requests that name none.
     """
 
     tone: Tone = field(default_factory=Tone)
     second: Tone = field(default_factory=Tone)
     shout: Shout = field(default_factory=Shout)
     parrot: Parrot = field(default_factory=Parrot)
+    ear: Ear = field(default_factory=Ear)
     translator: str = "absent-translator"
+    recognizer: str | None = "absent-ear"
 
     def models(self) -> list[Info]:
         return [
@@ -77,6 +80,14 @@ class ToneCatalog:
                 install_command="nightingale models pull absent-translator",
                 install_hint="Install them with: nightingale models pull absent-translator",
             ),
+            Info("ear", kind="speech-recognition"),
+            Info(
+                "absent-ear",
+                "absent",
+                kind="speech-recognition",
+                install_command="nightingale models pull absent-ear",
+                install_hint="Install them with: nightingale models pull absent-ear",
+            ),
         ]
 
     def default(self) -> str:
@@ -84,6 +95,9 @@ class ToneCatalog:
 
     def default_translator(self) -> str:
         return self.translator
+
+    def default_recognizer(self) -> str | None:
+        return self.recognizer
 
     def resolve(self, name: str | None) -> str:
         if name in (None, "t"):
@@ -99,7 +113,9 @@ class ToneCatalog:
     def present(self, name: str) -> bool:
         return not name.startswith("absent")
 
-    def load(self, name: str) -> Tone | Shout | Parrot:
+    def load(self, name: str) -> Tone | Shout | Parrot | Ear:
+        if name == "ear":
+            return self.ear
         if name == "shout":
             return self.shout
         if name == "parrot":
@@ -120,6 +136,7 @@ class Running:
     second: Tone
     shout: Shout
     parrot: Parrot
+    ear: Ear
     server: uvicorn.Server
     thread: threading.Thread
 
@@ -156,8 +173,9 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
     thread.start()
     assert wait_until(lambda: server.started), "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
     running = Running(
-        f"http://127.0.0.1:{port}", catalog.tone, catalog.second, catalog.shout, catalog.parrot, server, thread
+        url, catalog.tone, catalog.second, catalog.shout, catalog.parrot, catalog.ear, server=server, thread=thread
     )
     deadline = time.monotonic() + PATIENCE
     answer = ""
@@ -178,6 +196,7 @@ def start(settings: Settings, catalog: ToneCatalog, *, ready: bool = True) -> Ru
 def stop(running: Running) -> None:
     running.tone.gate.set()
     running.shout.gate.set()
+    running.ear.gate.set()
     running.parrot.gate.set()
     running.parrot.hold.set()
     running.server.should_exit = True
@@ -187,7 +206,8 @@ def stop(running: Running) -> None:
 
 def rest(running: Running) -> None:
     """Wait until the server has ended what an earlier test left behind."""
-    gates = running.tone.gate, running.second.gate, running.shout.gate, running.parrot.gate, running.parrot.hold
+    gates = [model.gate for model in (running.tone, running.second, running.shout, running.parrot, running.ear)]
+    gates.append(running.parrot.hold)
     for gate in gates:
         gate.set()
 
@@ -200,7 +220,7 @@ def rest(running: Running) -> None:
 
 StartServer = Callable[..., Running]
 WaitUntil = Callable[..., bool]
-Leave = Callable[[str, object, Callable[[], object]], None]
+Leave = Callable[..., None]
 
 
 @pytest.fixture
@@ -213,10 +233,11 @@ def start_server() -> Iterator[StartServer]:
         tone: Tone | None = None,
         parrot: Parrot | None = None,
         translator: str = "absent-translator",
+        recognizer: str | None = "absent-ear",
         ready: bool = True,
         **settings: object,
     ) -> Running:
-        catalog = ToneCatalog(tone or Tone(), parrot=parrot or Parrot(), translator=translator)
+        catalog = ToneCatalog(tone or Tone(), parrot=parrot or Parrot(), translator=translator, recognizer=recognizer)
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running
@@ -263,6 +284,24 @@ def translating(shared_translating_server: Running) -> Running:
 
 
 @pytest.fixture(scope="session")
+def shared_hearing_server() -> Iterator[Running]:
+    """One server whose default recognizer is `ear`, without a gate: tones are heard. For tests that leave no trace."""
+    settings = Settings(recognition_gate=False, recognition_seconds=60.0, max_recording_bytes=4 << 20)
+    running = start(settings, ToneCatalog(recognizer="ear"))
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def hearing(shared_hearing_server: Running) -> Running:
+    """The shared hearing server at rest, its counters cleared."""
+    rest(shared_hearing_server)
+    shared_hearing_server.ear.requests.clear()
+    shared_hearing_server.ear.gate.clear()
+    return shared_hearing_server
+
+
+@pytest.fixture(scope="session")
 def shared_cloning_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One server with `parrot` warm, for tests that leave no voice in it."""
     running = start(Settings(data_dir=tmp_path_factory.mktemp("data"), preload=("parrot",)), ToneCatalog())
@@ -286,13 +325,16 @@ def wait_until_fixture() -> WaitUntil:
 
 @pytest.fixture
 def leave() -> Leave:
-    """`leave(url, body, when)`: send a request, and close its connection as soon as `when()` holds."""
+    """`leave(url, body, when)`: send a request, and close its connection as soon as `when()` holds.
 
-    def post(url: str, body: object, when: Callable[[], object]) -> None:
+    The body is sent as JSON, or as it is if it is bytes of another `kind`.
+    """
+
+    def post(url: str, body: object, when: Callable[[], object], kind: str = "application/json") -> None:
         address, path = url.removeprefix("http://").split("/", 1)
         host, port = address.split(":")
-        content = json.dumps(body).encode()
-        head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
         with socket.create_connection((host, int(port)), PATIENCE) as client:
             client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
             assert wait_until(lambda: bool(when())), "it did not come so far"

@@ -1,5 +1,5 @@
-"""Small, deterministic synthesizers and a translator, which exist for what a real one does not do on demand: be slow,
-fail, be counted, be absent."""
+"""Small, deterministic synthesizers, a translator and a recognizer, which exist for what a real one does not do on
+demand: be slow, fail, be counted, be absent."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from models.contract import (
     InputTooLongError,
     OutsideCoverageError,
     Reads,
+    RecognitionRequest,
+    RecognizedSegment,
+    RecognizedToken,
+    RecognizedWord,
     SpeechRequest,
     Translation,
     TranslationRequest,
@@ -254,3 +258,71 @@ class Shout:
         )
         score = -0.5 if request.beams > 1 else float("nan")
         return Translation(index, Hypothesis(text, score, (1,) * words), others, words + 2)
+
+
+@dataclass
+class Ear:
+    """Hears a segment of three words in each second that begins; words of the prompt decide how it behaves.
+
+    The spoken language is English, and French where the prompt says so. It hears words in silence, too.
+    """
+
+    sample_rate: int = 16_000
+    languages: tuple[str, ...] = ("en", "fr", "de", "jw", "zh")
+    gate: threading.Event = field(default_factory=threading.Event)
+    requests: list[RecognitionRequest] = field(default_factory=list)
+    closed: int = 0
+
+    def check(self, request: RecognitionRequest) -> None:
+        if request.language not in (None, *self.languages):
+            raise UnknownLanguageError(f"the language '{request.language}' is not known")
+        if "endless" in request.prompt:
+            raise InputTooLongError("a prompt that is too long")
+
+    def warm(self, progress: Callable[[WarmupStep], None]) -> None:
+        progress(WarmupStep("all", 1, 1, 0.0))
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        return tuple(range(len(text.split())))
+
+    def recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: Callable[[], bool]
+    ) -> Iterator[RecognizedSegment | None]:
+        self.requests.append(request)
+        with timeline.measure(Stage.MEL), timeline.measure(Stage.ENCODE):
+            seconds = request.pcm.size / self.sample_rate
+        try:
+            for index in range(-(-request.pcm.size // self.sample_rate)):
+                with timeline.measure(Stage.DECODE):
+                    if "broken" in request.prompt and index == 1:
+                        raise RuntimeError("a failure inside the model")
+                    while index and "gated" in request.prompt and not self.gate.wait(0.005):
+                        yield None
+                        if cancelled():
+                            raise Cancelled
+                yield self._segment(request, index, min(seconds, index + 1.0))
+        finally:
+            self.closed += 1
+
+    def _segment(self, request: RecognitionRequest, index: int, end: float) -> RecognizedSegment:
+        language = request.language or ("fr" if "french" in request.prompt else "en")
+        written = "en" if request.task == "translate" else language
+        texts = [f" {written}", " second", f" {index}."]
+        span = (end - index) / len(texts)
+        words = tuple(
+            RecognizedWord(text, index + place * span, index + (place + 1) * span, 0.9)
+            for place, text in enumerate(texts)
+        )
+        tokens = tuple(RecognizedToken(place, text.encode(), -0.1 * (place + 1)) for place, text in enumerate(texts))
+        return RecognizedSegment(
+            start=float(index),
+            end=end,
+            text="".join(texts),
+            language=language,
+            tokens=tokens,
+            words=words if request.word_times else (),
+            temperature=request.temperature or 0.0,
+            mean_logprob=-0.2,
+            compression=1.25,
+            no_speech=0.01,
+        )

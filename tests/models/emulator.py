@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,8 @@ import numpy as np
 from models.backend import mx
 from models.layers.kernels import device as devices
 from models.layers.kernels.device import Device, Kernel, Output
+
+DEVICES: tuple[Device, ...] = ("cuda", "metal")
 
 Launch = tuple[int, int, int]
 Outputs = dict[str, tuple[tuple[int, ...], mx.Dtype]]
@@ -24,8 +28,9 @@ _TYPES = {
     mx.bfloat16: ("bfloat16", np.uint16),
     mx.int32: ("int", np.int32),
     mx.uint32: ("unsigned", np.uint32),
+    mx.uint8: ("unsigned char", np.uint8),
 }
-_POISON = 0xA5
+_POISON = 0xFF  # no number
 # Of a block, declared in its source: CUDA's without asking for more, and Metal's.
 SHARED_LIMIT: dict[Device, int] = {"cuda": 48 << 10, "metal": 32 << 10}
 
@@ -34,11 +39,15 @@ _WORDS = Path(devices.__file__)
 
 
 class Run(NamedTuple):
-    """How a kernel is run. `together`: its blocks meet, and all run at once."""
+    """A way to run a kernel. `together`: its blocks meet, and all run at once.
+
+    `written` are the memory of inputs that the kernel writes, by the arrays' ids.
+    """
 
     device: Device = "cuda"
     threads: int = 256
     together: bool = False
+    written: Mapping[int, np.ndarray] = MappingProxyType({})
 
 
 _CUDA = Run()
@@ -74,13 +83,14 @@ def _constant(name: str, value: Any) -> str:
 def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Outputs, template: dict[str, Any]) -> str:
     lines = []
     for key, array in inputs.items():
-        lines.append(f"static const {_TYPES[array.dtype][0]} *{key};")
+        kind = _TYPES[array.dtype][0]
+        lines.append(f"static {kind} {key};" if array.ndim == 0 else f"static const {kind} *{key};")
         lines.append(f"static int {key}_shape[8];")
     lines += [f"static {_TYPES[dtype][0]} *{key};" for key, (_, dtype) in outputs.items()]
     lines.append("static void kernel() {\n" + "\n".join(_constant(*item) for item in template.items()) + body + "}")
     lines.append('extern "C" long launch(void **arrays, int (*shapes)[8], const int *numbers) {')
     for i, (key, array) in enumerate(inputs.items()):
-        lines.append(f"  {key} = (const {_TYPES[array.dtype][0]} *)arrays[{i}];")
+        lines.append(f"  {key} = {'*' if array.ndim == 0 else ''}(const {_TYPES[array.dtype][0]} *)arrays[{i}];")
         lines.append(f"  memcpy({key}_shape, shapes[{i}], sizeof {key}_shape);")
     for i, (key, (_, dtype)) in enumerate(outputs.items(), len(inputs)):
         lines.append(f"  {key} = ({_TYPES[dtype][0]} *)arrays[{i}];")
@@ -88,9 +98,30 @@ def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Output
     return header + "\n".join(lines) + "\n"
 
 
+class _Memory:
+    """An array between guards that hold no numbers: what is read there shows in results, what is written in `check`."""
+
+    GUARD = 256
+
+    def __init__(self, shape: tuple[int, ...], dtype: mx.Dtype) -> None:
+        kind = np.dtype(_TYPES[dtype][1])
+        self.whole = np.full(2 * self.GUARD + int(np.prod(shape)) * kind.itemsize, _POISON, np.uint8)
+        self.array = self.whole[self.GUARD : self.whole.size - self.GUARD].view(kind).reshape(shape)
+
+    def check(self, name: str) -> None:
+        ends = np.concatenate([self.whole[: self.GUARD], self.whole[-self.GUARD :]])
+        assert (ends == _POISON).all(), f"{name} is written beyond its end"
+
+
 def _own(array: mx.array) -> np.ndarray:
     """The array's own memory."""
     return np.array(array.view(mx.uint16) if array.dtype == mx.bfloat16 else array, copy=False)
+
+
+def _copied(array: mx.array) -> _Memory:
+    memory = _Memory(array.shape, array.dtype)
+    memory.array[...] = _own(array)
+    return memory
 
 
 def emulate(
@@ -104,34 +135,38 @@ def emulate(
     backward: bool = False,
     run: Run = _CUDA,
 ) -> list[mx.array]:
-    """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold rubbish before."""
+    """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold no numbers before."""
     library = _compiled(machine(run.device) + _source(header, body, inputs, outputs, template))
     library.launch.restype = ctypes.c_long
-    owned = [_own(array) for array in inputs.values()]
-    given = [array.copy(order="C") for array in owned]  # aligned, as the kernels expect
-    made = []
-    for shape, dtype in outputs.values():
-        made.append(np.empty(shape, _TYPES[dtype][1]))
-        made[-1].view(np.uint8)[...] = _POISON
-    arrays = (ctypes.c_void_p * (len(given) + len(made)))(*(array.ctypes.data for array in (*given, *made)))
-    shapes = ((ctypes.c_int * 8) * len(given))()
+    memory = {key: _copied(array) for key, array in inputs.items() if id(array) not in run.written}
+    memory |= {key: _Memory(shape, dtype) for key, (shape, dtype) in outputs.items()}
+    held = [memory[key].array if key in memory else run.written[id(array)] for key, array in inputs.items()]
+    held += [memory[key].array for key in outputs]
+    arrays = (ctypes.c_void_p * len(held))(*(array.ctypes.data for array in held))
+    shapes = ((ctypes.c_int * 8) * len(inputs))()
     for row, array in zip(shapes, inputs.values(), strict=True):
         row[: array.ndim] = array.shape
     numbers = (ctypes.c_int * 6)(*blocks, run.threads, int(backward), int(run.together))
     taken = library.launch(arrays, shapes, numbers)
     assert taken <= SHARED_LIMIT[run.device], f"{taken} bytes of shared memory"
-    for array, copy in zip(owned, given, strict=True):  # some kernels write into their inputs
-        if not np.array_equal(array, copy, equal_nan=array.dtype == np.float32):
-            array[...] = copy
-    results = []
-    for array, (_, dtype) in zip(made, outputs.values(), strict=True):
-        result = mx.array(array)
-        results.append(result.view(mx.bfloat16) if dtype == mx.bfloat16 else result)
-    return results
+    for key, each in memory.items():
+        each.check(key)
+        if key in inputs and each.array.tobytes() != (own := _own(inputs[key])).tobytes():
+            own[...] = each.array  # some kernels write into their inputs
+    results = [mx.array(memory[key].array) for key in outputs]
+    return [
+        result.view(mx.bfloat16) if dtype == mx.bfloat16 else result
+        for result, (_, dtype) in zip(results, outputs.values(), strict=True)
+    ]
 
 
 def launcher(
-    device: Device, *, backward: bool = False, change: tuple[str, str] = ("", ""), seen: list[str] | None = None
+    device: Device,
+    *,
+    backward: bool = False,
+    change: tuple[str, str] = ("", ""),
+    seen: list[str] | None = None,
+    written: Mapping[int, np.ndarray] = MappingProxyType({}),
 ) -> Callable[..., list[mx.array]]:
     """Stands in for `device.launch`; `change` puts words in the place of others, `seen` notes what is launched."""
 
@@ -145,10 +180,12 @@ def launcher(
     ) -> list[mx.array]:
         if seen is not None:
             seen.append(kernel.name)
-        header, body = (text.replace(*change) if change[0] else text for text in (kernel.header, kernel.body))
+        header, body = (inspect.cleandoc(text) + "\n" for text in (kernel.header, kernel.body))
+        if change[0]:
+            header, body = header.replace(*change), body.replace(*change)
         given = dict(zip(kernel.inputs, inputs, strict=True))
         made = dict(zip(kernel.outputs, outputs, strict=True))
-        run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body)
+        run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body, written)
         return emulate(header, body, given, made, blocks, dict(template or {}), backward=backward, run=run)
 
     return launch

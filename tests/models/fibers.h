@@ -31,6 +31,7 @@ static Warp *warps;
 static Barrier *block_meet, grid_meet;
 static jmp_buf scheduler;
 static int block_threads, all_threads;
+static int passes = 1;  // over a block's fibers before the next block's: with many, a block runs ahead if it can
 
 static void yield_now(void) {
   if (!_setjmp(now->again)) _longjmp(scheduler, 1);
@@ -88,8 +89,9 @@ static void run_grid(int blocks, int threads, int backward, void (*of)(int threa
   }
   for (volatile int left = 1; left;) {
     left = 0;
-    for (volatile int i = 0; i < total; ++i) {
-      now = fibers + (backward ? total - 1 - i : i);
+    for (volatile int i = 0; i < total * passes; ++i) {
+      const int nth = i / (threads * passes) * threads + i % threads;
+      now = fibers + (backward ? total - 1 - nth : nth);
       if (now->done) continue;
       left = 1;
       if (now->before && now->before->generation == now->generation) continue;

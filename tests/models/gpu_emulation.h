@@ -65,6 +65,7 @@ static long run(int x, int y, int z, int threads, int backward, int together, vo
   kernel_body = of;
   grid_size = {x, y, z};
   const int each = together ? x * y * z : 1;
+  passes = together ? 16 : 1;
   for (first_block = 0; first_block < x * y * z; first_block += each) {
     run_grid(each, threads, backward, one);
     for (int block = 0; block < each; ++block)

@@ -19,6 +19,7 @@ from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.engine.admission import client
+from app.engine.catalog import OPENAI_RECOGNIZERS
 from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
@@ -35,7 +36,7 @@ from app.server.state import Services, services
 from app.speech.service import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
-from models.contract import SAMPLING_RANGES, Translator
+from models.contract import SAMPLING_RANGES
 
 router = APIRouter()
 
@@ -74,7 +75,8 @@ async def models(request: Request) -> ModelList:
 async def model(request: Request, name: str) -> ModelEntry:
     """Return one model. Raises UnknownModelError."""
     app = services(request)
-    canonical = app.speech.model_name(name)
+    heard = name.strip().lower() in OPENAI_RECOGNIZERS
+    canonical = app.recognition.model_name(name) if heard else app.speech.model_name(name)
     for entry in _models(app):
         if entry.id == canonical:
             return entry
@@ -82,7 +84,7 @@ async def model(request: Request, name: str) -> ModelEntry:
 
 
 def _models(app: Services) -> list[ModelEntry]:
-    defaults = (app.speech.default_model, app.catalog.default_translator())
+    defaults = (app.speech.default_model, app.catalog.default_translator(), app.recognition.default_model)
     entries = []
     for info in app.catalog.models():
         held = app.worker.state(info.name)
@@ -116,9 +118,9 @@ def _models(app: Services) -> list[ModelEntry]:
 
 def _parameters(state: ModelState) -> list[str] | None:
     """Return the sampling parameters of a loaded model that speaks, else None."""
-    if state.status is not ModelStatus.READY or state.model is None or isinstance(state.model, Translator):
+    if state.status is not ModelStatus.READY or state.synthesizer is None:
         return None
-    taken = state.model.parameters
+    taken = state.synthesizer.parameters
     return [name for name in SAMPLING_RANGES if name in taken]
 
 
@@ -126,8 +128,8 @@ def _languages(state: ModelState) -> list[str] | None:
     """Return the BCP-47 tags of the languages that a loaded model speaks, or translates from or to, else None."""
     if state.status is not ModelStatus.READY or state.model is None:
         return None
-    if isinstance(state.model, Translator):
-        return [codes.tag(code) for code in state.model.languages]
+    if state.translator is not None:
+        return [codes.tag(code) for code in state.translator.languages]
     return list(state.model.languages)
 
 

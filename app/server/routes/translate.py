@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Message
 
 from app.errors import ServiceError
 from app.observability import metrics
@@ -96,11 +94,11 @@ class StreamedTranslation(TranslationExchange):
         """Send each sentence as it comes. Raises the error that stops it, after telling a client that can be told."""
         try:
             async for sentence in stream:
-                await self._event(sentence_event(sentence))
+                await self.send_event(sentence_event(sentence).model_dump_json())
             texts = await stream.texts()
         except ServiceError as error:
             if self.started:
-                await self._write(sse_error(error))
+                await self.send_part(sse_error(error))
             raise
         self.timeline.finish()
         done = DoneEvent(
@@ -110,26 +108,8 @@ class StreamedTranslation(TranslationExchange):
             stages={stage.value: seconds for stage, seconds in self.timeline.stages.items()},
             total=self.timeline.total_seconds,
         )
-        await self._event(done)
-        await self._write(b"", more=False)
-
-    async def _event(self, event: SentenceEvent | DoneEvent) -> None:
-        if not self.started:
-            headers = [
-                (b"content-type", b"text/event-stream"),
-                (b"cache-control", b"no-store"),
-                (b"server-timing", self.timeline.server_timing().encode("latin-1")),
-            ]
-            await self._send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(b"data: " + event.model_dump_json().encode() + b"\n\n")
-
-    async def _write(self, data: bytes, *, more: bool = True) -> None:
-        await self._send_in_time({"type": "http.response.body", "body": data, "more_body": more})
-
-    async def _send_in_time(self, message: Message) -> None:
-        """Send one message. Raises TimeoutError when the client reads nothing: it must not hold its slot."""
-        async with asyncio.timeout(self.app.settings.stall_seconds):
-            await self.send(message)
+        await self.send_event(done.model_dump_json())
+        await self.send_part(b"", more=False)
 
 
 def entries(plan: Plan, texts: Sequence[TranslatedText]) -> list[TranslationEntry]:

@@ -28,7 +28,7 @@ from models.chatterbox.config import (
 )
 from models.chatterbox.reference.fbank import kaldi_fbank
 from models.chatterbox.reference.loudness import set_loudness
-from models.chatterbox.reference.mel import Floats, prompt_mel, token_mel
+from models.chatterbox.reference.mel import prompt_mel, token_mel
 from models.chatterbox.reference.resample import resample_hann, resample_soxr
 from models.chatterbox.reference.speaker import SpeakerEncoder
 from models.chatterbox.reference.tokenizer import SpeechTokenizer
@@ -36,6 +36,7 @@ from models.chatterbox.reference.voice_encoder import VoiceEncoder
 from models.chatterbox.reference.weights import load_speaker, load_tokenizer, load_voice_encoder
 from models.checkpoint import raise_problems, read_arrays
 from models.contract import Cancelled, Conditioning, IsCancelled, Pcm, UnusableReferenceError, WeightsError
+from models.layers.mel import Floats
 
 Ints = npt.NDArray[np.int32]
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from models.chatterbox.reference.mel import Doubles, Floats
+from models.layers.mel import Doubles, Floats
 
 _RATE, _FRAME, _HOP, _POINTS = 16_000, 400, 160, 512
 _LOW = 20.0

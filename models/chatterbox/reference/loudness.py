@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from models.chatterbox.reference.mel import Doubles, Floats
+from models.layers.mel import Doubles, Floats
 
 BLOCK = 0.4  # seconds
 _STEP = 0.25  # of a block

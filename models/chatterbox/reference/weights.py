@@ -16,7 +16,6 @@ from mlx import nn
 
 from models.backend import mx
 from models.chatterbox.config import ChatterboxConfig
-from models.chatterbox.reference.mel import hann, slaney_filters
 from models.chatterbox.reference.speaker import SpeakerEncoder
 from models.chatterbox.reference.tokenizer import SpeechTokenizer
 from models.chatterbox.reference.voice_encoder import VoiceEncoder
@@ -38,6 +37,7 @@ from models.checkpoint import check_shapes
 from models.contract import WeightsError
 from models.layers.conv import Conv1d
 from models.layers.linear import Linear
+from models.layers.mel import hann, slaney_filters
 
 SPEAKER, TOKENIZER = "speaker_encoder.", "tokenizer."  # prefixes in S3Gen's file
 _EPS = 1e-5  # of batch normalization

@@ -1,6 +1,6 @@
 // Metal's words for the kernels: see cuda.h. A threadgroup is a block, and a simdgroup of 32 is a warp.
 // No `double`. Threadgroups cannot meet: what needs all of them is split into kernels, between which MLX puts barriers.
-// MLX compiles in safe mode: no expression is contracted or reordered.
+// MLX compiles in safe mode: sums are not reordered. A product may still be contracted with a sum.
 
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_MEMBER inline __attribute__((always_inline))
@@ -48,8 +48,15 @@ using metal::min;
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))
 #define WEIGHTS(from) (*(GLOBAL const uint4 *)(from))
-#define WEIGHTS_OF_8(from) uint4((from)[0], (from)[1], 0, 0)
 #define SCALE(from) (*(from))
+
+INLINE uint4 WEIGHTS_OF_8(GLOBAL const uint *from) {
+  uint4 v;
+  v.x = from[0];
+  v.y = from[1];
+  v.z = v.w = 0;
+  return v;
+}
 
 // Two floats as bfloat16, to the nearest, ties to even; the first in the lower half.
 INLINE uint PACKED(float low, float high) {

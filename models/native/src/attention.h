@@ -44,8 +44,7 @@ inline float maximum(const float* x, int count) {
   Vec most = splat(x[0]);
   int k = 0;
   for (; k + kLanes <= count; k += kLanes) most = max(most, load(x + k));
-  float found = x[0];
-  for (int i = 0; i < kLanes; ++i) found = most[i] > found ? most[i] : found;
+  float found = greatest(most);
   for (; k < count; ++k) found = x[k] > found ? x[k] : found;
   return found;
 }

@@ -66,7 +66,8 @@ const Kernels* bfloat16_kernels() {
 #elif defined(__aarch64__)
   static const bool found = [] {
     const std::string most = bound();
-    return &kernels() == &kernels_dotprod && (most.empty() || most == "bf16") && getauxval(AT_HWCAP2) & HWCAP2_BF16;
+    constexpr unsigned long kMatrices = HWCAP2_BF16 | HWCAP2_I8MM;  // processors have both or neither
+    return &kernels() == &kernels_dotprod && (most.empty() || most == "bf16") && (getauxval(AT_HWCAP2) & kMatrices) == kMatrices;
   }();
   return found ? &kernels_bf16 : nullptr;
 #else

@@ -173,6 +173,7 @@ struct Kernels {
   void (*int8_measure)(const uint8_t* packed, const float* scales, const float* whole, int output, int inputs, int bits,
                        float* length, float* error);
   int int8_coarse;  // bytes of a rounded input
+  int int8_rows;    // that a product has at least, to be faster by this set than by one that multiplies no matrices
   // The rounding of rows [first, last), then the product for all rows and the outputs of panels [first, last).
   void (*int8_round)(const Int8Product& product, int first, int last);
   void (*int8_multiply)(const Int8Product& product, int first, int last);

@@ -10,12 +10,10 @@
 #include <cstring>
 #include <memory>
 
-#if defined(__AMX_INT8__)
-#include "convolution_bfloat16.h"
-#endif
 #include "int8_simd.h"
 #include "kernels.h"
 #include "products_bfloat16.h"
+#include "products_matrix.h"
 #include "simd.h"
 
 namespace nightingale {
@@ -24,12 +22,9 @@ namespace int8 {
 
 typedef Coarse CoarseVec __attribute__((vector_size(kLanes * sizeof(Coarse))));
 typedef int32_t CellVec __attribute__((vector_size(kCell * sizeof(int32_t)), may_alias));
-constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 constexpr int kPanelCells = kPanel / kCell;
 constexpr int kFours = 16384 / (kTileCells * kCell * 4);  // of a tile, that fit the first cache
 constexpr int kShared = 48;                               // rows, at most, that share them
-
-constexpr int kMatrixRows = 16, kMatrixFours = 16;        // of one product of matrices, where there are such
 
 constexpr int kNibbleOffset = kOffset ? 8 : 0;
 constexpr int kGroupFours = kGroup / 4, kGroupBytes = kGroup * kPanel;  // of a panel, when they are bytes
@@ -41,8 +36,7 @@ inline float largest(const float* x, int n) {
   Vec most = splat(1e-30f);
   int k = 0;
   for (; k + kLanes <= n; k += kLanes) most = max(most, max(load(x + k), -load(x + k)));
-  float found = 1e-30f;
-  for (int i = 0; i < kLanes; ++i) found = std::max(found, most[i]);
+  float found = greatest(most);
   for (; k < n; ++k) found = std::max(found, std::fabs(x[k]));
   return found;
 }
@@ -154,17 +148,6 @@ void round_rows(const Int8Product& m, int first, int last) {
   }
 }
 
-// Part of a product: fours [start, start + count) of rows at x, `stride` apart, and of the panels at w, of `depth` fours
-// each. Sums go to t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache
-// gets `count` cells from `ahead` on.
-struct Part {
-  const Coarse* x;
-  const uint8_t *w, *ahead;
-  int32_t* t;
-  size_t stride;
-  int depth, start, count;
-};
-
 // The part for R rows and C cells.
 template <int R, int C>
 __attribute__((noinline)) void dots(const Part& part) {
@@ -201,49 +184,9 @@ __attribute__((noinline)) void dots(const Part& part) {
     }
 }
 
-#if defined(__AMX_INT8__)
-// The part for kMatrixRows rows and a whole tile of panels, in the processor's matrix tiles: sums, rows, weights.
-inline void matrix_dots(const Part& part) {
-  static_assert(kTile == 4 && kOffset == 128);
-  constexpr int kLine = kTile * kPanel;
-  const size_t panel = static_cast<size_t>(part.depth) * kPanel * 4;
-  const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
-  const Coarse* x = part.x + part.start * 4;
-  asm volatile("" ::: "memory");  // loads of tiles do not tell the compiler that they read
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  if (part.start) {
-    _tile_loadd(0, part.t, kLine * 4);
-    _tile_loadd(1, part.t + kPanel, kLine * 4);
-    _tile_loadd(2, part.t + 2 * kPanel, kLine * 4);
-    _tile_loadd(3, part.t + 3 * kPanel, kLine * 4);
-  }
-  for (int k = 0; k < part.count; k += kMatrixFours, x += kMatrixFours * 4, w += kMatrixFours * kPanel * 4) {
-    for (int i = 0; i < kMatrixFours; ++i, ahead += kPanel * 4) __builtin_prefetch(ahead);
-    _tile_loadd(4, x, part.stride);
-    _tile_loadd(5, w, kPanel * 4);
-    _tile_dpbsud(0, 4, 5);
-    _tile_loadd(6, w + panel, kPanel * 4);
-    _tile_dpbsud(1, 4, 6);
-    _tile_loadd(5, w + 2 * panel, kPanel * 4);
-    _tile_dpbsud(2, 4, 5);
-    _tile_loadd(6, w + 3 * panel, kPanel * 4);
-    _tile_dpbsud(3, 4, 6);
-  }
-  _tile_stored(0, part.t, kLine * 4);
-  _tile_stored(1, part.t + kPanel, kLine * 4);
-  _tile_stored(2, part.t + 2 * kPanel, kLine * 4);
-  _tile_stored(3, part.t + 3 * kPanel, kLine * 4);
-}
-#endif
-
 // The part for as many of `rows` rows as fit a tile, of a whole tile or else of one panel. Returns their number.
 inline int dots_of(int rows, bool whole, const Part& part) {
-#if defined(__AMX_INT8__)
-  if (whole && rows >= kMatrixRows && part.count % kMatrixFours == 0) return matrix_dots(part), kMatrixRows;
-#endif
+  if (const int done = whole ? matrix_rows(rows, part) : 0) return done;
   if (!whole) return dots<1, kPanelCells>(part), 1;
   if (rows >= kTileRows && !(kTileRows == 6 && rows == 8)) return dots<kTileRows, kTileCells>(part), kTileRows;
   if (kTileRows > 4 && rows >= 4) return dots<std::min(kTileRows, 4), kTileCells>(part), 4;
@@ -255,6 +198,17 @@ inline Vec whole_vec(const int32_t* t, int32_t less) {
   IntVec whole;
   std::memcpy(&whole, t, sizeof whole);
   return __builtin_convertvector(whole - less, Vec);
+}
+
+// Fetch to the cache `multiply` results' places for `panels` panels from p on, and the residuals.
+inline void fetch_results(const Int8Product& m, int row, int rows, int p, int panels) {
+  if (rows < kTileRows || !m.y) return;
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < panels; ++i) {
+      const size_t at = static_cast<size_t>(row + r) * m.outputs + (p + i) * kPanel;
+      __builtin_prefetch(m.y + at, 1);
+      if (m.residual) __builtin_prefetch(m.residual + at);
+    }
 }
 
 // Call use(row, panel, products [kPanel]) for all rows and panels [first, last) of weights of 8 bits.
@@ -271,6 +225,7 @@ inline void for_bytes(const Int8Product& m, int first, int last, const Use& use)
     panels = whole ? kTile : 1;
     for (int row = 0; row < m.rows; row += kShared) {
       const int rows = std::min(kShared, m.rows - row);
+      fetch_results(m, row, rows, p, panels);
       for (int start = 0; start < depth; start += block) {
         Part part{.stride = stride, .depth = depth, .start = start, .count = std::min(block, depth - start)};
         part.w = m.weights + p * size;
@@ -316,7 +271,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
   const int groups = m.inputs / kGroup;
   const size_t size = static_cast<size_t>(groups) * kGroupBytes / 2;
   alignas(64) uint8_t bytes[kTile * kGroupBytes];
-  alignas(64) int32_t t[std::max(kTileRows, kMatrixRows) * kTile * kPanel];
+  alignas(64) int32_t t[16 * kTile * kPanel];  // of the rows that are done at once, at most
   alignas(64) float y[kShared * kTile * kPanel];
   for (int p = first, panels; p < last; p += panels) {
     const bool whole = p + kTile <= last;
@@ -367,13 +322,10 @@ inline void for_products(const Int8Product& m, int first, int last, const Use& u
 // y = residual + bias + the product, for all rows and the outputs of panels [first, last).
 void multiply(const Int8Product& m, int first, int last) {
   for_products(m, first, last, [&](int row, int panel, const float* product) {
-    const int start = panel * kPanel, count = std::min(kPanel, m.outputs - start);
+    const int start = panel * kPanel;
     const size_t at = static_cast<size_t>(row) * m.outputs + start;
-    float out[kPanel];
-    for (int k = 0; k < kPanel; k += kLanes) store(out + k, m.bias ? load(product + k) + load(m.bias + start + k) : load(product + k));
-    if (m.residual)
-      for (int k = 0; k < count; ++k) out[k] += m.residual[at + k];
-    std::memcpy(m.y + at, out, count * sizeof(float));
+    map(std::min(kPanel, m.outputs - start), m.y + at, [](Vec a, Vec b, Vec c) { return a + b + c; }, product,
+        m.bias ? m.bias + start : nullptr, m.residual ? m.residual + at : nullptr);
   });
 }
 

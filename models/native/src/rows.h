@@ -102,8 +102,7 @@ float exponentials(float* x, int count) {
   std::fill(x + count, x + vectors_of(count) * kLanes, -1e30f);
   Vec most = load(x), sums{};
   for (int k = kLanes; k < count; k += kLanes) most = max(most, load(x + k));
-  float largest = most[0];
-  for (int i = 1; i < kLanes; ++i) largest = std::max(largest, most[i]);
+  const float largest = greatest(most);
   for (int k = 0; k < count; k += kLanes) {
     const Vec v = exp(load(x + k) - largest);
     store(x + k, v);

@@ -35,20 +35,25 @@ inline uint16_t to_bfloat16(float x) {
 
 inline Vec splat(float value) { return value - Vec{}; }
 
-inline Vec select(IntVec where, Vec yes, Vec no) { return (Vec)((where & (IntVec)yes) | (~where & (IntVec)no)); }
+inline Vec select(IntVec where, Vec yes, Vec no) { return where ? yes : no; }
 
-inline Vec max(Vec a, Vec b) { return select(a > b, a, b); }
+inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 
-inline Vec min(Vec a, Vec b) { return select(a < b, a, b); }
+inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
 
-// The sum of a vector's numbers.
-inline float total(Vec x) {
+// A vector's numbers, joined by `two`: quarters by vectors of four, then these.
+template <typename Two>
+inline float joined(Vec x, const Two& two) {
   typedef float Four __attribute__((vector_size(16)));
   Four parts[kLanes / 4];
   std::memcpy(parts, &x, sizeof x);
-  for (int k = 1; k < kLanes / 4; ++k) parts[0] += parts[k];
-  return (parts[0][0] + parts[0][2]) + (parts[0][1] + parts[0][3]);
+  for (int k = 1; k < kLanes / 4; ++k) parts[0] = two(parts[0], parts[k]);
+  return two(two(parts[0][0], parts[0][2]), two(parts[0][1], parts[0][3]));
 }
+
+inline float total(Vec x) { return joined(x, [](auto a, auto b) { return a + b; }); }
+
+inline float greatest(Vec x) { return joined(x, [](auto a, auto b) { return a > b ? a : b; }); }
 
 // The nearest whole number, for |x| < 2^22.
 inline Vec round(Vec x) {

@@ -29,7 +29,10 @@ mx::array none() {
 int panels_of(int outputs) { return (outputs + kPanel - 1) / kPanel; }
 
 // The kernels for products of so many rows: those with products of matrices, where there are any, read the same weights.
-const Kernels& kernels_for(int rows) { return rows >= 16 && bfloat16_kernels() ? *bfloat16_kernels() : kernels(); }
+const Kernels& kernels_for(int rows) {
+  const Kernels* matrices = bfloat16_kernels();
+  return matrices && rows >= matrices->int8_rows ? *matrices : kernels();
+}
 
 // Room for the rounded inputs of a product, and their rounding.
 struct Rounded {

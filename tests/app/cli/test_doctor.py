@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from app import __version__
-from app.cli.doctor import reference
+from app.cli.doctor import reference, run
 from app.cli.model_checks import check_models, faults
 from app.config import Settings
 from app.engine.catalog import Catalog
+from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
 from models.contract import Model
+from models.layers.kernels import agreement
+from models.layers.kernels.agreement import Finding
 from models.native import kernels
+
+TOKENS_A_SECOND = 25
 
 
 def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -53,8 +60,9 @@ def test_models_are_tried_and_timed(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert (report["problems"], done.returncode, done.stderr) == ([], 0, "")
     house, phrasebook = report["checks"]
-    assert [len(times["text"]) for times in house["times"]] == [4, 12, 44]
+    assert [times["work"] for times in house["times"]] == ["4 characters", "12 characters", "44 characters"]
     assert [times["unit"] for times in phrasebook["times"]] == ["tokens"]
+    assert re.fullmatch(r"\d+ to \d+ tokens", phrasebook["times"][0]["work"])
     for times in house["times"] + phrasebook["times"]:
         assert 0 < times["median"] <= times["worst"]
         assert times["first"] > 0
@@ -89,6 +97,32 @@ def test_a_model_that_breaks_leaves_the_others(tmp_path: Path, monkeypatch: pyte
     assert phrasebook.problems == ("phrasebook: RuntimeError: no kernel for phrasebook",)
 
 
+@pytest.mark.slow
+def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "models" / "chatterbox-turbo", "chatterbox-turbo", small("chatterbox-turbo"))
+    whole = Catalog(Settings(data_dir=tmp_path)).verify("house")
+    monkeypatch.setattr(Catalog, "verify", lambda catalog, name: whole)  # random numbers have no pinned checksums
+    checks = {check.model: check for check in check_models(Settings(data_dir=tmp_path), 3, lambda name: None)}
+    assert "102 speech tokens" not in {times.work for times in checks["house"].times}
+    times = checks["chatterbox-turbo"].times[-1]
+    assert times.work == "102 speech tokens"
+    assert 102 <= times.amount * TOKENS_A_SECOND <= 106  # Turbo ends in three tokens of silence
+    assert times.first_audio is not None
+    assert times.token is not None
+    assert 0 < times.first_audio < times.worst
+    assert 0 < times.token * 102 < times.worst
+
+
+def test_kernels_of_a_gpu_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    findings = [Finding("the BiLSTM's kernel", True, ""), Finding("T3's step", False, "cannot be built here: no room")]
+    monkeypatch.setattr(agreement, "report", lambda: findings)
+    run(argparse.Namespace(quick=True, json=False), Settings())
+    assert (
+        "| gpu kernels | the BiLSTM's kernel, T3's step: left out, cannot be built here: no room |"
+        in capsys.readouterr().out.splitlines()
+    )
+
+
 @pytest.mark.parametrize(
     ("pcm", "fault"),
     [
@@ -111,7 +145,8 @@ def test_a_good_sound_has_no_fault() -> None:
 def test_a_mac_is_compared_with_published_times() -> None:
     name, times = reference({"device": "gpu (Apple M3)", "processor": "Apple M3"})
     assert name == "M4 Max, published"
-    assert times["kokoro-82m"] == {"4": 50, "12": 50, "44": 91}
+    assert times["kokoro-82m"] == {"4 characters": 50, "12 characters": 50, "44 characters": 91}
+    assert reference({"device": "gpu (NVIDIA H200)", "processor": "Some processor"})[0] == "H200, this project"
     assert reference({"device": "cpu (x86_64, 2 cores, OpenBLAS)", "processor": "Some processor"}) == ("", {})
 
 

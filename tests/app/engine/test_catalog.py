@@ -14,7 +14,7 @@ import pytest
 from safetensors import safe_open
 
 from app.config import Settings
-from app.engine.catalog import Catalog, PinnedFile, check_file, read_entries
+from app.engine.catalog import Catalog, Entry, PinnedFile, check_file, read_entries
 from app.engine.download import HubError, pull
 from app.errors import UnknownModelError
 from models.backend import memory
@@ -268,6 +268,55 @@ def test_the_default_translator_is_nllb_or_the_configured_one_and_never_a_demons
     assert catalog(tmp_path, translation_model="nllb-200-1.3B").default_translator() == "nllb-200-1.3b"
     with pytest.raises(UnknownModelError, match="'babel'"):
         catalog(tmp_path, translation_model="babel").default_translator()
+
+
+@pytest.fixture
+def ears(monkeypatch):
+    """Two models that recognize speech, of which the second can be pulled."""
+    made = {
+        name: Entry(
+            name=name,
+            family="ear",
+            description="an ear",
+            parameters=1,
+            license="MIT",
+            aliases=(),
+            roles={"weights": ("model.safetensors",)},
+            repository="example/ear",
+            files=files,
+            kind="speech-recognition",
+        )
+        for name, files in (("ear-one", ()), ("ear-two", (PinnedFile("model.safetensors", "0" * 64),)))
+    }
+    entries = {name: entry for name, entry in read_entries().items() if entry.kind != "speech-recognition"} | made
+    monkeypatch.setattr("app.engine.catalog.read_entries", lambda: entries)
+
+
+def test_the_default_recognizer_is_one_that_is_installed(tmp_path, ears):
+    subject = catalog(tmp_path)
+    # None is installed: it is one that can be.
+    assert subject.default_recognizer() == "ear-two"
+    folder = subject.directory("ear-one")
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"")
+    assert subject.default_recognizer() == "ear-one"
+    for name in ("whisper-1", "gpt-4o-transcribe", "GPT-4o-mini-transcribe", "gpt-transcribe"):
+        assert subject.resolve(name) == "ear-one"
+    configured = catalog(tmp_path, recognition_model="ear-two")
+    assert configured.default_recognizer() == configured.resolve("whisper-1") == "ear-two"
+    with pytest.raises(UnknownModelError, match="'babel'"):
+        catalog(tmp_path, recognition_model="babel").default_recognizer()
+
+
+def test_without_any_recognizer_openai_s_names_of_them_are_unknown(tmp_path, monkeypatch):
+    speaking = {name: entry for name, entry in read_entries().items() if entry.kind == "text-to-speech"}
+    monkeypatch.setattr("app.engine.catalog.read_entries", lambda: speaking)
+    subject = catalog(tmp_path)
+    assert subject.default_recognizer() is None
+    with pytest.raises(UnknownModelError, match="no model 'whisper-1'") as unknown:
+        subject.resolve("whisper-1")
+    assert "gpt-4o-transcribe" not in str(unknown.value)
+    assert subject.resolve("tts-1") == "house"
 
 
 @pytest.mark.parametrize("name", ["nllb", "NLLB-200", "facebook/nllb-200-distilled-600M"])

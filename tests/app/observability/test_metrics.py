@@ -46,6 +46,19 @@ def test_record_feeds_every_histogram_from_one_timeline() -> None:
     assert sample("nightingale_requests_total", outcome="ok", **named) == 1
 
 
+def test_a_recognition_feeds_its_seconds_and_the_common_ones() -> None:
+    labels = metrics.Labels("test-ear", "openai", False)
+    named = {"model": "test-ear", "surface": "openai", "streaming": "false"}
+    for outcome in ("ok", "rejected"):
+        timeline = Timeline()
+        timeline.add(Stage.MEL, 0.25)
+        metrics.record_recognition(timeline, labels, outcome, 12.5)
+    assert sample("nightingale_recognized_seconds_total", **named) == 12.5
+    assert sample("nightingale_stage_duration_seconds_sum", stage="mel", **named) == 0.25
+    assert sample("nightingale_requests_total", outcome="ok", **named) == 1
+    assert sample("nightingale_requests_total", outcome="rejected", **named) == 1
+
+
 def test_a_translation_feeds_its_own_counters_and_the_common_ones() -> None:
     labels = metrics.Labels("test-translator", "translate", False)
     named = {"model": "test-translator", "surface": "translate", "streaming": "false"}

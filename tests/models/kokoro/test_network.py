@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 
 from models.backend import mx
-from models.kokoro.generator import harmonics_reference
+from models.kokoro import source
 from models.kokoro.network import Kokoro
+from models.layers import adain
+from models.layers.adain import adain_leaky_reference, adain_snake_reference
 from models.layers.conv import PaddingMask
-from models.layers.norm import adain_leaky_reference, affine_of, moments
+from models.layers.kernels import agreement
+from models.layers.kernels.device import Device
+from models.native import kernels as native
+from tests.models.emulator import DEVICES, launcher
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
 from tests.models.kokoro.house import decode, distance, prosody
 
@@ -84,7 +89,7 @@ def test_parts_of_the_time_axis_join_without_a_seam(network: Kokoro, monkeypatch
 
 
 @pytest.mark.parametrize("bucket", [None, 31])
-def test_the_path_by_cuda_kernels_is_the_plain_one(
+def test_the_path_by_kernels_is_the_plain_one(
     network: Kokoro, monkeypatch: pytest.MonkeyPatch, bucket: int | None
 ) -> None:
     """Plain operations stand in for the kernel of AdaIN and its activation; all around it is what a GPU runs."""
@@ -94,21 +99,42 @@ def test_the_path_by_cuda_kernels_is_the_plain_one(
     given = text, f0, energy, voice_pack(TINY, 1, 1), rng.standard_normal(600 * frames).astype(np.float32)
     plain = decode(network, *given, bucket)
 
-    def adain(x: mx.array, affine: mx.array, alpha: mx.array, count: mx.array) -> mx.array:
+    def adain(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
         valid = PaddingMask.of(count[:, None, None], x.shape[1])
-        gamma, beta = mx.split(affine[:, None], 2, axis=-1)
-        scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
-        y = x * scale + shift
-        return valid.zero(y + mx.square(mx.sin(alpha * y)) / alpha)
+        if alpha is None:
+            return adain_leaky_reference(x, affine, valid)
+        return adain_snake_reference(x, affine, alpha, valid)
 
-    monkeypatch.setattr("models.kokoro.generator.adain_cuda", adain)
-    monkeypatch.setattr("models.kokoro.generator.gpu", lambda: "cuda")
-    monkeypatch.setattr("models.kokoro.generator.harmonics_cuda", harmonics_reference)
-    monkeypatch.setattr(
-        "models.layers.norm.adain_cuda",
-        lambda x, affine, _, count: adain_leaky_reference(x, affine, PaddingMask.of(count[:, None, None], x.shape[1])),
-    )
+    for module in ("models.kokoro.generator", "models.layers.adain"):
+        monkeypatch.setattr(f"{module}.adain_kernel", adain)
+        monkeypatch.setattr(f"{module}.adain_fused", lambda _: True)
     assert distance(decode(network, *given, bucket), plain) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_gpu_of_either_kind_runs_its_kernels(
+    device: Device, tmp_path: Path, arrays: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An emulated one: the kernels agree with plain operations when they are first wanted, and then make the audio."""
+    monkeypatch.setattr(native, "module", lambda: None)
+    network = build(tiny_config(tmp_path), to_mx(arrays))
+    rng, frames = np.random.RandomState(0), 5
+    text, noise = rng.standard_normal((1, frames, 16)).astype(np.float32), rng.standard_normal(600 * frames)
+    f0, energy = (rng.uniform(low, high, 2 * frames).astype(np.float32) for low, high in ((90, 200), (-1, 1)))
+    given = text, f0, energy, voice_pack(TINY, 1, 1), noise.astype(np.float32)
+    plain, seen = decode(network, *given, 7), []
+    monkeypatch.setattr(agreement, "gpu", lambda: device)
+    monkeypatch.setattr(agreement, "_found", {})
+    for module in (adain, source):
+        monkeypatch.setattr(module, "launch", launcher(device, seen=seen))
+    assert distance(decode(network, *given, 7), plain) < 1e-4
+    assert {each.name: each.used for each in agreement.report()} == {
+        "AdaIN's kernels (float32)": True,
+        "the harmonic source's kernel": True,
+    }
+    assert seen.count("nightingale_harmonics") == 2
+    assert seen.count("nightingale_adain") > 20
 
 
 def test_first_convolutions_bias_cannot_be_heard(

@@ -348,6 +348,10 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
     }
   }
   compare("product of 16, 8 or 4 bits", y.get(), expected, bits == 16 ? 2e-5 : 2e-2);
+  if (&table == &kernels()) return;
+  const std::vector<double> found(y.get(), y.get() + expected.size());
+  kernels().int8_multiply(product, 0, panels);  // of the same weights and rounded inputs
+  compare("product by the other instructions", y.get(), found, 1e-6);
 }
 
 void check_attention(int count, int size) {

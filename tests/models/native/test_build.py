@@ -370,3 +370,13 @@ def test_command_fails_with_the_reason(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no C++ compiler" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_folder_named_mlx_beside_a_script_is_not_mlx(tmp_path: Path) -> None:
+    (tmp_path / "mlx").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text("from models.native import kernels\nprint(kernels.description())\n")
+    environment = os.environ | {"PYTHONPATH": str(Path(build.__file__).parents[2])}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == kernels.description()
+    assert done.stderr == ""

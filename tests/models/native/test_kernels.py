@@ -13,7 +13,7 @@ from mlx.utils import tree_map
 
 from models.backend import mx, on_cpu
 from models.chatterbox.s3gen import vocoder
-from models.kokoro import generator, network
+from models.kokoro import generator, network, source
 from models.kokoro.albert import AlbertEncoder
 from models.kokoro.config import AlbertConfig
 from models.kokoro.generator import ResBlock
@@ -300,7 +300,7 @@ def test_harmonic_source(batch: int, steps: int, counts: Sequence[int] | None, s
     f0 = mx.maximum(300 * mx.random.normal((batch, steps)), 0)
     noise, weight, bias = mx.random.normal((batch, steps * size)), mx.random.normal((1, 9)), mx.array([0.01])
     valid = None if counts is None else mx.array(counts)[:, None]
-    expected = generator.harmonics_reference(f0, noise, valid, weight, bias, size)
+    expected = source.harmonics_reference(f0, noise, valid, weight, bias, size)
     found = kernels.excite(f0, noise, valid, weight, bias, 24_000)
     kept = masked(None if counts is None else [count * size for count in counts], steps * size)
     assert apart(found[:, :, None], kept.zero(expected[:, :, None])) < CLOSE

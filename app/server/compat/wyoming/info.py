@@ -8,7 +8,7 @@ from app import __version__
 from app.engine.model_loader import ModelStatus
 from app.server.state import Services
 from app.voices.aliases import describe
-from models.contract import Synthesizer, Translator
+from models.contract import Synthesizer
 
 _ATTRIBUTION: Final = {"name": "Nightingale", "url": "https://github.com/OHF-Voice/wyoming"}
 
@@ -20,8 +20,8 @@ def info(app: Services) -> dict[str, Any]:
     programs = []
     for name in names:
         held = app.worker.state(name)
-        if held.status is ModelStatus.READY and held.model is not None and not isinstance(held.model, Translator):
-            programs.append(_program(name, held.model, default=name == app.speech.default_model))
+        if held.status is ModelStatus.READY and held.synthesizer is not None:
+            programs.append(_program(name, held.synthesizer, default=name == app.speech.default_model))
     empty: list[dict[str, Any]] = []
     others = dict.fromkeys(("asr", "handle", "intent", "wake", "mic", "snd"), empty)
     return {"tts": programs, **others}

@@ -1,9 +1,8 @@
 """A step of T3's Llama or GPT-2 as one CUDA kernel: every layer, between them barriers of the whole grid.
 
-Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. `step_ops` is
-the plain step, `CudaStep` the kernel, and `choose_step` takes the kernel where it agrees. They differ by rounding only:
-between weights of bf16 or 8 bits and a bf16 cache the residual stream, queries and sums stay fp32; attention's output
-and the feed-forward's inner row are bf16.
+Launches bound a step in MLX's operations (about twenty a layer). Here one launch reads all weights once. It
+differs from the plain step (choice.py) by rounding only: between weights of bf16 or 8 bits and a bf16 cache the stream,
+queries and sums stay fp32; attention's output and the feed-forward's inner row are bf16.
 
 The kernel writes the cache in place. MLX has no way to say so: a kernel's outputs are new arrays, and `slice_update`
 copies a whole array while an earlier reader of it is queued, as one always is when steps are sent ahead. So the kernel
@@ -16,9 +15,7 @@ of a cache that was taken earlier sees rows appear behind the place up to which 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
 
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
@@ -26,10 +23,7 @@ from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.agreement import agree, relative_difference
-from models.layers.kernels.device import LANES, Kernel, build, processors
-
-Step = Callable[[mx.array, mx.array, Cache], tuple[mx.array, Cache]]
+from models.layers.kernels.device import LANES, Kernel, launch, processors
 
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
 
@@ -37,15 +31,18 @@ _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory
 class CudaStep:
     """`T3.advance` for one token, as one kernel; a `step` for `Decoder`. Make it only if `available`."""
 
-    def __init__(self, network: T3, positions: int = 8192) -> None:
-        """Prepare for caches of at most `positions` rows, and no more than GPT-2's table has, and a lowered network."""
+    def __init__(self, network: T3, positions: int = 8192, blocks: int = 0, warps: int = WARPS) -> None:
+        """Prepare for caches of at most `positions` rows, and no more than GPT-2's table has, and a lowered network.
+
+        A grid has a block for each processor, unless `blocks` are given.
+        """
         self.config = network.config
         self.positions = min(positions, self.config.positions) if self.config.backbone == "gpt2" else positions
         self._bits, self._weights = network.bits, pack(network, positions)
-        self._blocks = processors()
+        self._blocks, self._warps = blocks or processors(), warps
         self._counters = mx.zeros(_COUNTERS, dtype=mx.int32)
         mx.eval(self._counters)
-        self._kernels: dict[int, Any] = {}
+        self._kernels: dict[int, Kernel] = {}
 
     @staticmethod
     def available(network: T3) -> bool:
@@ -62,20 +59,21 @@ class CudaStep:
             and all(fits(network.config, batch) for batch in (1, 2))
         )
 
-    def _kernel(self, batch: int) -> Any:
+    def _kernel(self, batch: int) -> Kernel:
         if batch not in self._kernels:
             names = [field.name for field in fields(Weights)]
             layers = range(self.config.layers)
-            kernel = Kernel(
+            sizes = constants(self.config, batch, self._blocks, bits=self._bits, warps=self._warps)
+            checked = f'static_assert(EXCHANGE_FLOATS == {exchange_floats(self.config, batch, self._blocks)}, "");\n'
+            self._kernels[batch] = Kernel(
                 name=f"nightingale_t3_step_{batch}",
                 inputs=(*names, "tokens", "place", "counters", *(f"cache{layer}" for layer in layers)),
                 outputs=("logits", "exchange"),
                 body=body(self.config.layers),
-                header=constants(self.config, batch, self._blocks, bits=self._bits) + joined(*PHASES, "step.h"),
+                header=sizes + joined(*PHASES, "step.h") + checked,
                 in_place=True,
                 bounded=True,
             )
-            self._kernels[batch] = build(kernel, "cuda")
         return self._kernels[batch]
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
@@ -88,53 +86,17 @@ class CudaStep:
         rows = [layer[0] for layer in cache]
         if tokens.shape != (1,) or length > self.positions or any(array.dtype != mx.bfloat16 for array in rows):
             raise ValueError(f"one token, and bfloat16 caches of at most {self.positions} rows, are expected")
-        logits, _ = self._kernel(batch)(
-            inputs=[*self._weights.arrays(), tokens, place, self._counters, *rows],
-            output_shapes=[
-                (batch, 1, self.config.speech_vocabulary),
-                (exchange_floats(self.config, batch, self._blocks),),
+        logits, _ = launch(
+            self._kernel(batch),
+            [*self._weights.arrays(), tokens, place, self._counters, *rows],
+            [
+                ((batch, 1, self.config.speech_vocabulary), mx.float32),
+                ((exchange_floats(self.config, batch, self._blocks),), mx.float32),
             ],
-            output_dtypes=[mx.float32, mx.float32],
-            grid=(self._blocks * WARPS * LANES, 1, 1),
-            threadgroup=(WARPS * LANES, 1, 1),
+            (self._blocks, 1, 1),
+            threads=self._warps * LANES,
         )
         return logits, cache
-
-
-def step_ops(network: T3) -> Step:
-    """Return the plain step, in MLX's operations: the definition that every kernel must agree with."""
-    return network.advance
-
-
-def choose_step(network: T3, positions: int = 8192) -> CudaStep | None:
-    """Return a kernel step that agrees with `step_ops` on this device; None if there is none.
-
-    Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
-    """
-    if not CudaStep.available(network):
-        return None
-    step = CudaStep(network, positions)
-    rows = (1, 2) if network.config.guided else (1,)
-    agreed = agree("the kernels of T3's step", lambda: [difference(step, network, count) for count in rows])
-    return step if agreed else None
-
-
-def difference(step: Step, network: T3, rows: int, length: int = 64, place: int = 40) -> float:
-    """Return the norm of the difference of `step`'s logits from `step_ops`'s, over the norm of the latter.
-
-    Keys and values are random. `place` is that of the token in caches of `length` rows.
-    """
-    key = mx.random.key(0)
-    shape = network.allocate(rows, length)[0][0].shape
-    cache: Cache = [
-        (mx.random.normal(shape, key=each).astype(network.dtype),)
-        for each in mx.random.split(key, network.config.layers)
-    ]
-    token, at = mx.array([network.config.start_speech]), mx.array([place, 1])
-    wanted, _ = step_ops(network)(token, at, cache)
-    mx.eval(wanted, cache)  # before `step` writes into the cache
-    found, _ = step(token, at, cache)
-    return relative_difference(found, wanted)
 
 
 def body(layers: int) -> str:
@@ -145,14 +107,13 @@ def body(layers: int) -> str:
     )
     pointers = "\n".join(f"    caches[{layer}] = (ushort*)cache{layer};" for layer in range(layers))
     return f"""
-  __shared__ __align__(16) float shared[SHARED_FLOATS];
-  __shared__ ushort* caches[LAYERS];
-  const int thread = threadIdx.x;
-  if (thread == 0) {{
+  SHARED_ARRAY(float, shared, SHARED_FLOATS);
+  SHARED_ARRAY(ushort*, caches, LAYERS);
+  if (THREAD == 0) {{
 {pointers}
   }}
-  __syncthreads();
-  const Where at = {{thread, thread % LANES, thread / LANES, (int)blockIdx.x, (int)gridDim.x}};
+  SYNC();
+  const Where at = {{THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X}};
   const Weights of = {{{weights}}};
   step(at, of, tokens[0], place[0], place[1], (int)cache0_shape[2], caches, (int*)counters, exchange, logits, shared);
 """

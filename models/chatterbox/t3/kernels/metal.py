@@ -2,8 +2,8 @@
 
 Metal does not promise that all blocks of a grid run at once, so that a barrier of the grid could wait for ever: here
 each phase is a launch. Tests check the arithmetic and the order of the launches on a CPU, where fibers run these
-bodies. No machine with Metal has compiled or run them. So `choose_step` never takes a `MetalStep`: compare it with
-`step_ops` on such a machine first (`loadtest/t3_kernels.py`).
+bodies, and clang checks their types. No machine with Metal has compiled or run them: `choose_step` compares them with
+`step_ops` first, and `loadtest/t3_kernels.py` measures both.
 
 The kernels write the caches in place, for the reasons in cuda.py. MLX launches in order, and each phase reads results
 of one before.
@@ -11,9 +11,7 @@ of one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from models.backend import mx
 from models.chatterbox.config import T3Config
@@ -23,14 +21,11 @@ from models.chatterbox.t3.kernels.source import HEAD, constants, fits, joined, s
 from models.chatterbox.t3.kernels.source import PHASES as SOURCES
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, build, gpu
+from models.layers.kernels.device import LANES, Kernel, gpu, launch
 
 _SHARED_BYTES = 32 << 10  # of a threadgroup
 _WARPS = 8  # a block: a kernel of many registers may hold no more
 _BLOCKS = 128  # between which attention's heads and rows are shared out
-
-Launch = Callable[["Phase", int, int, list[mx.array], list[tuple[int, ...]]], list[mx.array]]
-"""(phase, rows, blocks, inputs, shapes of the outputs) -> outputs, float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +117,8 @@ _BEGIN = """
 
 def header(config: T3Config, rows: int) -> str:
     """Return the definitions of rows.h, and the phases."""
-    return phase_constants(config, rows) + joined(*SOURCES)
+    room = f'static_assert(4 * SHARED_FLOATS <= {_SHARED_BYTES}, "");\n'
+    return phase_constants(config, rows) + joined(*SOURCES) + room
 
 
 def kernel(phase: Phase, config: T3Config, rows: int) -> Kernel:
@@ -153,16 +149,15 @@ def pieces(config: T3Config, rows: int) -> int:
 class MetalStep:
     """`T3.advance` for one token, a kernel a phase; a `step` for `Decoder`. Make it only if `available`."""
 
-    def __init__(self, network: T3, positions: int = 8192, launch: Launch | None = None) -> None:
-        """For caches of at most `positions` rows. `launch` replaces Metal's. Raises ValueError for a GPT-2."""
+    def __init__(self, network: T3, positions: int = 8192) -> None:
+        """Prepare for caches of at most `positions` rows. Raises ValueError for a GPT-2."""
         if network.config.backbone != "llama":
             raise ValueError("the phases are Llama's: no biases are passed to them")
         self.config, self.positions = network.config, positions
         self._weights = pack(network, positions)
         self._numbers = [mx.array(number, dtype=mx.int32) for number in range(max(2, network.config.layers))]
         mx.eval(self._numbers)
-        self._launch = launch or self._metal
-        self._kernels: dict[tuple[str, int], Any] = {}
+        self._kernels = {(phase.name, rows): kernel(phase, self.config, rows) for phase in PHASES for rows in (1, 2)}
 
     @staticmethod
     def available(network: T3) -> bool:
@@ -178,19 +173,11 @@ class MetalStep:
             )
         )
 
-    def _metal(
+    def _launch(
         self, phase: Phase, rows: int, blocks: int, inputs: list[mx.array], shapes: list[tuple[int, ...]]
     ) -> list[mx.array]:
-        if (phase.name, rows) not in self._kernels:
-            self._kernels[phase.name, rows] = build(kernel(phase, self.config, rows), "metal")
-        outputs: list[mx.array] = self._kernels[phase.name, rows](
-            inputs=inputs,
-            output_shapes=shapes,
-            output_dtypes=[mx.float32] * len(shapes),
-            grid=(blocks * _WARPS * LANES, 1, 1),
-            threadgroup=(_WARPS * LANES, 1, 1),
-        )
-        return outputs
+        outputs = [(shape, mx.float32) for shape in shapes]
+        return launch(self._kernels[phase.name, rows], inputs, outputs, (blocks, 1, 1), threads=_WARPS * LANES)
 
     def __call__(self, tokens: mx.array, place: mx.array, cache: Cache) -> tuple[mx.array, Cache]:
         """As CudaStep's. A place beyond the last row is the caller's error, and is not checked."""

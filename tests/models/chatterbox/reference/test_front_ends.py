@@ -7,8 +7,9 @@ import pytest
 
 from models.backend import mx
 from models.chatterbox.reference.fbank import kaldi_fbank
-from models.chatterbox.reference.mel import prompt_mel, slaney_filters, token_mel, voice_mel
+from models.chatterbox.reference.mel import prompt_mel, token_mel, voice_mel
 from models.chatterbox.reference.resample import resample_hann, resample_soxr
+from models.layers.mel import slaney_filters
 from tests.models.chatterbox.reference.builder import distance, encoder, golden
 
 # The reference sums in single precision; in near silence its logarithm shows that.

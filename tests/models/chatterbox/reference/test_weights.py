@@ -11,9 +11,9 @@ from mlx.utils import tree_flatten
 from models.backend import mx
 from models.chatterbox.config import ENGLISH, TURBO
 from models.chatterbox.reference.conditioning import ReferenceEncoder
-from models.chatterbox.reference.mel import hann, slaney_filters
 from models.chatterbox.reference.weights import shapes
 from models.contract import WeightsError
+from models.layers.mel import hann, slaney_filters
 from tests.models.chatterbox.reference.builder import Arrays, as_mlx, official, small
 
 Change = Callable[[Arrays, Arrays], object]

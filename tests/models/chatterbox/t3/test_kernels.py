@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,24 +11,26 @@ import pytest
 from models.backend import mx, on_cpu
 from models.chatterbox.config import ENGLISH, TURBO, T3Config
 from models.chatterbox.t3 import backbone
-from models.chatterbox.t3.kernels import cuda, metal, source
+from models.chatterbox.t3.kernels import choice, cuda, metal, source
 from models.chatterbox.t3.kernels.cuda import CudaStep
 from models.chatterbox.t3.kernels.metal import MetalStep
 from models.chatterbox.t3.kernels.weights import pack
 from models.chatterbox.t3.network import T3
+from models.layers.kernels import agreement
 from tests.models.chatterbox.t3 import emulator
 from tests.models.chatterbox.t3.emulator import (
     GPT2_TOLERANCE,
     SMALL,
     SMALL_GPT2,
     TOLERANCE,
-    Logits,
     both,
     eight_bits,
     emulated,
     error,
+    phased,
     whole_bfloats,
 )
+from tests.models.metal import checker
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +99,7 @@ def test_threads_in_the_other_order_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        ("wait_for(&grid_meet, all_threads)", "((void)0)"),
+        ("WAIT(at.index, at.blocks, counters, &met, &failed);", "SYNC();"),
         ("second = second * c + first * s;", ""),
         ("if (row == place) {", "if (0) {"),
     ],
@@ -156,18 +159,30 @@ def test_phased_equals_the_plain_step(monkeypatch: pytest.MonkeyPatch, rows: int
     monkeypatch.setattr(metal, "_SHARED_BYTES", 9000 * rows // 2)
     model = whole_bfloats(replace(SMALL, inner=2048))
     assert metal.pieces(model.config, rows) == 2
-    caches: dict[int, np.ndarray] = {}
-    phased = MetalStep(model, 96, emulator.phase_launch(model.config, caches))
-
-    def step(token: int, place: int, position: int, arrays: list[np.ndarray]) -> Logits:
-        cache = [(mx.zeros(array.shape, dtype=mx.bfloat16),) for array in arrays]
-        caches.update({id(layer[0]): array for layer, array in zip(cache, arrays, strict=True)})
-        logits, after = phased(mx.array([token]), mx.array([place, position]), cache)
-        assert after is cache
-        return np.array(logits)[:, 0]
-
-    found, wanted = both(step, model, rows, said=[4])
+    found, wanted = both(phased(model), model, rows, said=[4])
     assert error(found, wanted) < TOLERANCE
+
+
+def test_a_mistake_in_a_phase_shows() -> None:
+    """Half a rotation; attention's last row; sums of half a warp."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    for change in (
+        ("second = second * c + first * s;", ""),
+        ("start + per < place + 1 ? start + per : place + 1", "place"),
+        ("int mask = 16; mask > 0", "int mask = 8; mask > 0"),
+    ):
+        found, wanted = both(phased(model, change=change), model, 2, said=[4], strict=False)
+        assert not error(found, wanted) < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_phases_are_metal(program: Callable[[str], str], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By clang's types and address spaces, with the signatures that MLX writes."""
+    model, seen = whole_bfloats(replace(SMALL, inner=4096)), list[str]()
+    cache = [(mx.zeros((rows, 32, 16, 64), dtype=mx.bfloat16),) for _ in range(model.config.layers)]
+    monkeypatch.setattr(metal, "launch", checker(program("clang"), seen))
+    MetalStep(model, 96)(mx.array([3]), mx.array([4, 1]), cache)
+    assert set(seen) == {f"nightingale_t3_{phase.name}_{rows}" for phase in metal.PHASES}
 
 
 def test_what_fits() -> None:
@@ -252,12 +267,27 @@ def test_step_refuses_other_caches() -> None:
 
 def test_difference_tells_a_wrong_step() -> None:
     model = whole_bfloats(replace(SMALL, layers=1))
-    assert cuda.difference(model.advance, model, 2) < 1e-6
+    assert choice.difference(model.advance, model, 2) < 1e-6
     later = lambda tokens, place, cache: model.advance(tokens, place + mx.array([0, 1]), cache)  # noqa: E731
-    assert cuda.difference(later, model, 2) > 0.1
+    assert choice.difference(later, model, 2) > 0.1
     nothing = lambda tokens, place, cache: (mx.full((2, 1, 105), mx.nan), cache)  # noqa: E731
-    assert not cuda.difference(nothing, model, 2) <= 0.1
-    assert cuda.choose_step(model) is None or not on_cpu()
+    assert not choice.difference(nothing, model, 2) <= 0.1
+    assert choice.choose_step(model) is None or not on_cpu()
+
+
+def test_a_step_is_chosen_where_it_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's, or Metal's; a plain step stands in for them."""
+    model = whole_bfloats(replace(SMALL, layers=1))
+    monkeypatch.setattr(agreement, "_found", {})
+    for kind in (CudaStep, MetalStep):
+        monkeypatch.setattr(kind, "available", staticmethod(lambda _, own=kind: own is kinds[0]))
+        monkeypatch.setattr(kind, "__call__", lambda _, *given: model.advance(*given))
+    for kinds in ((CudaStep, MetalStep), (MetalStep, CudaStep)):
+        assert isinstance(choice.choose_step(model, 96), kinds[0])
+    assert [each.used for each in agreement.report()] == [True]
+    monkeypatch.setattr(MetalStep, "__call__", lambda _, *given: (mx.zeros((1, 1, 105)), given[2]))
+    assert choice.choose_step(model, 96) is None
+    assert [each.used for each in agreement.report()] == [False]
 
 
 def test_body_names_every_cache() -> None:

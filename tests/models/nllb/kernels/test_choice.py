@@ -19,6 +19,7 @@ from models.nllb.network import Nllb
 from models.nllb.search import SearchTask, TokenHypothesis, beam, greedy, greedy_no_repeat
 from models.nllb.steps import CompiledNetwork
 from models.nllb.vocabulary import argmax
+from tests.models.metal import checker
 from tests.models.nllb.kernels.emulated import SMALL, TOLERANCE, Case, PlainStep, error, gpu, network
 from tests.models.nllb.kernels.test_step import half
 
@@ -82,6 +83,17 @@ def test_phases_equal_the_plain_step(
     launched = gpu(monkeypatch, "metal", backward=backward)
     check(MetalStep(network(SMALL, bits)), Case(network(SMALL, bits), **case), TOLERANCES[bits])
     assert len(launched) == 2 * 8 * SMALL.decoder_layers + 3
+
+
+@pytest.mark.parametrize("bits", [0, 8, 4])
+def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(metal.device, "launch", checker(program("clang"), seen))
+    case = Case(network(replace(SMALL, decoder_layers=1), bits), 2, source=16)
+    step, tree = MetalStep(case.model), case.model.shared.head().tree
+    case.tokens(step, tree)
+    case.outputs(step)
+    assert set(seen) == {kernel.name for kernel in step._kernels.values()}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""Bound on the uploads that lie on the disk at once, while their senders are slow or while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.engine.admission import client
+from app.errors import OverloadedError
+
+
+class Spool:
+    """Room for `size` units of uploads: bytes, or recordings. A key may have half of it. For the event loop."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._held: list[tuple[str | None, int]] = []
+
+    @contextmanager
+    def place(self, units: int = 1) -> Iterator[None]:
+        """Hold room for one upload of so many units. Raises OverloadedError."""
+        who = client.get()
+        owner = None if who is None else who.name
+        mine = sum(held for name, held in self._held if name == owner) if owner is not None else 0
+        if sum(held for _, held in self._held) + units > self._size or mine + units > self._size // 2:
+            raise OverloadedError("Enough recordings are being uploaded already; try again shortly.")
+        entry = (owner, units)
+        self._held.append(entry)
+        try:
+            yield
+        finally:
+            self._held.remove(entry)

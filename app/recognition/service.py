@@ -1,0 +1,227 @@
+"""Recognition service: check a request, choose its model and language, and decode its recording."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from app import errors
+from app.audio.decode import Decoder, Recording
+from app.audio.vad import SAMPLE_RATE, VoiceOptions
+from app.config import Settings
+from app.engine.admission import Admission
+from app.engine.catalog import OPENAI_RECOGNIZERS, Catalog
+from app.engine.model_loader import ModelLoads, Progress
+from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.spool import Spool
+from app.engine.worker import ModelWorker
+from app.recognition.languages import resolve
+from app.text.executor import RoundRobinThread
+from models.contract import RecognitionRequest, RecognitionTask, Recognizer, UnknownLanguageError
+from models.timeline import Stage, Timeline
+
+# Recordings that are decoded at once, each in a process of its own; others wait, with their files on the disk.
+DECODERS: Final = 2
+# Longest recordings that are in memory at once. A short one, of so many seconds, always finds room.
+HELD: Final = 2
+SHORT: Final = 30.0
+# Largest uploads that lie on the disk at once.
+SPOOLED: Final = 8
+# Characters of a key's quota that a second of a recording costs: about those of a second of speech.
+CHARACTERS_PER_SECOND: Final = 16
+MAX_PROMPT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecognitionOptions:
+    """Options of one request. None means the default.
+
+    `language` is a code, a tag or an English name; None: it is detected. `languages` are those that may be spoken. The
+    `keywords` are words to expect. `temperature` in [0, 1]: None is 0, and higher ones where the text looks wrong.
+    `chunks`: cut the recording at its pauses, and leave the silence out; None: recognize it as a whole.
+    """
+
+    model: str | None = None
+    language: str | None = None
+    languages: tuple[str, ...] = ()
+    task: RecognitionTask = "transcribe"
+    prompt: str = ""
+    keywords: tuple[str, ...] = ()
+    temperature: float | None = None
+    word_times: bool = False
+    chunks: VoiceOptions | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRecognition:
+    """Request that was checked against a loaded model. `languages`: codes that may be spoken; empty: any.
+
+    `request` has the whole recording, of `seconds`. `prompt_tokens` counts the tokens of its prompt.
+    """
+
+    model: str
+    recognizer: Recognizer
+    request: RecognitionRequest
+    languages: tuple[str, ...]
+    chunks: VoiceOptions | None
+    seconds: float
+    prompt_tokens: int
+
+
+class RecognitionService:
+    """Prepares recognition requests, and holds the parts that their streams use."""
+
+    def __init__(
+        self, settings: Settings, catalog: Catalog, worker: ModelWorker, loads: ModelLoads, admission: Admission
+    ) -> None:
+        """Make the parts that streams use.
+
+        Args:
+            settings: the deployment's choices.
+            catalog: the models of this machine.
+            worker: the thread that computes.
+            loads: the models that requests name.
+            admission: quotas of the server.
+        """
+        self.settings = settings
+        self.worker = worker
+        self.thread = RoundRobinThread("vad")
+        self.spool = Spool(SPOOLED * settings.max_recording_bytes)
+        self._catalog = catalog
+        self._loads = loads
+        self._admission = admission
+        self._decoder = Decoder(
+            sample_rate=SAMPLE_RATE,
+            min_seconds=0.0,
+            max_seconds=settings.recognition_seconds,
+            processes=DECODERS,
+            accept_silence=True,
+        )
+        self._decoding = asyncio.Semaphore(DECODERS)
+        self._held = 0.0
+        # Fixed at start if it is installed: a model that arrives later must not take all requests before it is warm.
+        default = catalog.default_recognizer()
+        self._fixed = default if default is not None and catalog.present(default) else None
+
+    def close(self) -> None:
+        """End the thread and the processes besides the model's."""
+        self.thread.close()
+        self._decoder.close()
+
+    @property
+    def default_model(self) -> str | None:
+        """Name of the model of requests that name none; None: the catalog has none that recognizes speech."""
+        return self._fixed or self._catalog.default_recognizer()
+
+    def model_name(self, name: str | None) -> str:
+        """Return the catalog's name for a client's name of a model. Raises UnknownModelError."""
+        if name is not None and name.strip().lower() not in OPENAI_RECOGNIZERS:
+            return self._catalog.resolve(name)
+        default = self.default_model
+        if default is None:
+            raise errors.UnknownModelError("This installation has no model that recognizes speech.")
+        return default
+
+    async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, Recognizer]:
+        """Return a warm model and its name. Waits for a model that is being loaded.
+
+        Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelLoadingError and DrainingError.
+        """
+        state = self._loads.require(self.model_name(name), "speech-recognition")
+        await self._loads.wait(state, progress)
+        return state.name, state.ready_recognizer()
+
+    async def prepare(
+        self, options: RecognitionOptions, read: Callable[[], Awaitable[bytes]], timeline: Timeline
+    ) -> PreparedRecognition:
+        """Check a request and decode its recording, which `read` returns once there is room for it in memory.
+
+        `release` must be called in the end. Raises what `model` raises, UnsupportedLanguageError, TextTooLongError,
+        UnusableRecordingError, QuotaExceededError, OverloadedError and InvalidRequestError.
+        """
+        name, recognizer = await self.model(options.model)
+        if recognizer.sample_rate != SAMPLE_RATE:
+            raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
+        known = recognizer.languages
+        languages = tuple(resolve(each, known, "languages") for each in options.languages)
+        language = None if options.language is None else resolve(options.language, known)
+        if language is None and len(languages) == 1:
+            language = languages[0]
+        prompt = _prompt(options)
+        with timeline.measure(Stage.AUDIO_DECODE):
+            recording = await self._decode(read)
+        request = RecognitionRequest(
+            pcm=recording.pcm,
+            language=language,
+            task=options.task,
+            prompt=prompt,
+            temperature=options.temperature or None,
+            word_times=options.word_times,
+        )
+        try:
+            recognizer.check(request)
+        except REQUEST_ERRORS as error:
+            raise request_error(error) from error
+        self._admission.charge_client(round(recording.seconds * CHARACTERS_PER_SECOND))
+        tokens = len(recognizer.encode_text(prompt)) if prompt else 0
+        self._hold(recording.seconds)
+        return PreparedRecognition(name, recognizer, request, languages, options.chunks, recording.seconds, tokens)
+
+    def release(self, prepared: PreparedRecognition) -> None:
+        """Note that the recording is in memory no more."""
+        self._held -= prepared.seconds
+
+    def _hold(self, seconds: float) -> None:
+        """Count a recording in memory. Raises OverloadedError if those that are have no room for it."""
+        if seconds > SHORT and self._held and self._held + seconds > HELD * self.settings.recognition_seconds:
+            raise errors.OverloadedError(
+                f"{self._held:.0f} seconds of recordings are being recognized already; try again shortly."
+            )
+        self._held += seconds
+
+    async def _decode(self, read: Callable[[], Awaitable[bytes]]) -> Recording:
+        async with self._decoding_place():
+            try:
+                recording = await self._decoder.decode(await read())
+            except errors.UnusableRecordingError as error:
+                raise errors.UnusableRecordingError(error.message, param="file") from error
+        if recording.cut:
+            raise errors.UnusableRecordingError(
+                f"The recording is too long: at most {self.settings.recognition_seconds:g} seconds are recognized.",
+                param="file",
+            )
+        return recording
+
+    @asynccontextmanager
+    async def _decoding_place(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.settings.queue_seconds):
+                await self._decoding.acquire()
+        except TimeoutError:
+            raise errors.OverloadedError("Enough recordings are being decoded already; try again shortly.") from None
+        try:
+            yield
+        finally:
+            self._decoding.release()
+
+
+def _prompt(options: RecognitionOptions) -> str:
+    """Return the prompt with the keywords before it: of a long one, models read the end. Raises TextTooLongError."""
+    keywords = ", ".join(filter(None, (word.strip() for word in options.keywords)))
+    prompt = " ".join(filter(None, (f"{keywords}." if keywords else "", options.prompt.strip())))
+    if len(prompt) > MAX_PROMPT:
+        raise errors.TextTooLongError(
+            f"The prompt has {len(prompt)} characters, its keywords included; at most {MAX_PROMPT} are accepted.",
+            param="prompt",
+        )
+    return prompt
+
+
+def request_error(error: Exception) -> errors.ServiceError:
+    """Return the service's error for one of REQUEST_ERRORS that a recognizer raised."""
+    if isinstance(error, UnknownLanguageError):
+        return errors.UnsupportedLanguageError(str(error), param="language")
+    return service_error(error, text_param="prompt")

@@ -1,0 +1,149 @@
+"""Stream of recognized segments: send the parts of a recording to the model thread, and put their times in place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+
+from app.audio.vad import SAMPLE_RATE, Span, has_voice, voices
+from app.engine.jobs import CancelToken, Priority, RecognitionJob, Results
+from app.engine.service_errors import REQUEST_ERRORS
+from app.observability import metrics
+from app.recognition.service import PreparedRecognition, RecognitionService, request_error
+from app.recognition.transcript import Transcript
+from models.contract import RecognitionRequest, RecognizedSegment
+from models.timeline import Stage, Timeline
+
+# Most seconds of a part that is made of several spans of speech: the window of usual models.
+PART_SECONDS: Final = 30.0
+
+
+class RecognitionStream:
+    """Segments of one recording in their order (`async for`), then the whole transcript. `close` it in the end."""
+
+    def __init__(
+        self,
+        service: RecognitionService,
+        prepared: PreparedRecognition,
+        timeline: Timeline,
+        labels: metrics.Labels,
+    ) -> None:
+        """Open a stream of a request that `service` prepared; call on the event loop."""
+        self.timeline = timeline
+        self.labels = labels
+        self.cancelled = CancelToken()
+        self._service = service
+        self._prepared = prepared
+        self._segments: list[RecognizedSegment] = []
+        self._language = prepared.request.language
+        self._priority = Priority.FIRST_AUDIO
+        self._results: Results[RecognizedSegment] | None = None
+        self._recorded = False
+        self._recognized = self._run()
+
+    def __aiter__(self) -> AsyncIterator[RecognizedSegment]:
+        return self._recognized
+
+    async def transcript(self) -> Transcript:
+        """Return everything. Recognizes what was not iterated over yet."""
+        async for _ in self._recognized:
+            pass
+        return Transcript(
+            self._prepared.request.task,
+            self._language,
+            self._prepared.seconds,
+            tuple(self._segments),
+            self._prepared.prompt_tokens,
+        )
+
+    def close(self, outcome: metrics.Outcome) -> None:
+        """Stop what still works for this stream and record it. Later calls change nothing."""
+        if self._recorded:
+            return
+        self._recorded = True
+        if outcome != "ok":
+            self.cancelled.cancel()
+        if self._results is not None:
+            self._results.close()
+        self._service.release(self._prepared)
+        done = self._segments[-1].end if self._segments else 0.0
+        seconds = self._prepared.seconds if outcome == "ok" else done
+        metrics.record_recognition(self.timeline, self.labels, outcome, seconds)
+
+    async def _run(self) -> AsyncIterator[RecognizedSegment]:
+        for part in await self._parts():
+            offset = part.start / SAMPLE_RATE
+            async with aclosing(self._recognize(part)) as found:
+                async for segment in found:
+                    placed = _moved(segment, offset)
+                    self._segments.append(placed)
+                    yield placed
+
+    async def _parts(self) -> Sequence[Span]:
+        """Return the parts of the recording to recognize one by one."""
+        pcm, chunks, thread = self._prepared.request.pcm, self._prepared.chunks, self._service.thread
+        with self.timeline.measure(Stage.VAD):
+            if chunks is not None:
+                return joined(await thread.run_steps(voices(pcm, chunks)))
+            if not pcm.size:
+                return ()
+            if self._service.settings.recognition_gate and not await thread.run_steps(has_voice(pcm)):
+                return ()
+        return (Span(0, pcm.size),)
+
+    async def _recognize(self, part: Span) -> AsyncGenerator[RecognizedSegment]:
+        """Yield the segments of one part. The language of the first is that of all."""
+        whole, expected = self._prepared.request, self._prepared.languages
+        request = replace(whole, pcm=whole.pcm[part.start : part.end], language=self._language)
+        async with aclosing(self._segments_of(request)) as found:
+            async for segment in found:
+                if self._language is None and expected and segment.language not in expected:
+                    break
+                self._language = segment.language
+                yield segment
+            else:
+                return
+        # It cannot be the language that was detected: the first of those expected is taken.
+        self._language = expected[0]
+        async with aclosing(self._segments_of(replace(request, language=self._language))) as found:
+            async for segment in found:
+                yield segment
+
+    async def _segments_of(self, request: RecognitionRequest) -> AsyncGenerator[RecognizedSegment]:
+        prepared = self._prepared
+        job = RecognitionJob(
+            prepared.model, prepared.recognizer, request, self.timeline, self.cancelled, self._priority
+        )
+        # The client has text to read meanwhile.
+        self._priority = Priority.CONTINUATION
+        self._results = results = self._service.worker.submit(job)
+        try:
+            async for segment in results:
+                yield segment
+        except REQUEST_ERRORS as error:
+            raise request_error(error) from error
+        finally:
+            results.close()
+
+
+def joined(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans, neighbors joined where both fit into PART_SECONDS: each part costs a model a whole window."""
+    parts: list[Span] = []
+    for span in spans:
+        if parts and span.end - parts[-1].start <= PART_SECONDS * SAMPLE_RATE:
+            parts[-1] = Span(parts[-1].start, span.end)
+        else:
+            parts.append(span)
+    return parts
+
+
+def _moved(segment: RecognizedSegment, offset: float) -> RecognizedSegment:
+    """Return a segment of a part that begins at second `offset` of the recording, in its place there."""
+    if not offset:
+        return segment
+    words = tuple(replace(word, start=word.start + offset, end=word.end + offset) for word in segment.words)
+    return replace(
+        segment, start=segment.start + offset, end=segment.end + offset, seek=segment.seek + offset, words=words
+    )

@@ -1,0 +1,113 @@
+"""Comparison of a text that was to be spoken with the words that a recognizer heard.
+
+Both sides pass the front end that speaks them, so that "$7.50" equals "seven dollars and fifty cents". Words are equal
+if their letters are, or their phonemes without stress: names and homophones have many spellings. One word equals two
+that it joins.
+
+A whole text's share of errors hides a long stretch that went wrong, so the longest run counts on its own, and so does
+what was added at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.text.errors import TextError
+from app.text.planner import Phonemizer
+
+MOST_ERRORS: Final = 0.15
+"""Share of the words that may be wrong; one word of fewer than seven."""
+MOST_IN_A_ROW: Final = 3
+_FEW_WORDS: Final = 7
+_STRESS: Final = str.maketrans("", "", "ˈˌ")
+_LETTERS: Final = re.compile(r"[^\w]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """One word as it is spoken: its letters in lower case, and its phonemes without stress ("": not known)."""
+
+    letters: str
+    phonemes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Differences of the words that were heard from those that were expected.
+
+    `errors` are words left out, added or replaced, `longest` the most of them in a row, `added` the words heard after
+    the last expected one.
+    """
+
+    words: int
+    errors: int
+    longest: int
+    added: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether a listener would accept it: few errors, few in a row, and nothing added at the end."""
+        most = 1 if self.words < _FEW_WORDS else MOST_ERRORS * self.words
+        return self.errors <= most and self.longest <= MOST_IN_A_ROW and not self.added
+
+
+def spoken_words(text: str, phonemizer: Phonemizer) -> list[SpokenWord]:
+    """Return the words that speak a text; none for a text without any."""
+    try:
+        tokens = [token for sentence in phonemizer.tokens(text) for token in sentence if token.source != "punctuation"]
+    except TextError:
+        return []
+    found = []
+    for token in tokens:
+        words, sounds = token.spoken.lower().replace("-", " ").split(), token.phonemes.translate(_STRESS).split()
+        known = sounds if len(sounds) == len(words) else [""] * len(words)
+        if len(words) == 1:
+            known = ["".join(sounds)]
+        found += [SpokenWord(_LETTERS.sub("", word), sound) for word, sound in zip(words, known, strict=True)]
+    return [word for word in found if word.letters]
+
+
+def _equal(one: Sequence[SpokenWord], other: Sequence[SpokenWord]) -> bool:
+    letters = ["".join(word.letters for word in side) for side in (one, other)]
+    sounds = ["".join(word.phonemes for word in side) for side in (one, other)]
+    known = all(word.phonemes for word in (*one, *other))
+    return letters[0] == letters[1] or (known and sounds[0] == sounds[1])
+
+
+def compare(expected: Sequence[SpokenWord], heard: Sequence[SpokenWord]) -> Comparison:
+    """Return the fewest word errors that turn `expected` into `heard`. Takes time by the product of their lengths."""
+    rows, columns = len(expected) + 1, len(heard) + 1
+    cost = [[row + column if not row or not column else 0 for column in range(columns)] for row in range(rows)]
+    step = [[(0, 1) if not row else (1, 0) for column in range(columns)] for row in range(rows)]
+    for row in range(1, rows):
+        for column in range(1, columns):
+            same = _equal(expected[row - 1 : row], heard[column - 1 : column])
+            # Of equal costs the first is taken: a word that was said twice was added the second time.
+            choices = [(cost[row][column - 1] + 1, (0, 1)), (cost[row - 1][column - 1] + (not same), (1, 1))]
+            choices.append((cost[row - 1][column] + 1, (1, 0)))
+            for down, right in ((1, 2), (2, 1)):
+                if row < down or column < right:
+                    continue
+                if _equal(expected[row - down : row], heard[column - right : column]):
+                    choices.append((cost[row - down][column - right], (down, right)))
+            cost[row][column], step[row][column] = min(choices, key=lambda choice: choice[0])
+    return _counted(cost, step, len(expected))
+
+
+def _counted(cost: list[list[int]], step: list[list[tuple[int, int]]], words: int) -> Comparison:
+    """Return the comparison that the table's cheapest path describes."""
+    row, column = len(cost) - 1, len(cost[0]) - 1
+    longest = run = added = 0
+    at_end = True
+    while row or column:
+        down, right = step[row][column]
+        wrong = cost[row][column] > cost[row - down][column - right]
+        at_end = at_end and wrong and not down
+        added += at_end
+        run = run + 1 if wrong else 0
+        longest = max(longest, run)
+        row, column = row - down, column - right
+    return Comparison(words, cost[-1][-1], longest, added)

@@ -1,0 +1,165 @@
+"""AdaIN (`models.layers.norm`) with the activation behind it, LeakyReLU or Snake: plain, and as two kernels.
+
+The kernels are bound by memory: the first reads x for the statistics, the second reads it again and writes the result.
+"""
+
+from __future__ import annotations
+
+import math
+
+from models.backend import compiled_cache, mx
+from models.layers.activation import leaky_relu, snake
+from models.layers.conv import PaddingMask
+from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
+from models.layers.kernels.device import LANES, THREADS, Kernel, launch
+from models.layers.norm import affine_of, moments
+
+SLOPE = 0.2  # of LeakyReLU
+
+
+def adain_leaky(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
+    """Return LeakyReLU of AdaIN of x [B, L, C] by affine [B, 2C] (gamma, then beta); zero on padding."""
+    if adain_fused(x.dtype):
+        return adain_kernel(x, affine, None, valid.number(x))
+    return adain_leaky_reference(x, affine, valid)
+
+
+@compiled_cache
+def _affine_leaky():  # type: ignore[no-untyped-def]
+    return mx.compile(lambda x, scale, shift: leaky_relu(x * scale + shift, SLOPE))
+
+
+def adain_leaky_reference(x: mx.array, affine: mx.array, valid: PaddingMask) -> mx.array:
+    """Compute `adain_leaky` by plain operations."""
+    gamma, beta = mx.split(affine[:, None], 2, axis=-1)
+    scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
+    return valid.zero(_affine_leaky()(x, scale, shift))
+
+
+def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid: PaddingMask) -> mx.array:
+    """Return Snake, with rates alpha [C], of AdaIN of x. A network computes it with a convolution: `SnakeConv`."""
+    gamma, beta = mx.split(affine[:, None], 2, axis=-1)
+    scale, shift = affine_of([moments(x, valid.mask, valid.count)], gamma, beta)
+    y = x * scale + shift
+    return valid.zero(snake(y, y * (alpha / math.pi), 1 / alpha))
+
+
+_MOMENTS = r"""
+    // Mean and sum of squared deviations of SPLITS runs of rows, shifted by the run's first row against cancellation.
+    // A lane has one channel; the block's warps take rows in turn.
+    const int L = x_shape[1], C = x_shape[2], SPLITS = BLOCKS_Y, lane = THREAD % 32, warp = THREAD / 32;
+    const int c = BLOCK_X * 32 + lane, split = BLOCK_Y, b = BLOCK_Z;
+    const int valid = count[b], per = (valid + SPLITS - 1) / SPLITS;
+    const int start = split * per, n = max(0, min(valid, start + per) - start);
+    const bool live = c < C && n > 0;
+    GLOBAL const X *from = x + ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
+    const float pivot = (float)from[0];
+    float s1 = 0.0f, s2 = 0.0f;
+    if (live) {
+      for (int r = warp; r < n; r += WARPS) {
+        const float d = (float)from[(long)r * C] - pivot;
+        s1 += d;
+        s2 = fmaf(d, d, s2);
+      }
+    }
+    SHARED_ARRAY(float, sums, WARPS * 32);
+    SHARED_ARRAY(float, squares, WARPS * 32);
+    sums[THREAD] = s1;
+    squares[THREAD] = s2;
+    SYNC();
+    if (warp == 0 && c < C) {
+      for (int w = 1; w < WARPS; ++w) {
+        s1 += sums[w * 32 + lane];
+        s2 += squares[w * 32 + lane];
+      }
+      const int to = (b * SPLITS + split) * 2 * C + c;
+      partial[to] = n ? pivot + s1 / n : 0.0f;
+      partial[to + C] = n ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
+    }
+"""
+
+_APPLY = r"""
+    // Combine the runs' moments (Chan's formula), normalize with style, activate; rows beyond the valid ones are 0.
+    const int L = x_shape[1], C = x_shape[2], SPLITS = partial_shape[1], lane = THREAD % 32, warp = THREAD / 32;
+    const int c = BLOCK_X * 32 + lane, b = BLOCK_Z, valid = count[b];
+    SHARED_ARRAY(float, scales, 32);
+    SHARED_ARRAY(float, shifts, 32);
+    if (warp == 0 && c < C) {
+      const int per = (valid + SPLITS - 1) / SPLITS;
+      float mean = 0.0f, m2 = 0.0f, seen = 0.0f;
+      for (int s = 0; s < SPLITS; ++s) {
+        const float n = (float)max(0, min(valid, (s + 1) * per) - s * per);
+        if (n == 0.0f) continue;
+        const int from = (b * SPLITS + s) * 2 * C + c;
+        const float d = partial[from] - mean, total = seen + n;
+        mean += d * (n / total);
+        m2 += partial[from + C] + d * d * (seen * n / total);
+        seen = total;
+      }
+      const float scale = (1.0f + (float)affine[b * 2 * C + c]) * RSQRT(m2 / fmaxf(seen, 1.0f) + 1e-5f);
+      scales[lane] = scale;
+      shifts[lane] = (float)affine[b * 2 * C + C + c] - mean * scale;
+    }
+    SYNC();
+    if (c >= C) return;
+    const float scale = scales[lane], shift = shifts[lane], a = SNAKE ? (float)alpha[c] : 0.0f;
+    const int end = min(L, (BLOCK_Y + 1) * ROWS);
+    for (int r = BLOCK_Y * ROWS + warp; r < end; r += WARPS) {
+      const long at = ((long)b * L + r) * C + c;
+      float v = 0.0f;
+      if (r < valid) {
+        v = fmaf((float)x[at], scale, shift);
+        if (SNAKE) {
+          const float s = sinf(a * v);
+          v += s * s / a;
+        } else {
+          v = v > 0.0f ? v : 0.2f * v;
+        }
+      }
+      y[at] = (X)v;
+    }
+"""
+MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS)
+APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
+_ROWS = 64  # a block of the second
+
+
+def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
+    """Return AdaIN of x [B, L, C] by affine [B, 2C] over count [B] rows, then Snake (alpha [C]) or LeakyReLU (None)."""
+    batch, length, channels = x.shape
+    tiles = -(-channels // LANES)
+    splits = max(1, min(64, length // 128))
+    template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES}
+    partial = launch(
+        MOMENTS, [x, count], [((batch, splits, 2, channels), mx.float32)], (tiles, splits, batch), template
+    )[0]
+    y: mx.array = launch(
+        APPLY,
+        [x, count, partial, affine, affine if alpha is None else alpha],
+        [(x.shape, x.dtype)],
+        (tiles, -(-length // _ROWS), batch),
+        {**template, "SNAKE": alpha is not None, "ROWS": _ROWS},
+    )[0]
+    return y
+
+
+def adain_fused(dtype: mx.Dtype) -> bool:
+    """Return whether `adain_kernel` is for arrays of this type here."""
+    name = f"AdaIN's kernels ({str(dtype).rpartition('.')[2]})"
+    return usable(name, lambda: _differences(dtype), MOST_APART_SINGLE if dtype == mx.float32 else MOST_APART)
+
+
+def _differences(dtype: mx.Dtype) -> list[float]:
+    """Return the kernels' differences from plain operations: either activation, rows with a mean, padding."""
+    shapes = ((2, 140, 48), (2, 96), (48,))
+    keys = mx.random.split(mx.random.key(0), len(shapes))
+    exact = [mx.abs(mx.random.normal(shape, key=key)) + 0.5 for shape, key in zip(shapes, keys, strict=True)]
+    x, affine, alpha = (each.astype(dtype) for each in exact)
+    valid = PaddingMask.of(mx.array([140, 53])[:, None, None], 140)
+    count = valid.number(x)
+    leaky = adain_leaky_reference(exact[0], exact[1], valid)
+    curved = adain_snake_reference(exact[0], exact[1], exact[2], valid)
+    return [
+        relative_difference(adain_kernel(x, affine, None, count), leaky),
+        relative_difference(adain_kernel(x, affine, alpha, count), curved),
+    ]

@@ -1,0 +1,97 @@
+"""Architecture of a Whisper checkpoint: OpenAI's `dims`, and config.json of the hub or of the MLX community."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from models.contract import WeightsError
+
+MULTILINGUAL = 51865  # least size of a vocabulary with languages
+
+# Field of `WhisperConfig` -> key of transformers' WhisperConfig.
+_HUB = {
+    "n_mels": "num_mel_bins",
+    "n_audio_ctx": "max_source_positions",
+    "n_audio_state": "d_model",
+    "n_audio_head": "encoder_attention_heads",
+    "n_audio_layer": "encoder_layers",
+    "n_vocab": "vocab_size",
+    "n_text_ctx": "max_target_positions",
+    "n_text_state": "d_model",
+    "n_text_head": "decoder_attention_heads",
+    "n_text_layer": "decoder_layers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperConfig:
+    """Widths, depths and lengths, by the names of openai-whisper's ModelDimensions.
+
+    `n_audio_ctx` positions of 20 ms are the longest audio, `n_text_ctx` tokens the longest text with its prompt.
+    """
+
+    n_mels: int
+    n_audio_ctx: int
+    n_audio_state: int
+    n_audio_head: int
+    n_audio_layer: int
+    n_vocab: int
+    n_text_ctx: int
+    n_text_state: int
+    n_text_head: int
+    n_text_layer: int
+
+    @property
+    def multilingual(self) -> bool:
+        """Return whether the model knows more languages than English."""
+        return self.n_vocab >= MULTILINGUAL
+
+    @property
+    def window(self) -> int:
+        """Return the mel frames of the longest audio; the second convolution halves them."""
+        return 2 * self.n_audio_ctx
+
+
+def load_config(path: str | Path) -> WhisperConfig:
+    """Read config.json, of either layout. Raises WeightsError where a key is missing or the network is not Whisper's.
+
+    Keys that inference does not read (dropout, suppressed tokens, versions) differ between releases and are ignored.
+    """
+    try:
+        values: dict[str, Any] = dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise WeightsError(f"{path}: not a Whisper configuration: {error!r}") from error
+    if "quantization" in values:
+        raise WeightsError(f"{path}: quantized checkpoints are not read: take the one in floating point")
+    if "n_mels" in values:
+        return read_dims(values, str(path))
+    required = {"model_type": "whisper", "activation_function": "gelu", "scale_embedding": False}
+    width = values.get("d_model")
+    if isinstance(width, int):
+        required |= {"encoder_ffn_dim": 4 * width, "decoder_ffn_dim": 4 * width}
+    for key, wanted in required.items():
+        if values.get(key, wanted) != wanted:
+            raise WeightsError(f"{path}: {key} must be {wanted!r}, not {values[key]!r}")
+    return read_dims({name: values[key] for name, key in _HUB.items() if key in values}, str(path))
+
+
+def read_dims(values: Mapping[str, Any], source: str) -> WhisperConfig:
+    """Return the configuration of openai-whisper's `dims`. Raises WeightsError naming `source`."""
+    known = {field.name: values[field.name] for field in fields(WhisperConfig) if field.name in values}
+    for key, value in known.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise WeightsError(f"{source}: {key} must be a positive whole number, not {value!r}")
+    try:
+        config = WhisperConfig(**known)
+    except TypeError as error:
+        raise WeightsError(f"{source}: {error}") from error
+    if config.n_audio_state != config.n_text_state:
+        raise WeightsError(f"{source}: encoder and decoder must have one width")
+    for side, heads in (("audio", config.n_audio_head), ("text", config.n_text_head)):
+        if config.n_text_state % heads:
+            raise WeightsError(f"{source}: width {config.n_text_state} is not a multiple of n_{side}_head {heads}")
+    return config

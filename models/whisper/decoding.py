@@ -1,0 +1,170 @@
+"""From one encoded window to its transcript: prompt, search, measures of trust, and tries at rising temperatures."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.contract import IsCancelled, RecognitionTask
+from models.whisper.rules import TokenRules, log_sum_exp
+from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, search
+from models.whisper.steps import Memory, Steps
+from models.whisper.text import WhisperTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingOptions:
+    """Options of one window, as openai-whisper's.
+
+    `language` is one of the tokenizer's codes. At `temperature` 0, `beams` hypotheses are kept, with `patience`; above,
+    the best of `best_of` samples is taken, drawn by `seed`. `length_penalty` is in [0, 1]. `prompt` are tokens of
+    earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript; None:
+    half of the model's.
+    """
+
+    language: str = "en"
+    task: RecognitionTask = "transcribe"
+    temperature: float = 0.0
+    beams: int = 1
+    patience: float = 1.0
+    best_of: int = 1
+    length_penalty: float | None = None
+    prompt: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
+    timestamps: bool = True
+    suppress: bool = True
+    suppress_blank: bool = True
+    latest_start: float | None = 1.0
+    limit: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Transcript of one window, its tokens without prompt and end, and how far it can be trusted.
+
+    `logprobs` are those of the tokens. `average_logprob` is the mean log-probability of the tokens and the end.
+    `no_speech` is the probability that nobody spoke. `compression_ratio` is large for text that repeats itself.
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    text: str
+    average_logprob: float
+    no_speech: float
+    temperature: float
+    compression_ratio: float
+
+
+Decode = Callable[[DecodingOptions], Generator[None, None, Decoded]]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Bounds of trust. None: the measure is not looked at.
+
+    A transcript is tried again at a higher temperature if it compresses better than `compression_ratio`, or if its mean
+    log-probability is below `logprob`. A window is silent if `no_speech` is exceeded and that mean is low.
+    """
+
+    compression_ratio: float | None = 2.4
+    logprob: float | None = -1.0
+    no_speech: float | None = 0.6
+
+    def refuses(self, found: Decoded) -> bool:
+        """Return whether the transcript must be tried again."""
+        unlikely = self.logprob is not None and found.average_logprob < self.logprob
+        if unlikely and self.no_speech is not None and found.no_speech > self.no_speech:
+            return False
+        return unlikely or (self.compression_ratio is not None and found.compression_ratio > self.compression_ratio)
+
+    def is_silent(self, found: Decoded) -> bool:
+        """Return whether nobody spoke in the window."""
+        if self.no_speech is None or found.no_speech <= self.no_speech:
+            return False
+        return self.logprob is None or found.average_logprob <= self.logprob
+
+
+def decode_with_fallback(
+    decode: Decode, options: DecodingOptions, temperatures: tuple[float, ...], thresholds: Thresholds
+) -> Generator[None, None, Decoded]:
+    """Decode at one temperature after the other, until a transcript is trusted. The last is taken in any case."""
+    for temperature in temperatures[:-1]:
+        found = yield from decode(replace(options, temperature=temperature))
+        if not thresholds.refuses(found):
+            return found
+    return (yield from decode(replace(options, temperature=temperatures[-1])))
+
+
+def prompt_tokens(tokenizer: WhisperTokenizer, options: DecodingOptions, context: int) -> tuple[list[int], int]:
+    """Return the tokens before the transcript, for a decoder of `context` tokens, and the start token's place."""
+    tokens = tokenizer.start_sequence(options.language, options.task, timestamps=options.timestamps)
+    if options.prefix:
+        room = context // 2 - (options.limit or context // 2)
+        tokens += options.prefix[-room:] if room else options.prefix[-(context // 2) :]
+    if not options.prompt:
+        return tokens, 0
+    before = [tokenizer.start_of_previous, *options.prompt[-(context // 2 - 1) :]]
+    return before + tokens, len(before)
+
+
+def compression_ratio(text: str) -> float:
+    """Return the bytes of `text` over those of its compression by zlib."""
+    data = text.encode("utf-8")
+    return len(data) / len(zlib.compress(data))
+
+
+def decode(
+    steps: Steps, tokenizer: WhisperTokenizer, memory: Memory, options: DecodingOptions, cancelled: IsCancelled
+) -> Generator[None, None, list[Decoded]]:
+    """Decode the windows in `memory` with the same options. Yields every few steps; raises Cancelled between them."""
+    context = steps.config.n_text_ctx
+    prompt, start = prompt_tokens(tokenizer, options, context)
+    limit = min(options.limit or context // 2, context + 1 - len(prompt))
+    windows = memory[0].shape[0]
+    states = [_state(tokenizer, options, window) for window in range(windows)]
+    rules = TokenRules.of(
+        tokenizer,
+        timestamps=options.timestamps,
+        suppress=options.suppress,
+        suppress_blank=options.suppress_blank,
+        latest=options.latest_start,
+    )
+    tasks = [SearchTask(prompt, start, limit)] * windows
+    first = yield from search(steps, memory, tasks, states, rules, cancelled)
+    found = []
+    for state, logits in zip(states, first, strict=True):
+        best = _best(state.hypotheses(), options.length_penalty)
+        text = tokenizer.decode(best.tokens).strip()
+        silence = math.exp(float(logits[tokenizer.no_speech] - log_sum_exp(logits)[0]))
+        average = best.sum_logprob / (len(best.tokens) + 1)
+        ratio = compression_ratio(text)
+        found.append(
+            Decoded(tuple(best.tokens), tuple(best.logprobs), text, average, silence, options.temperature, ratio)
+        )
+    return found
+
+
+def _state(tokenizer: WhisperTokenizer, options: DecodingOptions, window: int) -> SearchState:
+    if options.temperature == 0 and options.beams > 1:
+        return Beam(options.beams, tokenizer.end, options.patience)
+    rows = options.best_of if options.temperature > 0 else 1
+    draw = np.random.default_rng((options.seed, window, round(options.temperature * 1000)))
+    return Sampled(rows, tokenizer.end, options.temperature, draw)
+
+
+def _best(found: list[TokenHypothesis], penalty: float | None) -> TokenHypothesis:
+    return max(found, key=lambda one: one.score(penalty))
+
+
+def detect_language(steps: Steps, tokenizer: WhisperTokenizer, memory: Memory) -> dict[str, float]:
+    """Return the probability of each language for the first window in `memory`."""
+    first = [part[:1] for part in memory]
+    _, logits, _ = steps.begin([[tokenizer.start]], first, 1, 8, 0)
+    scores = logits[0, tokenizer.first_language : tokenizer.first_language + len(tokenizer.languages)]
+    shares = np.exp(scores - log_sum_exp(scores))
+    return dict(zip(tokenizer.languages, shares.tolist(), strict=True))

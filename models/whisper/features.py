@@ -1,0 +1,66 @@
+"""Log-mel spectrograms, the encoder's input: frames of 25 ms every 10 of samples at 16 kHz.
+
+Values lie within 8 decades of the loudest of the whole recording. `padded_samples` and `padded_features` are the two
+ways in which audio that is shorter than the encoder's 30 seconds is filled up. Numbers from openai-whisper's audio.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+
+from models.layers.mel import Floats, MelBank
+
+SAMPLE_RATE = 16_000
+HOP = 160  # samples a frame
+FRAMES_A_SECOND = SAMPLE_RATE // HOP
+_N_FFT = 400
+_BLOCK = 3000  # frames that are transformed at a time
+_FLOOR, _DECADES = 1e-10, 8
+
+
+def log_mel(pcm: Floats, mels: int, silence: int = 0) -> Generator[None, None, Floats]:
+    """Compute the spectrogram of pcm [N] and of `silence` zeros behind it, [(N + silence) // 160, mels].
+
+    Both ends are mirrored, hence N + silence must be above 200. Yields after every 30 seconds.
+    """
+    bank = MelBank(SAMPLE_RATE, _N_FFT, HOP, mels, 0)
+    half = _N_FFT // 2
+    mirrored = np.pad(np.pad(pcm.astype(np.float32), (0, silence)), half, mode="reflect")
+    count = (len(pcm) + silence) // HOP
+    log = np.empty((count, mels), np.float32)
+    for start in range(0, count, _BLOCK):
+        stop = min(start + _BLOCK, count)
+        power = bank.power(mirrored[start * HOP : (stop - 1) * HOP + _N_FFT])
+        log[start:stop] = np.log10(np.maximum(bank.apply(power), _FLOOR))
+        yield
+    if count:
+        np.maximum(log, log.max() - _DECADES, out=log)
+    log += 4
+    log /= 4
+    return log
+
+
+def padded_samples(pcm: Floats, mels: int, frames: int) -> Generator[None, None, Floats]:
+    """Compute the spectrogram [frames, mels] of pcm [N], cut or filled up with silent *samples*.
+
+    It is `log_mel_spectrogram(pad_or_trim(audio))` of openai-whisper and the hub's feature extractor. Silence has the
+    lowest value of the spectrogram there.
+    """
+    samples = frames * HOP
+    return (yield from log_mel(pcm[:samples], mels, max(0, samples - len(pcm))))
+
+
+def recording(pcm: Floats, mels: int, frames: int) -> Generator[None, None, Floats]:
+    """Compute the spectrogram [N // 160 + frames, mels] of pcm [N] and of `frames` of silence, to cut windows from."""
+    return (yield from log_mel(pcm, mels, frames * HOP))
+
+
+def padded_features(mel: Floats, start: int, size: int, frames: int) -> Floats:
+    """Return `size` frames from `start` on, filled up with zeros to [frames, mels], as `transcribe` of openai-whisper.
+
+    Zeros lie above the values of silent samples: the encoder hears another silence than in `padded_samples`.
+    """
+    cut = mel[start : start + size]
+    return np.pad(cut, ((0, frames - len(cut)), (0, 0)))

@@ -1,0 +1,266 @@
+"""Recordings to text: spectrogram, language, windows, and their results in the contract's form."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from models.backend import mx, on_cpu
+from models.contract import (
+    Cancelled,
+    IsCancelled,
+    ModelRequestError,
+    ModelSpec,
+    Pcm,
+    Progress,
+    RecognitionRequest,
+    RecognitionTask,
+    RecognizedSegment,
+    RecognizedToken,
+    RecognizedWord,
+    WarmupStep,
+    WeightsError,
+)
+from models.layers.mel import Floats
+from models.native import kernels
+from models.native.transformer import GROUP, weight_bits
+from models.timeline import Stage, Timeline
+from models.whisper import features
+from models.whisper.alignment import WordTiming, find_words
+from models.whisper.config import WhisperConfig
+from models.whisper.decoding import Decoded, DecodingOptions, decode, detect_language
+from models.whisper.network import Whisper
+from models.whisper.steps import Memory, Steps
+from models.whisper.text import WhisperTokenizer
+from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
+from models.whisper.weights import Heads, load_weights, read_checkpoint
+
+logger = logging.getLogger(__name__)
+
+MAX_BEAMS = 8
+SAMPLES = 5  # that are drawn at a temperature above 0
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+
+T = TypeVar("T")
+
+
+def load(spec: ModelSpec) -> WhisperRecognizer:
+    """Load a checkpoint: spec.files has "weights" and "tokenizer", and "config" unless the weights are OpenAI's `.pt`.
+
+    The hub's "generation" config, which tells the heads that follow the audio, is optional. The CPU computes in
+    float32; with `spec.dtype` bfloat16 its native kernels read weights in it. Raises WeightsError.
+    """
+    if spec.bits not in (0, 4, 8):
+        raise WeightsError(f"{spec.name}: weights can have 4 or 8 bits (0: as they are), not {spec.bits}")
+    config, arrays, heads = read_checkpoint(spec.files, spec.name)
+    if spec.bits and config.n_text_state % GROUP:
+        raise WeightsError(f"{spec.name}: only widths that are multiples of {GROUP} can be quantized")
+    if on_cpu() and spec.bits and not kernels.available():
+        logger.warning("%s: weights of %d bits are slower on this CPU, not faster", spec.name, spec.bits)
+    tokenizer = WhisperTokenizer(spec.files["tokenizer"], config)
+    network = Whisper(config)
+    load_weights(network, arrays, spec.files["weights"], mx.float32 if on_cpu() else _DTYPES[spec.dtype])
+    arrays.clear()
+    network.lower(weight_bits(spec.dtype, spec.bits))
+    return WhisperRecognizer(config, network, tokenizer, heads)
+
+
+class WhisperRecognizer:
+    """A loaded Whisper. Implements `models.contract.Recognizer`."""
+
+    sample_rate = features.SAMPLE_RATE
+
+    def __init__(self, config: WhisperConfig, network: Whisper, tokenizer: WhisperTokenizer, heads: Heads) -> None:
+        self.config, self.network, self.tokenizer, self.heads = config, network, tokenizer, heads
+        self.languages: list[str] = list(tokenizer.languages)
+        # Distilled decoders, which are shallower than their encoders, were not trained to translate.
+        translates = config.multilingual and config.n_text_layer == config.n_audio_layer
+        self.tasks: frozenset[RecognitionTask] = frozenset(
+            ("transcribe", "translate") if translates else ("transcribe",)
+        )
+        self.steps = Steps(network)
+
+    def check(self, request: RecognitionRequest) -> None:
+        """Raise ModelRequestError for a request that this model cannot serve. Safe on any thread; touches no array."""
+        if request.pcm.ndim != 1:
+            raise ModelRequestError(f"a recording must be mono, not of shape {request.pcm.shape}")
+        if request.language is not None:
+            self.tokenizer.language(request.language)
+        if request.task not in self.tasks:
+            raise ModelRequestError(f"this model cannot {request.task}; it can {' and '.join(sorted(self.tasks))}")
+        if request.temperature is not None and not 0 <= request.temperature <= 1:
+            raise ModelRequestError(f"temperature must be between 0 and 1, not {request.temperature}")
+        if not 1 <= request.beams <= MAX_BEAMS:
+            raise ModelRequestError(f"beams must be between 1 and {MAX_BEAMS}, not {request.beams}")
+        if request.draft and (request.beams > 1 or request.temperature):
+            raise ModelRequestError("a draft is verified by greedy search: it takes beams=1 and temperature 0")
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a transcript `text`, for a draft. Safe on any thread."""
+        return tuple(self.tokenizer.encode_prompt(text))
+
+    def recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[RecognizedSegment | None]:
+        """Yield the segments of each window when it is decoded, None every few steps.
+
+        Digital silence has no segments, whatever the network would write. Raises ModelRequestError before the first
+        segment, Cancelled between steps.
+        """
+        self.check(request)
+        for item in self._recognize(request, timeline, cancelled):
+            if item is None and cancelled():
+                raise Cancelled("cancelled between steps of recognition")
+            yield item
+
+    def _recognize(
+        self, request: RecognitionRequest, timeline: Timeline, cancelled: IsCancelled
+    ) -> Iterator[RecognizedSegment | None]:
+        content = len(request.pcm) // features.HOP
+        if not content or not request.pcm.any():
+            return
+        spectrogram = features.recording(request.pcm, self.config.n_mels, self.config.window)
+        mel = yield from _timed(spectrogram, timeline, Stage.MEL)
+        window = _Window(self, mel, timeline, cancelled)
+        window.task = request.task
+        if request.language is None:
+            yield from window.hear(0, min(content, self.config.window))
+            window.language = window.detect()
+        else:
+            window.language = self.tokenizer.language(request.language)
+        options = self._options(request, window.language)
+        transcriber = Transcriber(window, self.tokenizer, options, content=content, window=self.config.window)
+        for item in transcriber.run():
+            if item is None:
+                yield None
+            else:
+                yield from self._segments(item, window.language)
+
+    def _options(self, request: RecognitionRequest, language: str) -> TranscriptionOptions:
+        prompt = self.tokenizer.encode_prompt(request.prompt) if request.prompt.strip() else []
+        decoding = DecodingOptions(
+            language=language,
+            task=request.task,
+            beams=request.beams,
+            best_of=SAMPLES,
+            prompt=tuple(prompt),
+            seed=request.seed,
+        )
+        temperatures = TEMPERATURES if request.temperature is None else (request.temperature,)
+        return TranscriptionOptions(decoding, temperatures, word_times=request.word_times)
+
+    def _segments(self, found: WindowTranscript, language: str) -> Iterator[RecognizedSegment]:
+        """Yield a window's segments with text, in the contract's form."""
+        decoded, end = found.decoded, self.tokenizer.end
+        for segment in found.segments:
+            if not segment.tokens:
+                continue
+            pairs = zip(segment.tokens, segment.logprobs, strict=True)
+            yield RecognizedSegment(
+                start=segment.start,
+                end=segment.end,
+                text=self.tokenizer.decode(segment.tokens),
+                language=language,
+                tokens=tuple(RecognizedToken(id_, self.tokenizer.bytes_of(id_), p) for id_, p in pairs if id_ < end),
+                words=tuple(
+                    RecognizedWord(word.word, word.start, word.end, word.probability) for word in segment.words
+                ),
+                seek=found.seek / features.FRAMES_A_SECOND,
+                temperature=decoded.temperature,
+                mean_logprob=decoded.average_logprob,
+                compression=decoded.compression_ratio,
+                no_speech=decoded.no_speech,
+            )
+
+    def warm(self, progress: Progress) -> None:
+        """Run a window of noise: encoder, prompt, steps of one row and of many, and alignment."""
+        start = time.perf_counter()
+        pcm: Pcm = np.random.default_rng(0).standard_normal(self.sample_rate).astype(np.float32) * 0.01
+        for beams in (1, 2):
+            window = _Window(self, _drain(features.recording(pcm, self.config.n_mels, self.config.window)), Timeline())
+            window.language = self.languages[0]
+            _drain(window.hear(0, features.FRAMES_A_SECOND))
+            _drain(window.decode(DecodingOptions(language=window.language, beams=beams, limit=4)))
+            window.align(self.tokenizer.encode(" a"), features.FRAMES_A_SECOND)
+        progress(WarmupStep("window", 1, 1, time.perf_counter() - start))
+
+
+class _Window:
+    """The window of a recording that is heard: a `models.whisper.transcribe.WindowModel` by the network."""
+
+    def __init__(
+        self,
+        recognizer: WhisperRecognizer,
+        mel: Floats,
+        timeline: Timeline,
+        cancelled: IsCancelled = lambda: False,
+    ) -> None:
+        self._recognizer, self._mel = recognizer, mel
+        self._timeline, self._cancelled = timeline, cancelled
+        self._heard: tuple[int, int] | None = None
+        self._memory: Memory = []
+        self.language, self.task = "en", "transcribe"
+
+    def hear(self, seek: int, size: int) -> Iterator[None]:
+        """Encode the window, unless it is the one that was encoded last."""
+        if self._heard == (seek, size):
+            return
+        self._heard = None
+        frames = features.padded_features(self._mel, seek, size, self._recognizer.config.window)
+        encoding = self._recognizer.steps.encode(frames[None])
+        self._memory = yield from _timed(encoding, self._timeline, Stage.ENCODE)
+        self._heard = (seek, size)
+
+    def detect(self) -> str:
+        """Return the likeliest language of the window."""
+        with self._timeline.measure(Stage.DECODE):
+            shares = detect_language(self._recognizer.steps, self._recognizer.tokenizer, self._memory)
+        return max(shares, key=lambda code: shares[code])
+
+    def decode(self, options: DecodingOptions) -> Generator[None, None, Decoded]:
+        """Decode the window."""
+        one = self._recognizer
+        found = decode(one.steps, one.tokenizer, self._memory, options, self._cancelled)
+        return (yield from _timed(found, self._timeline, Stage.DECODE))[0]
+
+    def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
+        """Return the words of text `tokens` in the window's `size` frames."""
+        one = self._recognizer
+        with self._timeline.measure(Stage.ALIGN):
+            return find_words(
+                one.network,
+                one.tokenizer,
+                one.heads,
+                self._memory,
+                tokens,
+                language=self.language,
+                task=self.task,
+                frames=size,
+            )
+
+
+def _timed(work: Generator[None, None, T], timeline: Timeline, stage: Stage) -> Generator[None, None, T]:
+    """Run `work`, and time what it does between its pauses as `stage`."""
+    while True:
+        with timeline.measure(stage):
+            try:
+                next(work)
+            except StopIteration as stop:
+                found: T = stop.value
+                return found
+        yield
+
+
+def _drain(work: Generator[None, None, T] | Iterator[None]) -> T:
+    """Run `work` to its end, and return its result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            found: T = stop.value
+            return found

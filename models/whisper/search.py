@@ -1,0 +1,193 @@
+"""Greedy search, samples and beam search over a group of windows, a token at a time.
+
+Beam search follows openai-whisper: the `beams` likeliest continuations of all hypotheses run on, finished ones are kept
+until there are round(beams * patience) of them. Results are ranked by their mean log-probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from models.contract import Cancelled, IsCancelled
+from models.whisper.rules import Floats, TokenRules, log_sum_exp
+from models.whisper.steps import Memory, Steps
+
+_STEPS_A_TURN = 4  # after so many steps the thread may do other work
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTask:
+    """One window: its `prompt`, the place of the start token in it, and at most `limit` tokens of transcript."""
+
+    prompt: Sequence[int]
+    start: int
+    limit: int
+
+
+@dataclass(slots=True)
+class TokenHypothesis:
+    """Tokens of a transcript without prompt and end, and the log-probability of each.
+
+    `sum_logprob` is their sum, that of the end included.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    sum_logprob: float = 0.0
+
+    def score(self, penalty: float | None) -> float:
+        """Return the sum over the length; with a `penalty`, over ((5 + length) / 6)^penalty (arXiv:1609.08144)."""
+        length = len(self.tokens)
+        return self.sum_logprob / (max(length, 1) if penalty is None else ((5 + length) / 6) ** penalty)
+
+
+class SearchState(Protocol):
+    """Hypotheses of one window, and the choice of their next tokens."""
+
+    sampled: list[list[int]]
+
+    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
+        """Choose by [rows, V] -> the parent of each new row, and whether the window is done."""
+        ...
+
+    def hypotheses(self) -> list[TokenHypothesis]:
+        """Return the results, in no order."""
+        ...
+
+
+class Sampled:
+    """Rows that go on by themselves: the likeliest token at temperature 0, a drawn one above."""
+
+    def __init__(self, rows: int, end: int, temperature: float, draw: np.random.Generator) -> None:
+        self.sampled: list[list[int]] = [[] for _ in range(rows)]
+        self._logprobs: list[list[float]] = [[] for _ in range(rows)]
+        self._sums = np.zeros(rows, np.float32)
+        self._end, self._temperature, self._draw = end, temperature, draw
+
+    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
+        """Extend each row that has not ended; an ended one gets another end."""
+        if self._temperature == 0:
+            chosen = logits.argmax(axis=-1)
+        else:
+            noise = self._draw.gumbel(size=logits.shape)
+            chosen = (logits / self._temperature + noise).argmax(axis=-1)
+        done = True
+        for row, (tokens, token) in enumerate(zip(self.sampled, chosen.tolist(), strict=True)):
+            if tokens and tokens[-1] == self._end:
+                tokens.append(self._end)
+                continue
+            self._sums[row] += logprobs[row, token]
+            tokens.append(token)
+            self._logprobs[row].append(float(logprobs[row, token]))
+            done = done and token == self._end
+        return list(range(len(self.sampled))), done
+
+    def hypotheses(self) -> list[TokenHypothesis]:
+        """Return every row, cut at its end."""
+        found = []
+        for tokens, each, total in zip(self.sampled, self._logprobs, self._sums.tolist(), strict=True):
+            length = tokens.index(self._end) if self._end in tokens else len(tokens)
+            found.append(TokenHypothesis(tokens[:length], each[:length], total))
+        return found
+
+
+class Beam:
+    """Hypotheses of beam search, and the finished ones."""
+
+    def __init__(self, beams: int, end: int, patience: float) -> None:
+        self.sampled: list[list[int]] = [[] for _ in range(beams)]
+        self._running = [TokenHypothesis() for _ in range(beams)]
+        self._finished: list[TokenHypothesis] = []
+        self._beams, self._end, self._wanted = beams, end, max(1, round(beams * patience))
+
+    def advance(self, logprobs: Floats, logits: Floats) -> tuple[list[int], bool]:
+        """Keep the likeliest continuations of all rows."""
+        parents: list[int] = []
+        running: list[TokenHypothesis] = []
+        for row, new in self._continuations(logprobs):
+            if new.tokens[-1] != self._end:
+                parents.append(row)
+                running.append(new)
+                if len(parents) == self._beams:
+                    break
+            elif len(self._finished) < self._wanted:
+                self._finished.append(TokenHypothesis(new.tokens[:-1], new.logprobs[:-1], new.sum_logprob))
+        self._running = running
+        self.sampled = [new.tokens for new in running]
+        return parents, len(self._finished) >= self._wanted
+
+    def _continuations(self, logprobs: Floats) -> list[tuple[int, TokenHypothesis]]:
+        """Return the likeliest `beams` + 1 continuations of each row with the row's number, best first."""
+        count = self._beams + 1
+        # Rows with the same tokens are one: at first, all are the same.
+        found: dict[tuple[int, ...], tuple[int, TokenHypothesis]] = {}
+        likeliest = np.argpartition(-logprobs, count - 1, axis=-1)[:, :count]
+        for row, (before, places) in enumerate(zip(self._running, likeliest, strict=True)):
+            for place in np.argsort(-logprobs[row, places], kind="stable"):
+                token = int(places[place])
+                value = logprobs[row, token]
+                total = float(np.float32(before.sum_logprob) + value)
+                tokens = [*before.tokens, token]
+                found[tuple(tokens)] = row, TokenHypothesis(tokens, [*before.logprobs, float(value)], total)
+        return sorted(found.values(), key=lambda item: item[1].sum_logprob, reverse=True)
+
+    def hypotheses(self) -> list[TokenHypothesis]:
+        """Return the finished hypotheses; of too few, the best unfinished ones, too."""
+        return self._finished + self._running[: max(0, self._beams - len(self._finished))]
+
+
+def search(
+    steps: Steps,
+    memory: Memory,
+    tasks: Sequence[SearchTask],
+    states: Sequence[SearchState],
+    rules: TokenRules,
+    cancelled: IsCancelled,
+) -> Generator[None, None, list[Floats]]:
+    """Run `states` of equally many rows, one a window, until all are done. Yields every few steps.
+
+    Args:
+        steps: The network.
+        memory: Encoded windows.
+        tasks: As in `memory`, with prompts of one length.
+        states: As in `memory`.
+        rules: Tokens that may come next.
+        cancelled: Asked between steps.
+
+    Returns:
+        The logits [V] after each window's start token, before any rule.
+
+    Raises:
+        Cancelled: Between steps.
+    """
+    rows = len(states[0].sampled)
+    longest = max(task.limit for task in tasks)
+    prompts = [task.prompt for task in tasks]
+    room = len(prompts[0]) + longest
+    group, logits, first = steps.begin(prompts, memory, rows, room, tasks[0].start)
+    live = list(range(len(tasks)))
+    for number in range(1, longest + 1):
+        if cancelled():
+            raise Cancelled("cancelled between steps of recognition")
+        rules.apply(logits, [tokens for window in live for tokens in states[window].sampled])
+        logprobs = logits - log_sum_exp(logits)
+        kept: list[int] = []
+        order: list[int] = []
+        for slot, window in enumerate(live):
+            part = slice(slot * rows, (slot + 1) * rows)
+            parents, done = states[window].advance(logprobs[part], logits[part])
+            if not done and number < tasks[window].limit:
+                kept.append(slot)
+                order += [slot * rows + parent for parent in parents]
+        live = [live[slot] for slot in kept]
+        if not live:
+            break
+        group.select(kept, order)
+        logits = steps.step([tokens[-1] for window in live for tokens in states[window].sampled], group)
+        if number % _STEPS_A_TURN == 0:
+            yield
+    return list(first)

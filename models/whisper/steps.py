@@ -1,0 +1,93 @@
+"""Parts of the network as the search runs them: windows to memories, prompts, and single tokens of many rows.
+
+A group decodes windows of equal prompt lengths, each in the same number of rows: hypotheses or samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.backend import mx, note_shape, on_cpu
+from models.layers.mel import Floats
+from models.whisper.network import Whisper
+
+Memory = list[mx.array]
+
+
+@dataclass(slots=True)
+class Group:
+    """Windows under way: `memory` [B, ...] and `past` [B * rows, ...] a layer, and the next place."""
+
+    memory: Memory
+    past: list[mx.array]
+    place: int
+
+    def select(self, windows: Sequence[int], rows: Sequence[int]) -> None:
+        """Keep these windows, and these rows of the decoder, in this order."""
+        if list(windows) != list(range(self.memory[0].shape[0])):
+            kept = mx.array(list(windows), dtype=mx.int32)
+            self.memory = [mx.take(part, kept, axis=0) for part in self.memory]
+        if list(rows) != list(range(self.past[0].shape[0])):
+            order = mx.array(list(rows), dtype=mx.int32)
+            self.past = [mx.take(part, order, axis=0) for part in self.past]
+
+
+class Steps:
+    """Encoder and decoder of `network` over numpy's arrays."""
+
+    def __init__(self, network: Whisper) -> None:
+        self.network = network
+        self.config = network.config
+
+    def encode(self, mel: Floats) -> Generator[None, None, Memory]:
+        """Encode mel [B, frames, mels], an even number of frames -> memories [B, 2 * heads, frames / 2, size].
+
+        On the CPU, where a layer takes long, it yields after each.
+        """
+        note_shape("whisper", *mel.shape[:2])
+        encoder = self.network.encoder
+        x = encoder.embed(mx.array(mel))
+        for block in encoder.blocks:
+            x = block(x)
+            if on_cpu():
+                mx.eval(x)
+                yield
+        memory = self.network.decoder.memories(encoder.ln_post(x))
+        mx.eval(memory)
+        return memory
+
+    def begin(
+        self, prompts: Sequence[Sequence[int]], memory: Memory, rows: int, room: int, start: int
+    ) -> tuple[Group, Floats, Floats]:
+        """Decode the prompts of all windows, of one length.
+
+        Args:
+            prompts: Tokens [B, n].
+            memory: From `encode`.
+            rows: Of each window in the group.
+            room: Most tokens of a row, prompt and transcript.
+            start: Place of the prompt whose logits are returned, too.
+
+        Returns:
+            The group; the logits [B * rows, V] of the next tokens; and those [B, V] after the place `start`.
+        """
+        length = min(room + -room % 8, self.config.n_text_ctx)
+        count = len(prompts[0])
+        past = self.network.allocate(len(prompts), length)
+        hidden, past = self.network.decoder(mx.array(np.array(prompts, np.int32)), mx.array([0]), past, memory)
+        logits = self.network.decoder.token_embedding.logits(mx.take(hidden, mx.array([start, count - 1]), axis=1))
+        if rows > 1:
+            past = [mx.repeat(part, rows, axis=0) for part in past]
+        mx.eval(logits, past)
+        found = np.array(logits)
+        return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
+
+    def step(self, tokens: Sequence[int], group: Group) -> Floats:
+        """Decode one token of each row -> the logits [R, V] of the next."""
+        ids = mx.array(list(tokens), dtype=mx.int32)[:, None]
+        hidden, group.past = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        group.place += 1
+        return np.array(self.network.decoder.token_embedding.logits(hidden[:, 0]))

@@ -1,0 +1,202 @@
+"""A whole recording, window by window: where the next begins, what it is told of the last, what is left out.
+
+Follows openai-whisper's `transcribe`, frame by frame and token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from models.whisper.alignment import WordTiming
+from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode_with_fallback
+from models.whisper.features import FRAMES_A_SECOND
+from models.whisper.text import TIMESTAMP_SECONDS, WhisperTokenizer
+from models.whisper.words import (
+    Segment,
+    WindowTimes,
+    add_words,
+    first_spoken,
+    is_anomalous,
+    last_word_end,
+    unspoken,
+)
+
+_FRAMES_A_TIMESTAMP = 2
+_WARM = 0.5  # temperature above which a transcript is no prompt for the next window
+
+
+class WindowModel(Protocol):
+    """Encoder and decoder of one recording."""
+
+    def hear(self, seek: int, size: int) -> Iterator[None]:
+        """Encode the window of `size` frames from `seek` on, for `decode` and `align`."""
+        ...
+
+    def decode(self, options: DecodingOptions) -> Generator[None, None, Decoded]:
+        """Decode the window."""
+        ...
+
+    def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
+        """Return the words of text `tokens` in the window's `size` frames."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionOptions:
+    """Options of a recording. `decoding` holds those of each window; its temperature and prompt are set here.
+
+    `temperatures` are tried in their order. `previous_text`: the text of earlier windows is a prompt. With
+    `word_times`, silence of `hallucination_silence` seconds or more around unlikely words is skipped; None: never.
+    """
+
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)
+    temperatures: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    previous_text: bool = True
+    word_times: bool = False
+    hallucination_silence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTranscript:
+    """Segments of the window that began at frame `seek`, and how they were decoded."""
+
+    seek: int
+    segments: Sequence[Segment]
+    decoded: Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Segments of a window, the frames to the next window, and whether speech ends with the last timestamp."""
+
+    segments: list[Segment]
+    advance: int
+    ends_with_speech: bool
+
+
+def cut_segments(found: Decoded, first_timestamp: int, seek: int, size: int) -> Cut:
+    """Split a window's tokens at pairs of timestamps.
+
+    Args:
+        found: The transcript, timestamps among its tokens.
+        first_timestamp: Token of 0.00.
+        seek: Frame at which the window begins.
+        size: Frames of audio in it.
+    """
+    tokens, logprobs = found.tokens, found.logprobs
+    offset = seek / FRAMES_A_SECOND
+    is_time = [token >= first_timestamp for token in tokens]
+    ends_with_speech = is_time[-2:] == [False, True]
+    edges = [at + 1 for at in range(len(tokens) - 1) if is_time[at] and is_time[at + 1]]
+    if not edges:
+        duration = size / FRAMES_A_SECOND
+        times = [token - first_timestamp for token in tokens if token >= first_timestamp]
+        if times and times[-1] > 0:
+            duration = times[-1] * TIMESTAMP_SECONDS
+        return Cut([Segment(offset, offset + duration, list(tokens), list(logprobs))], size, ends_with_speech)
+    if ends_with_speech:
+        edges.append(len(tokens))
+    segments = []
+    for start, stop in zip([0, *edges], edges, strict=False):
+        part = list(tokens[start:stop])
+        begin, end = ((token - first_timestamp) * TIMESTAMP_SECONDS for token in (part[0], part[-1]))
+        segments.append(Segment(offset + begin, offset + end, part, list(logprobs[start:stop])))
+    # Without a last closing timestamp, the unfinished segment is heard again in the next window.
+    advance = size if ends_with_speech else (tokens[edges[-1] - 1] - first_timestamp) * _FRAMES_A_TIMESTAMP
+    return Cut(segments, advance, ends_with_speech)
+
+
+class Transcriber:
+    """Way through one recording of `content` frames, in windows of `window` frames."""
+
+    def __init__(
+        self,
+        model: WindowModel,
+        tokenizer: WhisperTokenizer,
+        options: TranscriptionOptions,
+        *,
+        content: int,
+        window: int,
+    ) -> None:
+        self._model, self._tokenizer, self._options = model, tokenizer, options
+        self._content, self._window = content, window
+        self._seek = 0
+        self._tokens = list(options.decoding.prompt)
+        self._prompt_from = 0
+        self._last_speech = 0.0
+
+    def run(self) -> Iterator[WindowTranscript | None]:
+        """Yield each window with speech in it, and None wherever the thread may turn to other work."""
+        options = self._options
+        while self._seek < self._content:
+            seek, size = self._seek, min(self._window, self._content - self._seek)
+            yield from self._model.hear(seek, size)
+            decoding = replace(options.decoding, prompt=tuple(self._tokens[self._prompt_from :]))
+            tries = decode_with_fallback(self._model.decode, decoding, options.temperatures, options.thresholds)
+            found = yield from tries
+            if options.thresholds.is_silent(found):
+                self._seek += size
+                continue
+            segments = self._segments(found, seek, size)
+            if self._seek <= seek:  # a window that ends where it begins would be heard for ever
+                self._seek = seek + size
+            if segments is None:
+                continue
+            for segment in segments:
+                text = self._tokenizer.decode(segment.tokens)
+                if segment.start == segment.end or not text.strip():
+                    segment.tokens, segment.logprobs, segment.words = [], [], []
+            yield WindowTranscript(seek, segments, found)
+            self._tokens += [token for segment in segments for token in segment.tokens]
+            if not options.previous_text or found.temperature > _WARM:
+                self._prompt_from = len(self._tokens)
+
+    def _segments(self, found: Decoded, seek: int, size: int) -> list[Segment] | None:
+        """Return the window's segments, and move to the next; None if all of it must be heard again from there."""
+        cut = cut_segments(found, self._tokenizer.first_timestamp, seek, size)
+        self._seek = seek + cut.advance
+        if not self._options.word_times:
+            return cut.segments
+        end = self._tokenizer.end
+        text = [token for segment in cut.segments for token in segment.tokens if token < end]
+        words = self._model.align(text, size)
+        add_words(cut.segments, words, seek / FRAMES_A_SECOND, self._last_speech, end)
+        spoken_until = last_word_end(cut.segments)
+        if not cut.ends_with_speech and spoken_until is not None and spoken_until > seek / FRAMES_A_SECOND:
+            self._seek = round(spoken_until * FRAMES_A_SECOND)
+        segments: list[Segment] | None = cut.segments
+        if self._options.hallucination_silence is not None:
+            segments = self._without_silence(cut, seek, size, self._options.hallucination_silence)
+        if segments is not None:
+            spoken_until = last_word_end(segments)
+            self._last_speech = self._last_speech if spoken_until is None else spoken_until
+        return segments
+
+    def _without_silence(self, cut: Cut, seek: int, size: int, threshold: float) -> list[Segment] | None:
+        """Return the segments that were spoken, and skip the silence around the others; None: begin behind it."""
+        segments = cut.segments
+        times = WindowTimes(
+            start=seek / FRAMES_A_SECOND,
+            audio_end=(seek + size) / FRAMES_A_SECOND,
+            end=(seek + self._window) / FRAMES_A_SECOND,
+            recording_end=self._content / FRAMES_A_SECOND,
+        )
+        spoken_until = last_word_end(segments)
+        if not cut.ends_with_speech and spoken_until is not None and spoken_until > times.start:
+            room = times.end - spoken_until > threshold
+            self._seek = round(spoken_until * FRAMES_A_SECOND) if room else seek + size
+        first = first_spoken(segments)
+        if first is not None and is_anomalous(first) and first.start - times.start > threshold:
+            self._seek = seek + round((first.start - times.start) * FRAMES_A_SECOND)
+            return None
+        number = unspoken(segments, times, self._last_speech, threshold)
+        if number is None:
+            return segments
+        left_out = segments[number]
+        self._seek = round(max(times.start + 1, left_out.start) * FRAMES_A_SECOND)
+        if times.recording_end - left_out.end < threshold:
+            self._seek = self._content
+        return segments[:number]

@@ -1,0 +1,192 @@
+"""Words in their segments: punctuation, lengths that cannot be, and passages that nobody spoke.
+
+Rules and numbers from openai-whisper's timing.py and transcribe.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from models.whisper.alignment import WordTiming
+
+_BEFORE = "\"'“¿([{-"  # punctuation that belongs to the next word
+_AFTER = "\"'.。,，!！?？:：”)]}、"
+_SENTENCE_END = ".。!！?？"
+_LONGEST_MEDIAN = 0.7  # seconds
+_LOOSE = 0.5  # seconds by which a word may leave its segment before it is cut
+_ANOMALOUS_WORDS = 8  # of a segment are looked at
+_WINDOW_EDGE = 2.0  # seconds
+
+
+@dataclass(slots=True)
+class Segment:
+    """Passage of a window: times in seconds from the recording's start, tokens with timestamps, words.
+
+    `logprobs` are those of the tokens.
+    """
+
+    start: float
+    end: float
+    tokens: list[int]
+    logprobs: list[float] = field(default_factory=list)
+    words: list[WordTiming] = field(default_factory=list)
+
+
+def merge_punctuation(words: Sequence[WordTiming]) -> None:
+    """Move punctuation to the word that it belongs to; the words that lose it become empty."""
+    following = len(words) - 1
+    for at in range(len(words) - 2, -1, -1):
+        previous = words[at]
+        if previous.word.startswith(" ") and previous.word.strip() in _BEFORE:
+            words[following].word = previous.word + words[following].word
+            words[following].tokens = previous.tokens + words[following].tokens
+            previous.word, previous.tokens = "", []
+        else:
+            following = at
+    previous_at = 0
+    for at in range(1, len(words)):
+        previous, mark = words[previous_at], words[at]
+        if not previous.word.endswith(" ") and mark.word in _AFTER:
+            previous.word += mark.word
+            previous.tokens = previous.tokens + mark.tokens
+            mark.word, mark.tokens = "", []
+        else:
+            previous_at = at
+
+
+def add_words(
+    segments: Sequence[Segment], words: Sequence[WordTiming], offset: float, last_speech: float, end: int
+) -> None:
+    """Share out `words`, with times from the window's start, among the segments of the window.
+
+    Args:
+        segments: Of one window; their times then follow their words.
+        words: Of all segments' text.
+        offset: Seconds at which the window begins.
+        last_speech: Seconds at which the last word before the window ends.
+        end: The end's token; text tokens lie below.
+    """
+    durations = np.array([word.end - word.start for word in words])
+    durations = durations[durations.nonzero()]
+    median = min(_LONGEST_MEDIAN, float(np.median(durations)) if len(durations) else 0.0)
+    if len(durations):
+        _cut_sentence_ends(words, 2 * median)
+    merge_punctuation(words)
+    at = 0
+    for segment in segments:
+        wanted, seen = sum(token < end for token in segment.tokens), 0
+        segment.words = []
+        while at < len(words) and seen < wanted:
+            word = words[at]
+            if word.word:
+                start, stop = round(offset + word.start, 2), round(offset + word.end, 2)
+                segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability))
+            seen += len(word.tokens)
+            at += 1
+        if segment.words:
+            _fit(segment, median, last_speech)
+            last_speech = segment.end
+
+
+def _cut_sentence_ends(words: Sequence[WordTiming], longest: float) -> None:
+    """Bound the length of marks that end sentences, and of the words after them."""
+    for before, word in pairwise(words):
+        if word.end - word.start > longest:
+            if word.word in _SENTENCE_END:
+                word.end = word.start + longest
+            elif before.word in _SENTENCE_END:
+                word.start = word.end - longest
+
+
+def _fit(segment: Segment, median: float, last_speech: float) -> None:
+    """Bound the words after a pause, and let words and segment agree on their ends."""
+    words, longest = segment.words, 2 * median
+    first, last = words[0], words[-1]
+    second = words[1] if len(words) > 1 else None
+    after_pause = first.end - last_speech > median * 4
+    long = first.end - first.start > longest or (second is not None and second.end - first.start > longest * 2)
+    if after_pause and long:
+        if second is not None and second.end - second.start > longest:
+            first.end = second.start = max(second.end / 2, second.end - longest)
+        first.start = max(0, first.end - longest)
+    if segment.start < first.end and segment.start - _LOOSE > first.start:
+        first.start = max(0, min(first.end - median, segment.start))
+    else:
+        segment.start = first.start
+    if segment.end > last.start and segment.end + _LOOSE < last.end:
+        last.end = max(last.start + median, segment.end)
+    else:
+        segment.end = last.end
+
+
+def last_word_end(segments: Sequence[Segment]) -> float | None:
+    """Return the end of the last word, or of the last segment if there are no words; None without segments."""
+    for segment in reversed(segments):
+        if segment.words:
+            return segment.words[-1].end
+    return segments[-1].end if segments else None
+
+
+def is_anomalous(segment: Segment | None) -> bool:
+    """Return whether the first words are too short, too long or too unlikely to have been spoken."""
+    if segment is None or not segment.words:
+        return False
+    marks = _BEFORE + _AFTER
+    words = [word for word in segment.words if word.word not in marks][:_ANOMALOUS_WORDS]
+    score = sum(_anomaly(word) for word in words)
+    return score >= 3 or score + 0.01 >= len(words)
+
+
+def _anomaly(word: WordTiming) -> float:
+    duration = word.end - word.start
+    score = 1.0 if word.probability < 0.15 else 0.0
+    if duration < 0.133:
+        score += (0.133 - duration) * 15
+    return score + max(0.0, duration - 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTimes:
+    """Seconds at which a window begins, ends with its audio, and would end if it were full; and the recording's end."""
+
+    start: float
+    audio_end: float
+    end: float
+    recording_end: float
+
+
+def first_spoken(segments: Sequence[Segment]) -> Segment | None:
+    """Return the first segment with words."""
+    return next((segment for segment in segments if segment.words), None)
+
+
+def unspoken(segments: Sequence[Segment], window: WindowTimes, last_speech: float, threshold: float) -> int | None:
+    """Return the number of the first segment that nobody spoke: anomalous, with silence or the like on both sides.
+
+    `threshold` is the least silence, in seconds. Returns None if there is none.
+    """
+    before = last_speech
+    for number, segment in enumerate(segments):
+        if not segment.words:
+            continue
+        if is_anomalous(segment):
+            following = first_spoken(segments[number + 1 :])
+            next_start = window.audio_end if following is None else following.words[0].start
+            silence_before = (
+                segment.start - before > threshold
+                or segment.start < threshold
+                or segment.start - window.start < _WINDOW_EDGE
+            )
+            silence_after = (
+                next_start - segment.end > threshold
+                or is_anomalous(following)
+                or window.end - segment.end < _WINDOW_EDGE
+            )
+            if silence_before and silence_after:
+                return number
+        before = segment.end
+    return None

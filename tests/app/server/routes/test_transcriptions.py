@@ -1,0 +1,413 @@
+"""`POST /v1/audio/transcriptions` and `/translations` over a real socket, with a recognizer that hears seconds."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+from tests.app.audio.recordings import many_samples, muxed, tone, written
+
+PATH = "/v1/audio/transcriptions"
+TRANSLATIONS = "/v1/audio/translations"
+# Two and a half seconds: three segments.
+RECORDING = written(tone(2.5, 16_000), 16_000)
+TEXT = "en second 0. en second 1. en second 2."
+
+
+# One for all tests: to make one takes longer than most requests.
+CLIENT = httpx.Client(timeout=60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    CLIENT.close()
+
+
+def post(server: Any, path: str = PATH, recording: bytes = RECORDING, **fields: object) -> httpx.Response:
+    data = {"model": "whisper-1"} | fields
+    return CLIENT.post(server.url + path, data=data, files={"file": ("a.wav", recording)})
+
+
+def form(server: Any, parts: list[tuple[str, str]]) -> httpx.Response:
+    """Send a form whose names may repeat."""
+    files: list[tuple[str, Any]] = [("file", ("a.wav", RECORDING))]
+    return CLIENT.post(server.url + PATH, files=files + [(name, (None, value)) for name, value in parts])
+
+
+def events(response: httpx.Response) -> list[dict[str, Any]]:
+    assert response.headers["content-type"] == "text/event-stream"
+    *blocks, last = [block for block in response.text.split("\n\n") if block]
+    assert last == "data: [DONE]"
+    return [json.loads(block.removeprefix("data: ")) for block in blocks]
+
+
+def error(response: httpx.Response) -> tuple[int, str, str | None]:
+    body = response.json()["error"]
+    assert set(body) == {"message", "type", "param", "code", "request_id"}
+    assert len(body["message"]) < 500
+    return response.status_code, body["code"], body["param"]
+
+
+def test_json_is_the_default(hearing: Any) -> None:
+    response = post(hearing)
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == {
+        "text": TEXT,
+        "languages": [{"code": "en"}],
+        "usage": {
+            "type": "tokens",
+            "input_tokens": 25,
+            "output_tokens": 9,
+            "total_tokens": 34,
+            "input_token_details": {"audio_tokens": 25, "text_tokens": 0},
+        },
+    }
+    (request,) = hearing.ear.requests
+    assert request.pcm.size == 40_000
+    assert (request.language, request.task, request.prompt, request.temperature) == (None, "transcribe", "", None)
+    assert not request.word_times
+
+
+def test_text_and_subtitles(hearing: Any) -> None:
+    assert post(hearing, response_format="text").text == TEXT + "\n"
+    srt = post(hearing, response_format="srt")
+    assert srt.headers["content-type"].startswith("application/x-subrip")
+    assert srt.text.split("\n\n")[1].split("\n") == ["2", "00:00:01,000 --> 00:00:02,000", "en second 1."]
+    vtt = post(hearing, response_format="vtt")
+    assert vtt.headers["content-type"].startswith("text/vtt")
+    assert vtt.text.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nen second 0.\n\n")
+
+
+def test_verbose_json_has_segments_and_words_as_asked_for(hearing: Any) -> None:
+    whole = post(hearing, response_format="verbose_json").json()
+    assert {key: whole[key] for key in ("task", "language", "duration", "text", "usage")} == {
+        "task": "transcribe",
+        "language": "english",
+        "duration": 2.5,
+        "text": TEXT,
+        "usage": {"type": "duration", "seconds": 3},
+    }
+    assert "words" not in whole
+    assert whole["segments"][2] == {
+        "id": 2,
+        "seek": 0,
+        "start": 2.0,
+        "end": 2.5,
+        "text": " en second 2.",
+        "tokens": [0, 1, 2],
+        "temperature": 0.0,
+        "avg_logprob": -0.2,
+        "compression_ratio": 1.25,
+        "no_speech_prob": 0.01,
+    }
+    fields = [("response_format", "verbose_json"), ("timestamp_granularities[]", "word")]
+    words = form(hearing, fields).json()
+    assert "segments" not in words
+    assert words["words"][0] == {"word": "en", "start": 0.0, "end": 0.333}
+    assert len(words["words"]) == 9
+    both = form(hearing, [*fields, ("timestamp_granularities", "segment")]).json()
+    assert (len(both["words"]), len(both["segments"])) == (9, 3)
+    assert [request.word_times for request in hearing.ear.requests] == [False, True, True]
+
+
+def test_the_options_reach_the_model(hearing: Any) -> None:
+    parts = [
+        ("model", "ear"),
+        ("language", "French"),
+        ("prompt", " A talk. "),
+        ("keywords[]", "Nightingale"),
+        ("keywords", "MLX"),
+        ("temperature", "0.4"),
+    ]
+    body = form(hearing, parts).json()
+    (request,) = hearing.ear.requests
+    assert (request.language, request.prompt, request.temperature) == ("fr", "Nightingale, MLX. A talk.", 0.4)
+    assert body["languages"] == [{"code": "fr"}]
+    assert body["usage"]["input_token_details"] == {"audio_tokens": 25, "text_tokens": 4}
+    assert body["text"].startswith("fr second 0.")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("de", "de"), ("de-AT", "de"), ("German", "de"), ("jv", "jw"), ("zh-TW", "zh"), ("Chinese", "zh")],
+)
+def test_languages_have_many_names(hearing: Any, name: str, code: str) -> None:
+    assert post(hearing, language=name).json()["languages"] == [{"code": code}]
+
+
+def test_empty_fields_are_none(hearing: Any) -> None:
+    assert post(hearing, language="", prompt="", response_format="", temperature="", model="").json()["text"] == TEXT
+
+
+def test_a_detected_language_is_one_of_those_that_may_be_spoken(hearing: Any) -> None:
+    said = [("prompt", "french")]
+    expected = [("languages[]", "de"), ("languages[]", "en")]
+    assert form(hearing, [*said, *expected, ("languages[]", "fr")]).json()["languages"] == [{"code": "fr"}]
+    assert len(hearing.ear.requests) == 1
+    # It cannot be French: it is recognized again, as the first of those that can be.
+    body = form(hearing, [*said, *expected]).json()
+    assert (body["languages"], body["text"][:12]) == ([{"code": "de"}], "de second 0.")
+    assert [request.language for request in hearing.ear.requests] == [None, None, "de"]
+    # One alone is the language.
+    form(hearing, expected[:1])
+    assert hearing.ear.requests[-1].language == "de"
+
+
+def test_translations_are_english(hearing: Any) -> None:
+    body = post(hearing, TRANSLATIONS, prompt="french", response_format="verbose_json").json()
+    assert (body["task"], body["language"], body["text"]) == ("translate", "english", TEXT)
+    assert hearing.ear.requests[0].task == "translate"
+    for response_format in ("json", "text", "srt", "vtt"):
+        assert post(hearing, TRANSLATIONS, response_format=response_format).status_code == 200
+    assert error(post(hearing, TRANSLATIONS, language="fr")) == (400, "invalid_request", "language")
+    assert error(post(hearing, TRANSLATIONS, stream="true")) == (400, "invalid_request", "stream")
+
+
+def test_events_join_to_the_whole(hearing: Any) -> None:
+    *deltas, done = events(post(hearing, stream="true", response_format="text"))
+    assert [event["delta"] for event in deltas] == ["en second 0.", " en second 1.", " en second 2."]
+    assert {event["type"] for event in deltas} == {"transcript.text.delta"}
+    assert done["type"] == "transcript.text.done"
+    assert done["text"] == TEXT
+    assert done["usage"]["type"] == "tokens"
+    assert "logprobs" not in done
+
+
+def test_logprobs_belong_to_the_tokens(hearing: Any) -> None:
+    expected = [{"token": " en", "bytes": [32, 101, 110], "logprob": -0.1}]
+    assert form(hearing, [("include[]", "logprobs")]).json()["logprobs"][:1] == expected
+    first, *_, done = events(form(hearing, [("include", "logprobs"), ("stream", "True")]))
+    assert first["logprobs"][:1] == expected
+    assert len(first["logprobs"]) == 3
+    assert len(done["logprobs"]) == 9
+
+
+def test_the_first_segment_comes_before_the_rest_is_recognized(hearing: Any) -> None:
+    with CLIENT.stream(
+        "POST",
+        hearing.url + PATH,
+        data={"stream": "true", "prompt": "gated"},
+        files={"file": RECORDING},
+    ) as response:
+        lines = (line for line in response.iter_lines() if line)
+        assert json.loads(next(lines).removeprefix("data: "))["delta"] == "en second 0."
+        hearing.ear.gate.set()
+        assert [json.loads(line.removeprefix("data: "))["type"] for line in list(lines)[:-1]] == [
+            "transcript.text.delta",
+            "transcript.text.delta",
+            "transcript.text.done",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "param", "says"),
+    [
+        ([("response_format", "diarized_json")], "response_format", "Speakers are not told apart"),
+        ([("response_format", "xml")], "response_format", "verbose_json"),
+        ([("known_speaker_names[]", "Ann")], "known_speaker_names", "Speakers are not told apart"),
+        ([("known_speaker_references[]", "data:")], "known_speaker_references", "Speakers"),
+        ([("temperature", "warm")], "temperature", "number"),
+        ([("temperature", "1.5")], "temperature", "1"),
+        ([("temperature", "nan")], "temperature", "finite"),
+        ([("stream", "perhaps")], "stream", "boolean"),
+        ([("stream", "true"), ("response_format", "srt")], "stream", "json or text"),
+        ([("include[]", "secrets")], "include", "logprobs"),
+        ([("include[]", "logprobs"), ("response_format", "text")], "include", "json"),
+        ([("timestamp_granularities[]", "word")], "timestamp_granularities", "verbose_json"),
+        ([("timestamp_granularities[]", "letter")], "timestamp_granularities", "'word' or 'segment'"),
+        ([("chunking_strategy", "never")], "chunking_strategy", "'auto' or 'server_vad'"),
+        ([("chunking_strategy", "{")], "chunking_strategy", "JSON"),
+        ([("chunking_strategy", '{"type": "server_vad", "threshold": 2}')], "chunking_strategy", "threshold"),
+        ([("chunking_strategy[type]", "server_vad"), ("chunking_strategy[speed]", "1")], "chunking_strategy", "speed"),
+        ([("chunking_strategy[threshold]", "0.5")], "chunking_strategy", "type"),
+        ([("prompt", "a"), ("prompt", "b")], "prompt", "twice"),
+        ([("prompt[a]", "a")], "prompt", "string"),
+        ([("prompt", "x" * 20_000)], "prompt", "10000"),
+        ([("prompt", "x" * 100_000)], None, "maximum size"),
+        ([("languge", "en")], "languge", "accepted are"),
+        ([("a[b][c]", "en")], "a[b][c]", "accepted are"),
+        ([("file", "not a file")], "file", "file"),
+        ([(f"keywords[{number}]", "a") for number in range(3)], "keywords", "list"),
+        ([("keywords[]", "a")] * 101, "keywords", "100"),
+        ([("keywords[]", "a")] * 300, None, "fields"),
+    ],
+)
+def test_bad_fields_are_named(hearing: Any, parts: list[tuple[str, str]], param: str | None, says: str) -> None:
+    response = form(hearing, parts)
+    assert response.status_code == 400, response.text
+    body = response.json()["error"]
+    assert body["param"] == param
+    assert says in body["message"]
+    assert len(body["message"]) < 500
+    assert hearing.ear.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"language": "klingon"}, (400, "unsupported_language", "language")),
+        ({"languages": "klingon"}, (400, "unsupported_language", "languages")),
+        ({"prompt": "endless"}, (400, "text_too_long", "prompt")),
+        ({"model": "hal"}, (404, "model_not_found", "model")),
+        ({"model": "tone"}, (400, "wrong_model_kind", "model")),
+        ({"model": "shout"}, (400, "wrong_model_kind", "model")),
+        ({"model": "absent-ear"}, (503, "model_not_installed", "model")),
+        ({"prompt": "broken"}, (500, "model_failed", None)),
+    ],
+)
+def test_errors_have_openai_s_shape(
+    hearing: Any, fields: dict[str, str], expected: tuple[int, str, str | None]
+) -> None:
+    assert error(post(hearing, **fields)) == expected
+    assert post(hearing).status_code == 200
+
+
+def test_what_is_no_form_is_refused(hearing: Any) -> None:
+    url = hearing.url + PATH
+    for response in (
+        CLIENT.post(url),
+        CLIENT.post(url, json={"model": "whisper-1"}),
+        CLIENT.post(url, data={"model": "whisper-1"}),
+        CLIENT.post(url, files={"audio": RECORDING}),
+        CLIENT.post(url, content=b"--x\r\n", headers={"content-type": "multipart/form-data; boundary=x"}),
+        CLIENT.post(url, content=b"abc", headers={"content-type": "multipart/form-data"}),
+        CLIENT.post(url, files=[("file", RECORDING), ("file", RECORDING)]),
+    ):
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_recordings_in_many_formats_are_heard(hearing: Any) -> None:
+    wave = tone(2.5, 48_000)
+    for recording in (
+        written(wave, 48_000, "FLAC"),
+        written(wave, 48_000, "MP3"),
+        written(tone(2.5, 48_000, channels=2), 48_000, "OGG", "OPUS"),
+        muxed(wave, "mp4", "aac"),
+        muxed(wave, "webm", "libopus"),
+        written(tone(2.5, 8_000), 8_000, "WAV", "ULAW"),
+    ):
+        assert post(hearing, recording=recording).json()["text"].startswith(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("recording", "says"),
+    [
+        (b"", "cannot be read"),
+        (b"RIFF", "cannot be read"),
+        (b"hello " * 1_000, "cannot be read"),
+        (written(np.empty(0, np.float32), 16_000), "no audio"),
+        (many_samples(), "be read"),
+        (written(np.zeros(61 * 8_000, np.float32), 8_000, "FLAC"), "too long"),
+    ],
+    ids=["empty", "header", "text", "no samples", "bomb", "long"],
+)
+def test_bad_recordings_are_refused_with_their_reason(hearing: Any, recording: bytes, says: str) -> None:
+    response = post(hearing, recording=recording)
+    assert error(response) == (400, "unusable_recording", "file")
+    assert says in response.json()["error"]["message"]
+    assert hearing.ear.requests == []
+    assert post(hearing).json()["text"] == TEXT
+
+
+@pytest.mark.slow
+def test_ten_hours_of_silence_in_a_megabyte_are_refused(hearing: Any) -> None:
+    file = io.BytesIO()
+    minute = np.zeros(60 * 8_000, np.int16)
+    with soundfile.SoundFile(file, "w", 8_000, 1, format="FLAC") as output:
+        for _ in range(600):
+            output.write(minute)
+    assert len(file.getvalue()) < 2 << 20
+    response = post(hearing, recording=file.getvalue())
+    assert error(response) == (400, "unusable_recording", "file")
+    assert "at most 60 seconds" in response.json()["error"]["message"]
+
+
+def test_a_truncated_recording_is_heard_as_far_as_it_goes_or_refused(hearing: Any) -> None:
+    for whole in (RECORDING, written(tone(2.5), 48_000, "FLAC"), muxed(tone(2.5), "mp4", "aac")):
+        for share in (0.3, 0.7):
+            response = post(hearing, recording=whole[: round(len(whole) * share)])
+            assert response.status_code == 200 or error(response) == (400, "unusable_recording", "file")
+    # Its header lies.
+    assert post(hearing, recording=RECORDING[:40_044]).json()["text"] == "en second 0. en second 1."
+
+
+def test_a_body_that_is_too_large_is_refused(hearing: Any) -> None:
+    assert error(post(hearing, recording=bytes(5 << 20)))[:2] == (413, "body_too_large")
+
+
+def test_a_failure_after_the_first_event_is_an_event_and_a_broken_stream(hearing: Any) -> None:
+    received = b""
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        CLIENT.stream(
+            "POST", hearing.url + PATH, data={"stream": "true", "prompt": "broken"}, files={"file": RECORDING}
+        ) as response,
+    ):
+        for piece in response.iter_raw():
+            received += piece
+    last = json.loads(received.decode().strip().split("\n\n")[-1].removeprefix("data: "))
+    assert last["error"]["code"] == "model_failed"
+
+
+@pytest.mark.parametrize("streamed", ["true", "false"])
+def test_a_client_that_leaves_stops_its_own_work(hearing: Any, wait_until: Any, leave: Any, streamed: str) -> None:
+    closed = hearing.ear.closed
+    sent = httpx.Request(
+        "POST", hearing.url + PATH, data={"stream": streamed, "prompt": "gated"}, files={"file": RECORDING}
+    )
+    leave(hearing.url + PATH, sent.read(), lambda: hearing.ear.requests, sent.headers["content-type"])
+    assert wait_until(lambda: hearing.ear.closed == closed + 1)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
+    assert post(hearing).json()["text"] == TEXT
+
+
+def test_a_hundred_at_once_are_served_in_their_own_words(hearing: Any) -> None:
+    codes = ["en", "fr", "de", "zh"]
+    with ThreadPoolExecutor(100) as pool:
+        answers = list(pool.map(lambda number: post(hearing, language=codes[number % 4]), range(100)))
+    for number, answer in enumerate(answers):
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["text"].startswith(f"{codes[number % 4]} second 0.")
+
+
+def test_stages_and_metrics(hearing: Any, wait_until: Any) -> None:
+    def value(name: str) -> float:
+        pattern = rf'^nightingale_{name}\{{model="ear",[^}}]*streaming="false",surface="openai"\}} (\S+)$'
+        return sum(map(float, re.findall(pattern, hearing.metrics(), re.MULTILINE)))
+
+    seconds, requests = value("recognized_seconds_total"), value("requests_total")
+    timing = post(hearing).headers["server-timing"]
+    stages = set(dict(re.findall(r"(\w+);dur=([\d.]+)", timing)))
+    assert stages == {"queue", "audio_decode", "vad", "mel", "encode", "decode", "total"}
+    # The answer is sent before it is recorded.
+    assert wait_until(lambda: value("recognized_seconds_total") == seconds + 2.5)
+    assert value("requests_total") == requests + 1
+
+
+def test_without_an_installed_model_the_answer_is_how_to_install_it(server: Any, start_server: Any) -> None:
+    response = post(server)
+    assert error(response) == (503, "model_not_installed", "model")
+    assert "nightingale models pull absent-ear" in response.json()["error"]["message"]
+    entries = {entry["id"]: entry for entry in CLIENT.get(server.url + "/v1/models").json()["data"]}
+    assert (entries["absent-ear"]["kind"], entries["absent-ear"]["default"]) == ("speech-recognition", True)
+    # It is there, but nobody asked for it by name.
+    assert entries["ear"]["status"] == "available"
+    assert error(post(start_server(recognizer=None))) == (404, "model_not_found", "model")
+
+
+def test_a_model_asked_for_by_name_is_loaded_and_found_by_openai_s_name(start_server: Any, hearing: Any) -> None:
+    running = start_server(recognition_gate=False)
+    assert post(running, model="ear").json()["text"] == TEXT
+    entry = CLIENT.get(hearing.url + "/v1/models/whisper-1").json()
+    assert (entry["id"], entry["status"], entry["default"], entry["languages"][0]) == ("ear", "ready", True, "en")

@@ -1,0 +1,73 @@
+"""Comparison of texts with what was heard of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.speech.verification import Comparison, SpokenWord, compare, spoken_words
+from app.text.planner import get_phonemizer
+
+
+def words(text: str) -> list[SpokenWord]:
+    return spoken_words(text, get_phonemizer("en-us"))
+
+
+def heard(text: str, instead: str) -> Comparison:
+    return compare(words(text), words(instead))
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("On 3 May, 12 people paid $7.50.", "on the third of may twelve people paid seven dollars and fifty cents"),
+        ("Dr. Smith isn't in; call 911!", "doctor smith isn't in call nine one one"),
+        ("Their son knows the way.", "there sun nose the weigh"),
+        ("Ice cream in the after-noon", "icecream in the afternoon"),
+        ("The notebook is in the firehouse.", "the note book is in the fire house"),
+        ("Hello, world.", "HELLO WORLD"),
+    ],
+)
+def test_the_same_words_are_equal(text: str, instead: str) -> None:
+    found = heard(text, instead)
+    assert (found.errors, found.longest, found.added, found.passed) == (0, 0, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "found"),
+    [
+        ("the dog runs home", "the dog ran home", Comparison(4, 1, 1, 0)),
+        ("the dog runs home", "the dog home", Comparison(4, 1, 1, 0)),
+        ("the dog runs home", "the dog runs runs home", Comparison(4, 1, 1, 0)),
+        ("the dog runs home", "the dog runs home again now", Comparison(4, 2, 2, 2)),
+        ("the dog runs home", "", Comparison(4, 4, 4, 0)),
+        ("one two three four five six", "one nine ten eleven five six", Comparison(6, 3, 3, 0)),
+    ],
+)
+def test_differences_are_counted(text: str, instead: str, found: Comparison) -> None:
+    assert heard(text, instead) == found
+
+
+LONG = "the weather is fine today and the train leaves in the morning so we take our bags to the station"
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "passed"),
+    [
+        ("the dog runs home", "the dog ran home", True),
+        ("the dog runs home", "a dog ran home", False),
+        ("the dog runs home", "the dog runs home yes", False),
+        (LONG, LONG.replace("fine", "five").replace("our", "hour"), True),
+        (LONG, LONG.replace("and the train leaves in", ""), False),
+        (LONG, LONG.replace("so we take our", "no me cake far"), False),
+        (LONG, f"{LONG} station", False),
+        (LONG, "", False),
+    ],
+)
+def test_a_listener_accepts_it_or_not(text: str, instead: str, passed: bool) -> None:
+    assert heard(text, instead).passed is passed
+
+
+def test_a_text_without_words_has_none() -> None:
+    assert words("...") == []
+    assert compare([], []).passed
+    assert not compare([], words("hello there")).passed

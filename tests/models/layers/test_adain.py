@@ -1,0 +1,82 @@
+"""AdaIN's kernels with the activation behind it, on an emulated GPU of either kind, against plain operations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from models.backend import mx
+from models.layers import adain
+from models.layers.conv import PaddingMask
+from models.layers.kernels.agreement import relative_difference
+from models.layers.kernels.device import Device
+from tests.models.emulator import DEVICES, launcher
+
+pytestmark = pytest.mark.slow
+
+SHAPES = [(1, 40, 32, (40,)), (2, 300, 48, (300, 131)), (3, 70, 5, (1, 70, 64))]
+
+
+def given(batch: int, length: int, channels: int, dtype: mx.Dtype) -> list[mx.array]:
+    keys = mx.random.split(mx.random.key(length), 3)
+    x = 3 * mx.random.normal((batch, length, channels), key=keys[0]) + 20  # far from a mean of zero
+    affine, alpha = mx.random.normal((batch, 2 * channels), key=keys[1]), mx.random.uniform(0.5, 3, (channels,))
+    return [each.astype(dtype) for each in (x, affine, alpha)]
+
+
+def differences(shape: tuple[int, int, int, tuple[int, ...]], dtype: mx.Dtype) -> list[float]:
+    """LeakyReLU's, and Snake's."""
+    batch, length, channels, counts = shape
+    x, affine, alpha = given(batch, length, channels, dtype)
+    valid = PaddingMask.of(mx.array(counts)[:, None, None], length)
+    single = [each.astype(mx.float32) for each in (x, affine, alpha)]
+    wanted = adain.adain_leaky_reference(*single[:2], valid), adain.adain_snake_reference(*single, valid)
+    found = (adain.adain_kernel(x, affine, which, valid.number(x)) for which in (None, alpha))
+    return [relative_difference(one, other) for one, other in zip(found, wanted, strict=True)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_kernels_equal_plain_operations(
+    device: Device, shape: tuple[int, int, int, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run of rows and two, channels that fill no warp, one valid row; later threads first."""
+    monkeypatch.setattr(adain, "launch", launcher(device, backward=True))
+    assert max(differences(shape, mx.float32)) < 1e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher(device))
+    rng = np.random.RandomState(0)
+    for _ in range(8):
+        batch, length, channels = (int(rng.randint(1, most)) for most in (4, 300, 80))
+        counts = tuple(int(each) for each in rng.randint(1, length + 1, batch))
+        assert max(differences((batch, length, channels, counts), mx.float32)) < 1e-4, (batch, length, channels, counts)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_kernels_in_bfloat16(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher(device))
+    assert max(differences(SHAPES[1], mx.bfloat16)) < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("- pivot;", "- 0.0f;"),
+        ("d * d * (seen * n / total)", "0.0f"),
+        ("if (r < valid) {", "if (true) {"),
+        ("const int end = min(L, (BLOCK_Y + 1) * ROWS)", "const int end = min(L, BLOCK_Y * ROWS + ROWS / 2)"),
+        ("SYNC();\nif (c >= C)", "if (c >= C)"),
+    ],
+)
+def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher("metal", backward=True, change=(words, instead)))
+    assert not max(differences(SHAPES[1], mx.float32)) < 1e-3
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_comparison_at_load_agrees(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher(device))
+    assert max(adain._differences(mx.float32)) < 1e-5

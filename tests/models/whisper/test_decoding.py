@@ -1,0 +1,100 @@
+"""Prompts, measures of trust, and tries at rising temperatures by a scripted decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+import pytest
+
+from models.whisper.decoding import (
+    Decoded,
+    DecodingOptions,
+    Thresholds,
+    compression_ratio,
+    decode,
+    decode_with_fallback,
+    detect_language,
+    prompt_tokens,
+)
+from tests.models.whisper.builder import drain, recognizer, tokenizer
+
+
+def decoded(logprob: float = -0.5, silence: float = 0.0, ratio: float = 1.0, temperature: float = 0.0) -> Decoded:
+    return Decoded((), (), "", logprob, silence, temperature, ratio)
+
+
+@pytest.mark.parametrize(
+    ("found", "again", "silent"),
+    [
+        (decoded(), False, False),
+        (decoded(logprob=-1.1), True, False),
+        (decoded(ratio=2.5), True, False),
+        (decoded(logprob=-1.1, silence=0.7), False, True),
+        (decoded(logprob=-1.1, silence=0.7, ratio=2.5), False, True),
+        (decoded(logprob=-0.9, silence=0.7), False, False),
+        (decoded(logprob=-0.9, silence=0.7, ratio=2.5), True, False),
+        (decoded(logprob=-1.0, silence=0.7), False, True),
+        (decoded(logprob=-1.0, silence=0.6), False, False),
+    ],
+)
+def test_thresholds(found: Decoded, again: bool, silent: bool) -> None:
+    bounds = Thresholds()
+    assert (bounds.refuses(found), bounds.is_silent(found)) == (again, silent)
+
+
+def test_thresholds_that_are_not_looked_at() -> None:
+    worst = decoded(logprob=-9, silence=0.99, ratio=9)
+    none = Thresholds(None, None, None)
+    assert (none.refuses(worst), none.is_silent(worst)) == (False, False)
+    assert Thresholds(None, None, 0.6).is_silent(decoded(logprob=-0.1, silence=0.7))
+
+
+@pytest.mark.parametrize(("trusted", "asked"), [(0, [0.0]), (2, [0.0, 0.2, 0.4]), (9, [0.0, 0.2, 0.4, 0.6])])
+def test_fallback(trusted: int, asked: list[float]) -> None:
+    """Until one is trusted; the last is taken in any case."""
+    seen: list[float] = []
+
+    def decoder(options: DecodingOptions) -> Generator[None, None, Decoded]:
+        yield
+        seen.append(options.temperature)
+        return decoded(logprob=-2.0 if len(seen) <= trusted else -0.5, temperature=options.temperature)
+
+    found = drain(decode_with_fallback(decoder, DecodingOptions(), (0.0, 0.2, 0.4, 0.6), Thresholds()))
+    assert seen == asked
+    assert found.temperature == asked[-1]
+
+
+def test_prompts() -> None:
+    one = tokenizer()
+    assert prompt_tokens(one, DecodingOptions(language="de"), 448) == ([50258, 50261, 50359], 0)
+    options = DecodingOptions(prompt=tuple(range(300)), prefix=(7, 8), timestamps=False)
+    tokens, start = prompt_tokens(one, options, 448)
+    assert tokens == [50361, *range(77, 300), 50258, 50259, 50359, 50363, 7, 8]
+    assert tokens[start] == one.start
+    assert prompt_tokens(one, DecodingOptions(prefix=tuple(range(9)), limit=220), 448)[0][3:] == [5, 6, 7, 8]
+
+
+def test_compression() -> None:
+    assert compression_ratio("la " * 60) > 2.4 > compression_ratio("a sentence as people say it, once and no more")
+
+
+def test_windows_of_the_network() -> None:
+    """Measures of a transcript agree with its tokens; windows of one call do not disturb each other."""
+    one = recognizer(seed=3)
+    mel = np.random.RandomState(0).standard_normal((2, 60, 80)).astype(np.float32)
+    memory = drain(one.steps.encode(mel))
+    options = DecodingOptions(language="fr", limit=12)
+    both = drain(decode(one.steps, one.tokenizer, memory, options, lambda: False))
+    assert both[0].tokens != both[1].tokens
+    for number, found in enumerate(both):
+        part = [each[number : number + 1] for each in memory]
+        alone = drain(decode(one.steps, one.tokenizer, part, options, lambda: False))[0]
+        assert alone.tokens == found.tokens
+        assert len(found.tokens) == len(found.logprobs) == 12
+        assert found.tokens[0] >= one.tokenizer.first_timestamp
+        assert found.average_logprob == pytest.approx(sum(found.logprobs) / 13, abs=1e-5)
+        assert 0 < found.no_speech < 1
+    shares = detect_language(one.steps, one.tokenizer, memory)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+    assert list(shares) == one.languages

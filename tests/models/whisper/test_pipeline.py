@@ -1,0 +1,178 @@
+"""The recognizer as the service sees it: requests, languages, silence, cancellation. Random weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.backend import on_cpu
+from models.contract import (
+    Cancelled,
+    ModelRequestError,
+    ModelSpec,
+    RecognitionRequest,
+    RecognizedSegment,
+    Recognizer,
+    UnknownLanguageError,
+    WarmupStep,
+    WeightsError,
+    WeightsMissingError,
+)
+from models.timeline import Stage, Timeline
+from models.whisper.pipeline import MAX_BEAMS, WhisperRecognizer, load
+from tests.models.whisper.builder import files, recognizer, sound
+
+
+@pytest.fixture(scope="module")
+def model() -> WhisperRecognizer:
+    return recognizer(seed=5)
+
+
+def run(
+    model: WhisperRecognizer, request: RecognitionRequest, timeline: Timeline | None = None
+) -> list[RecognizedSegment]:
+    items = model.recognize(request, timeline or Timeline(), lambda: False)
+    return [item for item in items if item is not None]
+
+
+PCM = sound(5)
+REQUEST = RecognitionRequest(PCM, "en", temperature=0.0)
+
+
+def test_it_is_a_recognizer(model: WhisperRecognizer) -> None:
+    assert isinstance(model, Recognizer)
+    assert model.sample_rate == 16_000
+    assert model.languages[0] == "en"
+    assert len(model.languages) == 99
+
+
+def test_segments_and_stages(model: WhisperRecognizer) -> None:
+    """Windows of two seconds; random weights write anything, but always the same."""
+    timeline = Timeline()
+    found = run(model, replace(REQUEST, word_times=True), timeline)
+    assert found == run(model, replace(REQUEST, word_times=True))
+    assert found
+    assert len({one.seek for one in found}) > 1
+    for one in found:
+        assert one.language == "en"
+        assert b"".join(token.text for token in one.tokens).decode(errors="replace") == one.text
+        assert all(token.logprob <= 0 for token in one.tokens)
+        assert one.mean_logprob < 0
+        assert 0 <= one.no_speech <= 1
+    assert "".join(word.text for one in found for word in one.words).strip() != ""
+    assert set(timeline.stages) == {Stage.MEL, Stage.ENCODE, Stage.DECODE, Stage.ALIGN}
+
+
+def test_it_pauses_between_layers_and_steps(model: WhisperRecognizer) -> None:
+    items = list(model.recognize(REQUEST, Timeline(), lambda: False))
+    assert sum(item is None for item in items) > 8
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_beams_and_prompt(model: WhisperRecognizer, beams: int) -> None:
+    plain = run(model, replace(REQUEST, beams=beams))
+    prompted = run(model, replace(REQUEST, beams=beams, prompt="names: Ann, Bob"))
+    assert [one.text for one in plain] != [one.text for one in prompted]
+
+
+def test_samples_by_seed(model: WhisperRecognizer) -> None:
+    warm = replace(REQUEST, pcm=sound(1), temperature=0.9)
+    texts = [[one.text for one in run(model, replace(warm, seed=seed))] for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+    assert run(model, warm)[0].temperature == 0.9
+
+
+@pytest.mark.slow
+def test_untrusted_text_is_tried_at_higher_temperatures(model: WhisperRecognizer) -> None:
+    """Random weights write what is not likely."""
+    found = run(model, RecognitionRequest(sound(0.5), "en"))
+    assert all(one.temperature > 0 for one in found)
+
+
+def test_the_language_is_detected(model: WhisperRecognizer) -> None:
+    found = run(model, RecognitionRequest(PCM, temperature=0.0))
+    assert len({one.language for one in found}) == 1
+    assert found[0].language in model.languages
+    again = run(model, RecognitionRequest(PCM, found[0].language, temperature=0.0))
+    assert [one.text for one in again] == [one.text for one in found]
+
+
+@pytest.mark.parametrize("pcm", [np.zeros(0), np.zeros(100), np.zeros(16_000), np.full(100, 0.5)])
+def test_silence_says_nothing(model: WhisperRecognizer, pcm: np.ndarray) -> None:
+    assert run(model, RecognitionRequest(pcm.astype(np.float32))) == []
+
+
+def test_cancelled(model: WhisperRecognizer) -> None:
+    asked: list[int] = []
+
+    def cancelled() -> bool:
+        asked.append(0)
+        return len(asked) > 5
+
+    with pytest.raises(Cancelled):
+        list(model.recognize(REQUEST, Timeline(), cancelled))
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "named"),
+    [
+        ({"language": "xx"}, UnknownLanguageError, "xx"),
+        ({"beams": MAX_BEAMS + 1}, ModelRequestError, "beams"),
+        ({"beams": 0}, ModelRequestError, "beams"),
+        ({"temperature": -0.1}, ModelRequestError, "temperature"),
+        ({"temperature": 1.5}, ModelRequestError, "temperature"),
+        ({"pcm": np.zeros((2, 9), np.float32)}, ModelRequestError, "mono"),
+        ({"draft": (1, 2), "beams": 2}, ModelRequestError, "draft"),
+    ],
+)
+def test_refused(
+    model: WhisperRecognizer, change: dict[str, object], error: type[ModelRequestError], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        run(model, replace(REQUEST, **change))  # type: ignore[arg-type]
+
+
+def test_who_translates(model: WhisperRecognizer) -> None:
+    assert run(model, replace(REQUEST, task="translate")) != run(model, REQUEST)
+    for changes in ({"n_vocab": 51864}, {"n_text_layer": 1}):
+        other = (
+            recognizer(**changes)
+            if "n_vocab" in changes
+            else WhisperRecognizer(replace(model.config, n_text_layer=1), model.network, model.tokenizer, ())
+        )
+        with pytest.raises(ModelRequestError, match="translate"):
+            other.check(replace(REQUEST, task="translate"))
+
+
+def test_a_draft_changes_nothing(model: WhisperRecognizer) -> None:
+    draft = model.encode_text("it is so")
+    assert draft[0] == model.tokenizer.encode(" i")[0]
+    assert [one.text for one in run(model, replace(REQUEST, draft=draft))] == [one.text for one in run(model, REQUEST)]
+
+
+@pytest.mark.parametrize("bits", [0, 8])
+def test_load(tmp_path: Path, bits: int) -> None:
+    spec = ModelSpec("tiny", "whisper", files(tmp_path), dtype="auto", bits=bits)
+    found = load(spec)
+    assert run(found, REQUEST)
+    steps: list[WarmupStep] = []
+    found.warm(steps.append)
+    assert [(step.done, step.total) for step in steps] == [(1, 1)]
+
+
+def test_load_refuses(tmp_path: Path) -> None:
+    given = files(tmp_path)
+    with pytest.raises(WeightsError, match="4 or 8 bits"):
+        load(ModelSpec("tiny", "whisper", given, bits=3))
+    with pytest.raises(WeightsMissingError):
+        load(ModelSpec("tiny", "whisper", given | {"tokenizer": str(tmp_path / "none.json")}))
+
+
+@pytest.mark.skipif(not on_cpu(), reason="types of a GPU")
+def test_the_cpu_computes_in_float32(tmp_path: Path) -> None:
+    found = load(ModelSpec("tiny", "whisper", files(tmp_path), dtype="float16"))
+    assert str(found.network.dtype) == "mlx.core.float32"

@@ -1,0 +1,92 @@
+"""Three layouts make one network; nothing is missing, extra or misshapen; heads that follow the audio."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from models.backend import mx
+from models.contract import WeightsError
+from models.whisper.network import Whisper
+from models.whisper.weights import load_weights, read_checkpoint, read_heads, rename
+from tests.models.whisper.builder import config, hub_arrays, hub_config, mlx_arrays, openai_arrays, to_mx
+
+DIMS = config(n_vocab=1900)
+ARRAYS = openai_arrays(DIMS)
+
+
+def loaded(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    net = Whisper(DIMS)
+    load_weights(net, rename(to_mx(arrays), DIMS), "arrays")
+    return {name: np.array(array) for name, array in tree_flatten(net.parameters())}
+
+
+def test_layouts_make_one_network() -> None:
+    wanted = loaded(ARRAYS)
+    assert np.array_equal(wanted["encoder.conv1.weight"], ARRAYS["encoder.conv1.weight"].swapaxes(1, 2))
+    assert not wanted["encoder.blocks.0.attn.key.bias"].any()
+    for arrays in (hub_arrays(ARRAYS), {k: v for k, v in mlx_arrays(ARRAYS, []).items() if k != "alignment_heads"}):
+        found = loaded(arrays)
+        assert found.keys() == wanted.keys()
+        computed = {"encoder.positional_embedding"} if arrays.keys() & {"encoder.blocks.0.mlp1.bias"} else set()
+        assert all(np.array_equal(found[name], wanted[name]) for name in wanted.keys() - computed)
+
+
+def test_computed_positions_are_sines_then_cosines() -> None:
+    arrays = {k: v for k, v in mlx_arrays(ARRAYS, []).items() if k != "alignment_heads"}
+    found = loaded(arrays)["encoder.positional_embedding"]
+    assert np.allclose(found[:, 0], np.sin(np.arange(100)), atol=1e-5)
+    assert np.allclose(found[:, 32], np.cos(np.arange(100)), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"decoder.ln.bias": None}, "missing decoder.ln.bias"),
+        ({"decoder.more": np.zeros(3, np.float32)}, "unexpected decoder.more"),
+        ({"encoder.blocks.0.attn.key.bias": np.zeros(64, np.float32)}, "unexpected encoder.blocks.0.attn.key.bias"),
+        ({"decoder.ln.bias": np.zeros(3, np.float32)}, "has shape"),
+        ({"proj_out.weight": np.zeros((1900, 64), np.float32)}, "tied"),
+    ],
+)
+def test_refused(change: dict[str, np.ndarray | None], named: str) -> None:
+    arrays = {name: array for name, array in {**ARRAYS, **change}.items() if array is not None}
+    with pytest.raises(WeightsError, match=named):
+        loaded(arrays)
+
+
+def test_the_same_projection_twice_is_read() -> None:
+    assert loaded({**ARRAYS, "proj_out.weight": ARRAYS["decoder.token_embedding.weight"]})
+
+
+def test_files(tmp_path: Path) -> None:
+    """The hub's with its generation config; the MLX community's .npz with its heads."""
+    hub = tmp_path / "model.safetensors"
+    mx.save_safetensors(str(hub), to_mx(hub_arrays(ARRAYS)))
+    generation = tmp_path / "generation_config.json"
+    generation.write_text(json.dumps({"alignment_heads": [[1, 2], [0, 3]]}))
+    files = {"config": str(hub_config(tmp_path, DIMS)), "weights": str(hub), "generation": str(generation)}
+    dims, arrays, heads = read_checkpoint(files, "any")
+    assert (dims, heads) == (DIMS, ((1, 2), (0, 3)))
+    path = tmp_path / "weights.npz"
+    mx.savez(str(path), **to_mx(mlx_arrays(ARRAYS, [(1, 0), (1, 3)])))
+    (tmp_path / "config.json").write_text(json.dumps(asdict(DIMS)))
+    dims, again, heads = read_checkpoint({"config": str(tmp_path / "config.json"), "weights": str(path)}, "any")
+    assert (dims, heads) == (DIMS, ((1, 0), (1, 3)))
+    assert all(bool(mx.array_equal(again[name], arrays[name])) for name in arrays if "positional" not in name)
+    generation.write_text(json.dumps({"alignment_heads": [[2, 0]]}))
+    with pytest.raises(WeightsError, match="alignment heads"):
+        read_checkpoint(files, "any")
+
+
+def test_heads_of_official_models() -> None:
+    turbo = config(n_vocab=51866, n_text_layer=4, n_text_head=20, n_text_state=1280, n_audio_state=1280)
+    assert read_heads(None, "whisper-large-v3-turbo", turbo) == ((2, 4), (2, 11), (3, 3), (3, 6), (3, 11), (3, 14))
+    assert len(read_heads(None, "tiny", config(n_text_layer=4, n_text_head=6))) == 6
+    # Another shape than that name has: all heads of the upper half.
+    assert read_heads(None, "tiny", config()) == tuple((1, head) for head in range(4))

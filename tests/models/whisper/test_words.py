@@ -1,0 +1,98 @@
+"""Punctuation, lengths of words, segments that nobody spoke."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.whisper.alignment import WordTiming
+from models.whisper.words import (
+    Segment,
+    WindowTimes,
+    add_words,
+    is_anomalous,
+    last_word_end,
+    merge_punctuation,
+    unspoken,
+)
+
+END = 1000
+
+
+def words(*given: tuple[str, float, float]) -> list[WordTiming]:
+    return [WordTiming(word, [k], start, end, 0.9) for k, (word, start, end) in enumerate(given)]
+
+
+def test_punctuation_joins_its_word() -> None:
+    found = words(
+        (' "', 0, 1), ("Yes", 1, 2), (",", 2, 3), ('"', 3, 4), (" he", 4, 5), (" (", 5, 6), ("said", 6, 7), (").", 7, 8)
+    )
+    merge_punctuation(found)
+    assert [word.word for word in found if word.word] == [' "Yes,"', " he", " (said", ")."]
+    assert [word.tokens for word in found if word.word] == [[0, 1, 2, 3], [4], [5, 6], [7]]
+
+
+def test_words_are_shared_out_by_their_tokens() -> None:
+    segments = [Segment(10, 11, [0, 1, END]), Segment(11, 12, [2, 3])]
+    found = words((" one", 0.1, 0.3), (" two", 0.3, 0.6), (" three", 1.1, 1.3), (".", 1.3, 1.4))
+    add_words(segments, found, 10.0, 9.9, END)
+    assert [[word.word for word in segment.words] for segment in segments] == [[" one", " two"], [" three."]]
+    assert segments[0].words[0].start == 10.1
+    assert (segments[0].start, segments[0].end) == (10.1, 10.6)
+    assert segments[1].start == 11.1
+
+
+def test_a_long_mark_is_cut_and_so_is_a_long_word_after_it() -> None:
+    found = words((" a", 0, 0.2), (" b", 0.2, 0.4), (".", 0.4, 3), (" c", 3, 6), (" d", 6, 6.2))
+    segments = [Segment(0, 6.2, [0, 1, 2, 3, 4])]
+    add_words(segments, found, 0.0, 0.0, END)
+    assert found[2].end == pytest.approx(0.8)
+    assert found[3].start == pytest.approx(5.6)
+
+
+def test_the_first_word_after_a_pause_is_not_long() -> None:
+    segments = [Segment(5.0, 6.0, [0, 1, 2])]
+    add_words(segments, words((" a", 1, 5.4), (" b", 5.4, 5.6), (" c", 5.6, 5.8)), 0.0, 0.5, END)
+    assert segments[0].words[0].start == pytest.approx(5.0)
+    assert segments[0].start == pytest.approx(5.0)
+
+
+def test_the_last_word_ends_with_its_segment() -> None:
+    segments = [Segment(0.0, 1.0, [0, 1])]
+    add_words(segments, words((" a", 0, 0.4), (" b", 0.4, 3)), 0.0, 0.0, END)
+    assert segments[0].words[-1].end == pytest.approx(1.1)
+    assert segments[0].end == 1.0
+
+
+def test_no_words() -> None:
+    segments = [Segment(0.0, 1.0, [END])]
+    add_words(segments, [], 0.0, 0.0, END)
+    assert segments[0].words == []
+    assert last_word_end(segments) == 1.0
+    assert last_word_end([]) is None
+
+
+def segment(start: float, end: float, probability: float = 0.9) -> Segment:
+    """Two words that share the time."""
+    middle = (start + end) / 2
+    timings = [WordTiming(" a", [1], start, middle, probability), WordTiming(" b", [2], middle, end, probability)]
+    return Segment(start, end, [1, 2], words=timings)
+
+
+def test_anomalies() -> None:
+    assert not is_anomalous(None)
+    assert not is_anomalous(Segment(0, 1, []))
+    assert not is_anomalous(segment(0, 1))
+    assert is_anomalous(segment(0, 1, probability=0.1))  # both words are unlikely
+    assert is_anomalous(segment(0, 0.02))  # 0.01 s a word
+    assert is_anomalous(segment(0, 9))
+
+
+def test_a_hallucination_between_silences_is_found() -> None:
+    window = WindowTimes(0.0, 30.0, 30.0, 100.0)
+    bad = segment(10, 11, probability=0.1)
+    assert unspoken([segment(3, 5), bad, segment(20, 21)], window, 0.0, 2.0) == 1
+    # Speech right before and after it: it was spoken, however strange.
+    assert unspoken([segment(8, 9.5), bad, segment(11.5, 13)], window, 0.0, 2.0) is None
+    assert unspoken([segment(3, 5), segment(10, 11)], window, 0.0, 2.0) is None
+    # Another one behind it is as good as silence.
+    assert unspoken([segment(3, 5), bad, segment(11.5, 12, probability=0.1)], window, 0.0, 2.0) == 1

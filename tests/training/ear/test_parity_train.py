@@ -1,0 +1,138 @@
+"""The ear's features, distortions and training. Needs PyTorch: `make parity`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.parity
+
+SIZES = {
+    "n_audio_state": 64,
+    "n_audio_layer": 2,
+    "n_audio_head": 2,
+    "n_text_state": 64,
+    "n_text_layer": 1,
+    "n_text_head": 2,
+}
+TEXTS = ["Yes.", "Where is the train station?", "The dog runs, and the cat sleeps.", "Good morning!"]
+
+
+def noise(samples: int, seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(samples) * 3000).astype(np.int16)
+
+
+def trainer_and_corpus():  # type: ignore[no-untyped-def]
+    import torch
+
+    from training.ear.data import Corpus
+    from training.ear.network import Sizes
+    from training.ear.record import Utterance
+    from training.ear.texts import train_tokenizer
+    from training.ear.train import Trainer
+
+    tokenizer = train_tokenizer(TEXTS)
+    corpus = Corpus(tokenizer)
+    corpus.add([Utterance(text, "noise", noise(9000 + 7000 * i, i)) for i, text in enumerate(TEXTS)])
+    sizes = Sizes(tokenizer.get_vocab_size(), **SIZES)
+    return Trainer(tokenizer, sizes, torch.device("cpu"), seed=1), corpus
+
+
+def test_log_mel_is_whispers() -> None:
+    whisper = pytest.importorskip("whisper")
+    import torch
+
+    from training.ear.features import log_mel
+
+    audio = torch.from_numpy(noise(48_000, 1).astype(np.float32) / 32768)
+    ours = log_mel(torch.stack([audio, audio * 0.1]))
+    for row, each in zip(ours, (audio, audio * 0.1), strict=True):
+        assert torch.allclose(row, whisper.log_mel_spectrogram(each), atol=1e-5)
+
+
+def test_network_is_whispers() -> None:
+    whisper = pytest.importorskip("whisper")
+    import torch
+
+    from training.ear.network import Ear, Sizes, frame_mask
+
+    torch.manual_seed(3)
+    ear = Ear(Sizes(521, n_audio_ctx=100, **SIZES), 512, dropout=0.0)
+    sizes = ear.sizes
+    model = whisper.model.Whisper(whisper.model.ModelDimensions(
+        80, 100, 64, 2, 2, sizes.n_vocab, sizes.n_text_ctx, 64, 2, 1))  # fmt: skip
+    state = {name: tensor for name, tensor in ear.state_dict().items() if not name.startswith("ctc.")}
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert (missing, unexpected) == ([], [])
+    mel, tokens = torch.randn(2, 80, 200), torch.randint(0, 521, (2, 9))
+    states, _ = ear.encoder(mel, frame_mask(torch.tensor([100, 100]), 100))
+    assert torch.allclose(states, model.encoder(mel), atol=1e-4)
+    found = ear.decoder(tokens, states, frame_mask(torch.tensor([100, 100]), 100))
+    assert torch.allclose(found, model.decoder(tokens, states), atol=1e-4)
+
+
+def test_padding_changes_nothing() -> None:
+    import torch
+
+    from training.ear.network import Ear, Sizes, frame_mask
+
+    ear = Ear(Sizes(521, **SIZES), 512).eval()
+    mel = torch.randn(1, 80, 120)
+    short, _ = ear.encoder(mel, frame_mask(torch.tensor([60]), 60))
+    padded = torch.cat([mel, torch.zeros(1, 80, 80)], 2)
+    long, _ = ear.encoder(padded, frame_mask(torch.tensor([60]), 100))
+    assert torch.allclose(short[:, :59], long[:, :59], atol=1e-5)  # the last sees the convolution's edge
+    other, _ = ear.encoder(padded, frame_mask(torch.tensor([100]), 100))
+    assert not torch.allclose(short[:, :59], other[:, :59], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["room", "tilt", "add_noise", "add_babble", "telephone", "clip"])
+def test_a_distortion_is_one(name: str) -> None:
+    import torch
+
+    from training.ear.augment import Augmentation
+
+    audio = torch.from_numpy(np.stack([noise(16_000, i) for i in range(4)]).astype(np.float32) / 32768)
+    found = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
+    assert found.shape == audio.shape
+    assert torch.isfinite(found).all()
+    change = (found - audio).norm() / audio.norm()
+    assert 0.01 < change < 20
+    same = getattr(Augmentation(torch.device("cpu"), 2), name)(audio)
+    assert torch.equal(found, same)
+
+
+def test_it_learns_and_goes_on(tmp_path: Path) -> None:
+    import torch
+
+    from training.ear.train import save
+
+    trainer, corpus = trainer_and_corpus()
+    batch = corpus.batch(range(len(TEXTS)), trainer.device)
+    losses = [trainer.step(batch, 3e-3) for _ in range(120)]
+    assert losses[-1][0] < 0.5 * losses[0][0]
+    assert losses[-1][1] < 0.5 * losses[0][1]
+    save(tmp_path, trainer)
+    other, _ = trainer_and_corpus()
+    other.resume(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
+    assert other.steps == trainer.steps == 120
+    for before, after in zip(trainer.average.parameters(), other.average.parameters(), strict=True):
+        assert torch.equal(before, after)
+    with np.load(tmp_path / "weights.npz") as weights:
+        assert weights["encoder.conv1.weight"].shape == (64, 80, 3)
+
+
+def test_batches_hold_utterances_of_like_length() -> None:
+    from training.ear.data import batches
+
+    trainer, corpus = trainer_and_corpus()
+    for _ in range(5):
+        corpus.add([])
+    drawn = [next(batches(corpus, 4.0, 1, number)) for number in range(6)]
+    assert drawn == [next(batches(corpus, 4.0, 1, number)) for number in range(6)]
+    assert len({tuple(each) for each in drawn}) > 1
+    batch = corpus.batch(drawn[0], trainer.device)
+    assert batch.audio.shape[1] % 8000 == 0
+    assert (batch.tokens >= 0).sum(1).tolist() == batch.lengths.tolist()

@@ -1,0 +1,60 @@
+"""Speech of the ear's texts: real voices of espeak-ng and of the house, and the shards."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.ear.record import Job, Utterance, jobs_for, read_shard, speak, trimmed, write_shard
+from training.ear.speakers import HELD_OUT, RATE, TRAINED, speaker
+
+
+@pytest.mark.parametrize("name", ["espeak:en-us+f2", "espeak:en-gb-scotland+f2", "house:slt"])
+def test_a_speaker_speaks(name: str) -> None:
+    said = speak(Job("Where is the train station?", name, 5))
+    assert said is not None
+    assert (said.text, said.speaker, said.audio.dtype) == ("Where is the train station?", name, np.int16)
+    assert 0.8 < said.audio.size / RATE < 3.5
+    assert np.abs(said.audio).max() > 3000
+    again = speak(Job("Where is the train station?", name, 5))
+    assert again is not None
+    assert again.audio.size == said.audio.size  # espeak-ng's phases are other ones each time
+    other = speak(Job("Where is the train station?", name, 6))
+    assert other is not None
+    assert other.audio.size != said.audio.size
+
+
+def test_what_is_unknown_is_named() -> None:
+    with pytest.raises(ValueError, match="'festival:slt'"):
+        speaker("festival:slt")
+    with pytest.raises(OSError, match="no voice 'xx-none'"):
+        speaker("espeak:xx-none")("Hello.", random.Random(1))
+
+
+def test_held_out_speakers_are_never_trained_on() -> None:
+    assert not set(TRAINED) & set(HELD_OUT)
+    drawn = {job.speaker for job in islice(jobs_for(["One.", "Two."], TRAINED, 3), 400)}
+    assert drawn == set(TRAINED)
+
+
+def test_silence_at_the_ends_is_cut() -> None:
+    audio = np.zeros(RATE * 3, np.int16)
+    audio[RATE : RATE * 2] = 1000
+    assert abs(trimmed(audio).size - 1.2 * RATE) <= 2
+    assert trimmed(audio[:RATE]).size == 0
+
+
+def test_a_shard_gives_back_what_was_written(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    written = [
+        Utterance(text, name, rng.integers(-99, 99, size).astype(np.int16))
+        for text, name, size in (("One, two.", "flite:rms", 500), ("It's it?", "house:slt", 90))
+    ]
+    write_shard(tmp_path / "00000.npz", written)
+    for before, after in zip(written, read_shard(tmp_path / "00000.npz"), strict=True):
+        assert (before.text, before.speaker) == (after.text, after.speaker)
+        assert np.array_equal(before.audio, after.audio)

@@ -1,0 +1,48 @@
+"""Texts of the ear and its tokenizer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from training.corpus import held_out_keys, key_of
+from training.ear.texts import SPECIAL, TOKENS, encode, target, texts, train_tokenizer
+
+COUNTS = {"template": 1500, "short": 300, "words": 300, "long": 100}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Yes; of course.", "Yes, of course."),
+        ("Wait — the train goes…", "Wait, the train goes"),
+        ("He said: stop!", "He said, stop!"),
+        ("It's late, …?", "It's late?"),
+        ("Room 12.", None),
+        ("…", None),
+        ("a" * 200, None),
+    ],
+)
+def test_signs_that_are_not_heard_become_commas(text: str, wanted: str | None) -> None:
+    assert target(text) == wanted
+
+
+def test_texts_are_the_seeds_and_never_held_out() -> None:
+    made = texts(COUNTS, 1, ["The cat sat on the mat. Look at FOO_BAR now."])
+    assert made == texts(COUNTS, 1, ["The cat sat on the mat. Look at FOO_BAR now."])
+    assert made != texts(COUNTS, 2)
+    assert not {key_of(text) for text in made} & held_out_keys()
+    assert all(re.fullmatch(r"[A-Za-z .,?!']+", text) for text in made)
+    assert len(made) > 1500
+
+
+def test_tokens_say_the_text_again() -> None:
+    lines = texts(COUNTS, 1)
+    tokenizer = train_tokenizer(lines)
+    assert tokenizer.get_vocab_size() == TOKENS + len(SPECIAL)
+    for line in lines[:50]:
+        ids = encode(tokenizer, line)
+        assert max(ids) < TOKENS
+        assert tokenizer.decode(ids) == f" {line}"
+    assert sum(len(encode(tokenizer, line)) for line in lines) < 0.6 * sum(map(len, lines))

@@ -1,0 +1,102 @@
+"""Distortions of a batch of speech on the training device: what stands between a loudspeaker and a recognizer.
+
+Each is applied to a random part of the rows. Audio is float32 [B, samples] in [-1, 1].
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from training.ear.features import RATE
+
+
+class Augmentation:
+    """Random distortions from one seed."""
+
+    def __init__(self, device: torch.device, seed: int) -> None:
+        self.rng = torch.Generator(device=device).manual_seed(seed)
+        self._device = device
+
+    def _uniform(self, low: float, high: float, *shape: int) -> torch.Tensor:
+        return torch.rand(*shape, device=self._device, generator=self.rng) * (high - low) + low
+
+    def _noise(self, *shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device=self._device, generator=self.rng)
+
+    def _chosen(self, batch: int, share: float) -> torch.Tensor:
+        return self._uniform(0, 1, batch, 1) < share
+
+    def __call__(self, audio: torch.Tensor) -> torch.Tensor:
+        """Return the distorted batch, of the same shape."""
+        batch = audio.shape[0]
+        for distort, share in (
+            (self.room, 0.4),
+            (self.tilt, 0.5),
+            (self.add_noise, 0.6),
+            (self.add_babble, 0.15),
+            (self.telephone, 0.1),
+            (self.clip, 0.05),
+        ):
+            audio = torch.where(self._chosen(batch, share), distort(audio), audio)
+        return audio * 10 ** (self._uniform(-20, 6, batch, 1) / 20)
+
+    def room(self, audio: torch.Tensor) -> torch.Tensor:
+        """Add reverberation: noise that decays by 60 dB in 0.1 to 0.6 s, behind the direct sound."""
+        batch, length = audio.shape
+        size = RATE // 2
+        at = torch.arange(size, device=self._device) / RATE
+        decay = torch.exp(-math.log(1000) * at / self._uniform(0.1, 0.6, batch, 1))
+        response = self._noise(batch, size) * decay * self._uniform(0.01, 0.06, batch, 1)
+        response[:, 0] = 1.0
+        total = length + size
+        spectrum = torch.fft.rfft(audio, total) * torch.fft.rfft(response, total)
+        return torch.fft.irfft(spectrum, total)[:, :length]
+
+    def tilt(self, audio: torch.Tensor) -> torch.Tensor:
+        """Change the balance of low and high tones by up to 6 dB an octave, and cut the lowest."""
+        spectrum = torch.fft.rfft(audio)
+        hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device).clamp(min=50)
+        slope = self._uniform(-6, 6, audio.shape[0], 1)
+        gain = 10 ** (slope * torch.log2(hertz / 1000) / 20)
+        low = 1 / (1 + (self._uniform(20, 250, audio.shape[0], 1) / hertz) ** 4)
+        found = torch.fft.irfft(spectrum * gain * low, audio.shape[1])
+        return found * (_level(audio) / _level(found).clamp(min=1e-6))
+
+    def add_noise(self, audio: torch.Tensor) -> torch.Tensor:
+        """Add noise between white and brown, 0 to 35 dB below the speech."""
+        spectrum = torch.fft.rfft(self._noise(*audio.shape))
+        hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device).clamp(min=20)
+        colored = torch.fft.irfft(spectrum * hertz ** -self._uniform(0, 1, audio.shape[0], 1), audio.shape[1])
+        return self._mixed(audio, colored, 0, 35)
+
+    def add_babble(self, audio: torch.Tensor) -> torch.Tensor:
+        """Add the sum of three other rows, 5 to 25 dB below."""
+        others = torch.stack([audio.roll(shift, 0).roll(RATE * shift // 3, 1) for shift in (1, 2, 3)]).sum(0)
+        return self._mixed(audio, others, 5, 25)
+
+    def _mixed(self, audio: torch.Tensor, other: torch.Tensor, low: float, high: float) -> torch.Tensor:
+        ratio = 10 ** (-self._uniform(low, high, audio.shape[0], 1) / 20)
+        return audio + other * (ratio * _level(audio) / _level(other).clamp(min=1e-6))
+
+    def telephone(self, audio: torch.Tensor) -> torch.Tensor:
+        """Pass 300 to 3400 Hz in eight bits of mu-law."""
+        spectrum = torch.fft.rfft(audio)
+        hertz = torch.linspace(0, RATE / 2, spectrum.shape[1], device=self._device)
+        found = torch.fft.irfft(spectrum * ((hertz > 300) & (hertz < 3400)), audio.shape[1])
+        peak = found.abs().amax(1, keepdim=True).clamp(min=1e-6)
+        scaled = found / peak
+        coded = torch.sign(scaled) * torch.log1p(255 * scaled.abs()) / math.log(256)
+        coded = torch.round(coded * 127) / 127
+        return torch.sign(coded) * torch.expm1(coded.abs() * math.log(256)) / 255 * peak
+
+    def clip(self, audio: torch.Tensor) -> torch.Tensor:
+        """Cut the peaks."""
+        peak = audio.abs().amax(1, keepdim=True) * self._uniform(0.2, 0.7, audio.shape[0], 1)
+        return audio.clamp(-peak, peak)
+
+
+def _level(audio: torch.Tensor) -> torch.Tensor:
+    return F.avg_pool1d(audio.square()[:, None], audio.shape[1])[:, 0].sqrt()

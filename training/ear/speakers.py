@@ -1,0 +1,134 @@
+"""Synthesizers that speak the corpus: flite, espeak-ng and the house voice, each 16 kHz int16 [samples].
+
+A speaker is a name such as `flite:rms`, `espeak:en-us+f2` or `house:slt`. Rate and pitch are drawn for each text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import subprocess
+import tempfile
+import wave
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import soxr
+
+RATE = 16_000
+Audio = npt.NDArray[np.int16]
+Speak = Callable[[str, random.Random], Audio]
+
+_ESPEAK = [
+    f"espeak:{voice}{variant}" for voice in ("en-us", "en-gb") for variant in ("", "+m1", "+m3", "+m5", "+f1", "+f3")
+]
+TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak")
+# Voices, one synthesizer's and another's, that training never hears.
+HELD_OUT = ("flite:awb", "flite:kal16", "espeak:en-us+m7", "espeak:en-us+f4", "espeak:en-gb-scotland+f2")
+# Of the hours of the corpus.
+SHARES = {"flite:rms": 4.0, "flite:slt": 4.0, "flite:kal": 1.0, "house:rms": 4.0, "house:slt": 4.0}
+
+
+def speaker(name: str) -> Speak:
+    """Return the function that speaks as `name`. Raises ValueError for an unknown synthesizer."""
+    kind, _, voice = name.partition(":")
+    if kind == "flite":
+        return partial(_flite, voice)
+    if kind == "espeak":
+        return partial(_espeak, voice)
+    if kind == "house":
+        return partial(_house, voice)
+    raise ValueError(f"speaker {name!r} is of no known synthesizer: flite, espeak, house")
+
+
+def _resampled(audio: Audio, rate: int) -> Audio:
+    return audio if rate == RATE else np.asarray(soxr.resample(audio, rate, RATE), np.int16)
+
+
+def _flite(voice: str, text: str, rng: random.Random) -> Audio:
+    stretch = rng.uniform(0.85, 1.2)
+    with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+        command = ["flite", "-voice", voice, "--setf", f"duration_stretch={stretch:.2f}", "-t", text, "-o", file.name]
+        subprocess.run(command, check=True, capture_output=True)
+        with wave.open(file.name) as reader:
+            return _resampled(np.frombuffer(reader.readframes(reader.getnframes()), np.int16), reader.getframerate())
+
+
+# Numbers of speak_lib.h: espeak_PARAMETER, espeak_POSITION_TYPE, the flag of UTF-8, synchronous output.
+_RATE, _PITCH, _RANGE = 1, 3, 4
+_CHARACTERS, _UTF8, _SYNCHRONOUS = 1, 1, 2
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+
+
+class _Espeak:
+    """The library, one for a process. Raises OSError where it does not start."""
+
+    def __init__(self) -> None:
+        import espeakng_loader
+
+        self._library = ctypes.CDLL(str(espeakng_loader.get_library_path()))
+        data = str(espeakng_loader.get_data_path()).encode()
+        self.rate = self._library.espeak_Initialize(_SYNCHRONOUS, 0, data, 0)
+        if self.rate <= 0:
+            raise OSError("espeak-ng does not start")
+        self._parts: list[Audio] = []
+        self._callback = _CALLBACK(self._take)
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def _take(self, samples: ctypes._Pointer[ctypes.c_short], count: int, events: object) -> int:
+        if samples and count:
+            self._parts.append(np.ctypeslib.as_array(samples, (count,)).copy())
+        return 0
+
+    def speak(self, voice: str, text: str, rate: int, pitch: int, spread: int) -> Audio:
+        """Return a text's audio; words a minute, pitch and its range in [0, 99]. Raises OSError for no such voice."""
+        if self._library.espeak_SetVoiceByName(voice.encode()):
+            raise OSError(f"espeak-ng has no voice {voice!r}")
+        for parameter, value in ((_RATE, rate), (_PITCH, pitch), (_RANGE, spread)):
+            self._library.espeak_SetParameter(parameter, value, 0)
+        self._parts = []
+        raw = text.encode()
+        self._library.espeak_Synth(raw, len(raw) + 1, 0, _CHARACTERS, 0, _UTF8, None, None)
+        self._library.espeak_Synchronize()
+        return np.concatenate(self._parts) if self._parts else np.zeros(0, np.int16)
+
+
+@cache
+def _espeak_library() -> _Espeak:
+    return _Espeak()
+
+
+def _espeak(voice: str, text: str, rng: random.Random) -> Audio:
+    library = _espeak_library()
+    rate, pitch, spread = rng.randint(120, 230), rng.randint(25, 75), rng.randint(30, 70)
+    return _resampled(library.speak(voice, text, rate, pitch, spread), library.rate)
+
+
+@cache
+def _house_parts() -> tuple[object, Callable[[str], str | None]]:
+    from models.contract import ModelSpec
+    from models.kokoro.pipeline import load
+    from training.corpus import product_phonemizer
+
+    folder = Path("models/house")
+    files = {"config": "config.json", "weights": "model.safetensors", "voices": "voices.safetensors"}
+    spec = ModelSpec("house", "kokoro", {role: str(folder / name) for role, name in files.items()})
+    return load(spec), product_phonemizer()
+
+
+def _house(voice: str, text: str, rng: random.Random) -> Audio:
+    from models.contract import SpeechRequest
+    from models.timeline import Timeline
+
+    synthesizer, phonemize = _house_parts()
+    phonemes = phonemize(text)
+    if not phonemes:
+        return np.zeros(0, np.int16)
+    request = SpeechRequest(text, phonemes, voice, speed=rng.uniform(0.8, 1.25), seed=rng.getrandbits(30))
+    chunks = synthesizer.stream(request, Timeline(), lambda: False)  # type: ignore[attr-defined]
+    pcm = np.concatenate([chunk.pcm for chunk in chunks if chunk is not None])
+    audio = soxr.resample(pcm, synthesizer.sample_rate, RATE)  # type: ignore[attr-defined]
+    return np.asarray(np.clip(audio * 32767, -32768, 32767), np.int16)
