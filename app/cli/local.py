@@ -1,4 +1,5 @@
-"""Speech and translation in this process, without a server, for `nightingale say`, `translate` and `bench`.
+"""Speech, translation and recognition in this process, without a server, for `nightingale say`, `translate`,
+`transcribe` and `bench`.
 
 The parts are the server's own, so its sound and its speed can be heard and measured here.
 """
@@ -18,6 +19,8 @@ from app.engine.jobs import Job
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.observability import metrics
+from app.recognition.service import RecognitionOptions, RecognitionService
+from app.recognition.stream import RecognitionStream
 from app.speech.service import SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
 from app.translation.plan import TranslatedText, TranslationOptions
@@ -114,6 +117,41 @@ async def translate(settings: Settings, text: str, options: TranslationOptions) 
         finally:
             stream.close(outcome)
         return translated
+    finally:
+        service.close()
+        await asyncio.to_thread(worker.stop)
+
+
+@asynccontextmanager
+async def open_recognition(
+    settings: Settings, data: bytes, options: RecognitionOptions
+) -> AsyncIterator[RecognitionStream]:
+    """Load the model of `options` on a thread of its own, and yield the recognition of a recording.
+
+    Raises ServiceError.
+    """
+    catalog = Catalog(settings)
+    worker = ModelWorker(catalog.load, warmup=False)
+    admission = Admission()
+    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
+    service = RecognitionService(settings, catalog, worker, loads, admission)
+    name = service.model_name(options.model)
+    worker.start()
+
+    async def read() -> bytes:
+        return data
+
+    try:
+        await asyncio.to_thread(_wait_until_loaded, loads.require(name, "speech-recognition"))
+        timeline = Timeline()
+        prepared = await service.prepare(options, read, timeline)
+        stream = RecognitionStream(service, prepared, timeline, metrics.Labels(name, "openai", False))
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            yield stream
+            outcome = "ok"
+        finally:
+            stream.close(outcome)
     finally:
         service.close()
         await asyncio.to_thread(worker.stop)

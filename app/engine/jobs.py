@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import methodcaller
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
@@ -38,6 +39,8 @@ from models.timeline import Timeline
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_needed_at = methodcaller("needed_at")
 
 # Audio chunks that may wait for their reader before a job is parked.
 UNREAD_CHUNKS = 2
@@ -247,10 +250,15 @@ class RecognitionJob(Job[RecognizedSegment]):
         super().__init__(model, timeline, cancelled, priority)
         self._recognizer = recognizer
         self._request = request
+        self._busy_before = timeline.busy
 
     def begin(self) -> Iterator[RecognizedSegment | None]:
         """Recognize the recording."""
         return self._recognizer.recognize(self._request, self.timeline, self.cancelled)
+
+    def needed_at(self) -> float:
+        """Return a time that moves on with the turns the job had: a long recording does not hold up a later one."""
+        return self.submitted + UNHEARD + self.timeline.busy - self._busy_before
 
 
 class ConditioningJob(Job[Conditioning]):
@@ -311,7 +319,7 @@ class Queues:
     def pop(self, now: float) -> Job[Any] | None:
         """Take the job whose turn it is at `now`; None: no job waits."""
         # Of equal deadlines the first in the queue: sentences of one stream are computed in their order.
-        soonest = min(self.continuations, key=Job.needed_at, default=None)
+        soonest = min(self.continuations, key=_needed_at, default=None)
         urgent = soonest is not None and soonest.needed_at() - now < URGENT
         newcomer = next((job for job in self.first_audio if job.items is None), None)
         if soonest is not None and urgent and self._has_turns_to_itself(soonest, now):
@@ -358,7 +366,7 @@ class Queues:
             if other.batch_key == job.batch_key and other.items is None and not other.given_up()
         ]
         if job.priority is Priority.CONTINUATION:
-            able.sort(key=Job.needed_at)
+            able.sort(key=_needed_at)
         taken = able[: job.max_batch - 1]
         for other in taken:
             queue.remove(other)

@@ -297,6 +297,7 @@ def hearing(shared_hearing_server: Running) -> Running:
     """The shared hearing server at rest, its counters cleared."""
     rest(shared_hearing_server)
     shared_hearing_server.ear.requests.clear()
+    shared_hearing_server.ear.says.clear()
     shared_hearing_server.ear.gate.clear()
     return shared_hearing_server
 
@@ -373,6 +374,12 @@ def silence_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
+def make_catalog() -> type[ToneCatalog]:
+    """`ToneCatalog`, for test files: they cannot import this one."""
+    return ToneCatalog
+
+
+@pytest.fixture
 def tone() -> Tone:
     """A synthesizer to be changed and given to `start_server`."""
     return Tone()
@@ -397,7 +404,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool
 if __name__ == "__main__":
     # A process of its own, for tests of signals: settings come from its environment. SIGUSR1 opens the gate; SIGUSR2
     # begins a thread that never ends, of the kind that Python waits for when it exits.
-    catalog = ToneCatalog()
+    choices = load_settings(None)
+    catalog = ToneCatalog(recognizer=choices.recognition_model or "absent-ear")
     signal.signal(signal.SIGUSR1, lambda *_: catalog.tone.gate.set())
     signal.signal(signal.SIGUSR2, lambda *_: ThreadPoolExecutor(1, "stuck").submit(threading.Event().wait))
-    serve(load_settings(None), catalog)
+    serve(choices, catalog)

@@ -15,14 +15,12 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.audio.vad import VoiceOptions
 from app.errors import InvalidRequestError, UnsupportedFormatError
-from app.recognition.service import RecognitionOptions
+from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
 from app.recognition.transcript import TRANSCRIPT_FORMATS, TranscriptFormat, TranscriptOptions
 from app.server.exception_handlers import explain
 from app.server.schemas import UnicodeText
 from models.contract import RecognitionTask
 
-# Detection of voices that cuts a recording into parts. A short word must not be lost.
-AUTO = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
 MAX_FIELDS = 200
 MAX_FIELD_BYTES = 65_536
 _MOST_MILLISECONDS = 60_000
@@ -36,15 +34,15 @@ class _Chunking(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["auto", "server_vad"]
-    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = round(AUTO.padding * 1_000)
-    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = round(AUTO.min_silence * 1_000)
-    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = AUTO.threshold
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=_MOST_MILLISECONDS)] = round(AUTO_CHUNKS.padding * 1_000)
+    silence_duration_ms: Annotated[int, Field(ge=32, le=_MOST_MILLISECONDS)] = round(AUTO_CHUNKS.min_silence * 1_000)
+    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = AUTO_CHUNKS.threshold
 
     @property
     def voices(self) -> VoiceOptions:
         """Options of the detection."""
         return VoiceOptions(
-            self.threshold, AUTO.min_speech, self.silence_duration_ms / 1_000, self.prefix_padding_ms / 1_000
+            self.threshold, AUTO_CHUNKS.min_speech, self.silence_duration_ms / 1_000, self.prefix_padding_ms / 1_000
         )
 
 

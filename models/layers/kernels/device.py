@@ -12,6 +12,7 @@ common. Mind what MLX adds to the body:
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ Output = tuple[tuple[int, ...], mx.Dtype]
 
 LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
+_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 _WORDS: dict[Device, tuple[str, ...]] = {"cuda": ("cuda.h", "cuda_memory.h"), "metal": ("metal.h",)}
 
@@ -53,6 +55,21 @@ def gpu() -> Device | None:
     if mx.cuda.is_available():
         return "cuda"
     return "metal" if mx.metal.is_available() else None
+
+
+@cache
+def processors() -> int:
+    """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
+    if gpu() != "cuda":
+        return 0
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count, device = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return 0
+    return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
 
 
 @cache

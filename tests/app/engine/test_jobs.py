@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.engine.jobs import (
@@ -17,8 +18,11 @@ from app.engine.jobs import (
     Job,
     Priority,
     Queues,
+    RecognitionJob,
 )
+from models.contract import RecognitionRequest
 from models.timeline import Timeline
+from tests.app.standins import Ear
 
 NOW = 1000.0
 
@@ -165,6 +169,26 @@ def test_text_that_nobody_hears_is_done_after_a_while(make: JobFactory) -> None:
         "text",
         "listening",
     ]
+
+
+def test_a_long_recording_does_not_hold_up_a_later_one(loop: asyncio.AbstractEventLoop) -> None:
+    async def begun(name: str, at: float) -> Job[Any]:
+        request = RecognitionRequest(np.zeros(1, np.float32))
+        job = RecognitionJob(name, Ear(), request, Timeline(), CancelToken(), Priority.CONTINUATION)
+        job.submitted, job.items = at, iter(())
+        return job
+
+    long = loop.run_until_complete(begun("long", NOW))
+    short = loop.run_until_complete(begun("short", NOW + 10.0))
+    # It had the thread for all this time: now both have turns.
+    long.timeline.busy = 10.5
+    turns = []
+    for _ in range(4):
+        job = filled(long, short).pop(NOW + 11.0)
+        assert job is not None
+        job.timeline.busy += 1.0
+        turns.append(job.model)
+    assert turns == ["short", "long", "short", "long"]
 
 
 def batched(job: Job[Any], key: int = 16, model: str = "m") -> Job[Any]:

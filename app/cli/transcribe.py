@@ -1,0 +1,90 @@
+"""`nightingale transcribe`: write down what is spoken in a recording, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from app.cli.command import configure_logging, number
+from app.cli.interrupt import run_interruptible
+from app.config import Settings
+from app.errors import BodyTooLargeError
+
+if TYPE_CHECKING:
+    from app.recognition.service import RecognitionOptions
+    from app.recognition.transcript import TranscriptOptions
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the command to argparse."""
+    transcribe = commands.add_parser("transcribe", parents=[common], help="write down what is spoken in a recording")
+    transcribe.add_argument(
+        "file", metavar="FILE", help="recording: WAV, FLAC, MP3, Ogg, MP4, ...; - reads it from standard input"
+    )
+    transcribe.add_argument("--model", help="model (default: one that is installed)")
+    transcribe.add_argument("--language", metavar="LANG", help="language that is spoken (default: detected)")
+    transcribe.add_argument(
+        "--task", choices=("transcribe", "translate"), default="transcribe", help="translate: write English"
+    )
+    transcribe.add_argument(
+        "--format",
+        choices=("text", "json", "srt", "vtt", "verbose_json"),
+        default="text",
+        help="form of the output (default text)",
+    )
+    transcribe.add_argument("--words", action="store_true", help="time each word, for verbose_json and subtitles")
+    transcribe.add_argument("--prompt", metavar="TEXT", default="", help="text that comes before, or words to expect")
+    transcribe.add_argument("--temperature", type=number(0, 1), metavar="X", default=0.0, help="0 to 1 (default 0)")
+    transcribe.add_argument("--cut", action="store_true", help="cut the recording at its pauses, and leave silence out")
+    transcribe.set_defaults(run=run, computes=True)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print the transcript; return the exit status. Raises ServiceError and OSError."""
+    data = _read(arguments.file, settings.max_recording_bytes)
+    configure_logging(settings)
+    from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
+    from app.recognition.transcript import TranscriptOptions
+
+    options = RecognitionOptions(
+        model=arguments.model,
+        language=arguments.language,
+        task=arguments.task,
+        prompt=arguments.prompt,
+        temperature=arguments.temperature,
+        word_times=arguments.words,
+        chunks=AUTO_CHUNKS if arguments.cut else None,
+    )
+    form = TranscriptOptions(arguments.format, words=arguments.words)
+    run_interruptible(_print(settings, data, options, form))
+    return 0
+
+
+def _read(name: str, limit: int) -> bytes:
+    """Return the bytes of a file. Raises BodyTooLargeError and OSError."""
+    if name == "-":
+        data = sys.stdin.buffer.read(limit + 1)
+    else:
+        with open(name, "rb") as file:  # noqa: PTH123  (as it was given: the error quotes it)
+            data = file.read(limit + 1)
+    if len(data) > limit:
+        raise BodyTooLargeError(f"{name} is too large; at most {limit} bytes are read (max_recording_bytes)")
+    return data
+
+
+async def _print(settings: Settings, data: bytes, options: RecognitionOptions, form: TranscriptOptions) -> None:
+    """Print a text as it is recognized, and other forms at the end."""
+    from app.cli.local import open_recognition
+    from app.recognition.transcript import Deltas
+
+    async with open_recognition(settings, data, options) as stream:
+        if form.format != "text":
+            text, _ = (await stream.transcript()).render(form)
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            return
+        deltas = Deltas()
+        async for segment in stream:
+            sys.stdout.write(deltas.push(segment.text))
+            sys.stdout.flush()
+    sys.stdout.write("\n")

@@ -1,0 +1,99 @@
+"""`nightingale transcribe`, with a recognizer that hears a segment a second."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import local
+from app.cli.main import main
+from tests.app.audio.recordings import tone, written
+
+TEXT = "en second 0. en second 1. en second 2."
+
+
+@pytest.fixture
+def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """Models of the command, without a gate: a tone is heard."""
+    made = make_catalog(recognizer="ear")
+    level = logging.getLogger("app").level
+    monkeypatch.setattr(local, "Catalog", lambda settings: made)
+    monkeypatch.setenv("NIGHTINGALE_RECOGNITION_GATE", "false")
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
+    yield made
+    # The command makes the log quiet.
+    logging.getLogger("app").setLevel(level)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    file = tmp_path / "a.wav"
+    file.write_bytes(written(tone(2.5, 16_000), 16_000))
+    return str(file)
+
+
+def test_a_file_is_written_down(catalog: Any, recording: str, capsys: Any) -> None:
+    assert main(["transcribe", recording]) == 0
+    assert capsys.readouterr().out == TEXT + "\n"
+    (request,) = catalog.ear.requests
+    assert (request.language, request.task, request.word_times) == (None, "transcribe", False)
+
+
+def test_the_options_reach_the_model(catalog: Any, recording: str, capsys: Any) -> None:
+    options = ["--model", "ear", "--language", "French", "--task", "translate", "--prompt", "A talk.", "--words"]
+    assert main(["transcribe", recording, *options, "--temperature", "0.5", "--format", "verbose_json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["task"], body["language"], len(body["words"]), len(body["segments"])) == ("translate", "english", 9, 3)
+    (request,) = catalog.ear.requests
+    assert (request.language, request.prompt, request.temperature) == ("fr", "A talk.", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("json", '{"text":"en second 0.'), ("srt", "1\n00:00:00,000 --> "), ("vtt", "WEBVTT\n"), ("text", "en second 0.")],
+)
+def test_every_form(catalog: Any, recording: str, capsys: Any, form: str, begins: str) -> None:
+    assert main(["transcribe", recording, "--format", form]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(begins)
+    assert out.endswith("\n")
+
+
+def test_standard_input(catalog: Any, recording: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(recording).read_bytes())))
+    assert main(["transcribe", "-"]) == 0
+    assert capsys.readouterr().out == TEXT + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["absent.wav"], 1, "absent.wav: No such file"),
+        (["{}", "--model", "absent-ear"], 1, "nightingale models pull absent-ear"),
+        (["{}", "--model", "tone"], 2, "speaks"),
+        (["{}", "--model", "hal"], 2, "'hal'"),
+        (["{}", "--language", "klingon"], 2, "klingon"),
+        ([__file__], 2, "cannot be read"),
+        (["{}", "--prompt", "broken"], 1, "failed"),
+    ],
+)
+def test_failures_are_one_line(
+    catalog: Any, recording: str, capsys: Any, arguments: list[str], status: int, says: str
+) -> None:
+    assert main(["transcribe", *(each.format(recording) for each in arguments)]) == status
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_too_large(catalog: Any, recording: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NIGHTINGALE_MAX_RECORDING_BYTES", "2048")
+    assert main(["transcribe", recording]) == 2
+    assert "at most 2048 bytes" in capsys.readouterr().err

@@ -1,0 +1,169 @@
+"""OpenAI's own SDK asks a server process for transcriptions; its recognizer hears a segment a second."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import soundfile
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+# The SDK calls its translations deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+TEXT = "en second 0. en second 1. en second 2. en second 3. en second 4. en second 5."
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a server process with the stand-ins."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    environment = os.environ | {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "PORT": "0", "PYTHONPATH": str(ROOT)}
+    with log.open("w") as output:
+        popen = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
+        )
+    try:
+        end = time.monotonic() + PATIENCE
+        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
+            assert popen.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.02)
+        yield found.group(1)
+        popen.terminate()
+        assert popen.wait(PATIENCE) == 0, log.read_text()
+        # Those of the model that was asked to fail.
+        assert log.read_text().count("Traceback") == log.read_text().count("RuntimeError: a failure inside the model")
+    finally:
+        if popen.poll() is None:
+            popen.kill()
+        popen.wait()
+
+
+@pytest.fixture
+def client(process: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=process + "/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def speech() -> bytes:
+    return (ROOT / "tests" / "golden" / "spoken.ogg").read_bytes()
+
+
+def test_json(client: openai.OpenAI, speech: bytes) -> None:
+    for file in (("a.ogg", speech), ("a.ogg", io.BytesIO(speech)), ROOT / "tests" / "golden" / "spoken.ogg"):
+        found = client.audio.transcriptions.create(model="gpt-4o-mini-transcribe", file=file)
+        assert found.text == TEXT
+        assert [language.code for language in found.languages] == ["en"]
+        assert (found.usage.type, found.usage.output_tokens) == ("tokens", 18)
+        assert found.usage.input_token_details.audio_tokens == 57
+
+
+@pytest.mark.parametrize("name", ["text", "srt", "vtt"])
+def test_raw_forms_are_strings(client: openai.OpenAI, speech: bytes, name: Any) -> None:
+    found = client.audio.transcriptions.create(model="whisper-1", file=("a.ogg", speech), response_format=name)
+    assert isinstance(found, str)
+    assert "en second 0." in found
+    translated = client.audio.translations.create(model="whisper-1", file=("a.ogg", speech), response_format=name)
+    assert translated == found
+
+
+def test_verbose_json_with_words_and_segments(client: openai.OpenAI, speech: bytes) -> None:
+    found = client.audio.transcriptions.create(
+        model="whisper-1",
+        file=("a.ogg", speech),
+        response_format="verbose_json",
+        timestamp_granularities=["word", "segment"],
+        language="en",
+        prompt="A test.",
+        temperature=0.2,
+    )
+    assert (found.language, found.duration, found.text) == ("english", 5.63, TEXT)
+    assert found.usage.seconds == 6
+    assert [segment.id for segment in found.segments] == list(range(6))
+    assert found.segments[0].temperature == 0.2
+    assert [word.word for word in found.words[:3]] == ["en", "second", "0."]
+    translated = client.audio.translations.create(
+        model="whisper-1", file=("a.ogg", speech), response_format="verbose_json"
+    )
+    assert (translated.language, len(translated.segments)) == ("english", 6)
+
+
+def test_events(client: openai.OpenAI, speech: bytes) -> None:
+    with client.audio.transcriptions.create(
+        model="gpt-4o-transcribe", file=("a.ogg", speech), stream=True, include=["logprobs"], response_format="json"
+    ) as stream:
+        *deltas, done = stream
+    assert "".join(event.delta for event in deltas) == done.text == TEXT
+    assert {event.type for event in deltas} == {"transcript.text.delta"}
+    assert [token.token for token in deltas[0].logprobs] == [" en", " second", " 0."]
+    assert (done.type, len(done.logprobs), done.usage.output_tokens) == ("transcript.text.done", 18, 18)
+
+
+def test_logprobs_lists_and_objects(client: openai.OpenAI, speech: bytes) -> None:
+    found = client.audio.transcriptions.create(
+        model="gpt-transcribe",
+        file=("a.ogg", speech),
+        include=["logprobs"],
+        keywords=["window", "door"],
+        languages=["de", "en"],
+        chunking_strategy={"type": "server_vad", "threshold": 0.4, "prefix_padding_ms": 200},
+    )
+    assert bytes(map(int, found.logprobs[0].bytes)) == b" en"
+    auto = client.audio.transcriptions.create(model="whisper-1", file=("a.ogg", speech), chunking_strategy="auto")
+    assert auto.text.startswith("en second 0.")
+
+
+def test_silence_has_no_text(client: openai.OpenAI) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(48_000, np.float32), 16_000, format="WAV")
+    found = client.audio.transcriptions.create(model="whisper-1", file=("a.wav", file.getvalue()))
+    assert (found.text, found.languages) == ("", [])
+
+
+def test_errors_are_the_sdk_s_own(client: openai.OpenAI, speech: bytes) -> None:
+    create = client.audio.transcriptions.create
+    with pytest.raises(openai.BadRequestError, match="Speakers are not told apart") as bad:
+        create(model="whisper-1", file=("a.ogg", speech), response_format="diarized_json")
+    assert (bad.value.code, bad.value.param) == ("unsupported_format", "response_format")
+    with pytest.raises(openai.BadRequestError) as damaged:
+        create(model="whisper-1", file=("a.ogg", b"not audio"))
+    assert (damaged.value.code, damaged.value.param) == ("unusable_recording", "file")
+    with pytest.raises(openai.NotFoundError):
+        create(model="hal", file=("a.ogg", speech))
+    with pytest.raises(openai.APIError, match="failed"):
+        list(create(model="whisper-1", file=("a.ogg", speech), prompt="broken", stream=True))
+
+
+def test_a_client_that_leaves_and_others_that_stay(process: str, speech: bytes) -> None:
+    async def ask(client: openai.AsyncOpenAI, prompt: str, seconds: float) -> str:
+        found = await client.audio.transcriptions.create(
+            model="whisper-1", file=("a.ogg", speech), prompt=prompt, timeout=seconds
+        )
+        return found.text
+
+    async def main() -> list[Any]:
+        async with openai.AsyncOpenAI(base_url=process + "/v1", api_key="none", max_retries=0) as client:
+            gone = [ask(client, "gated", 1.0) for _ in range(5)]
+            stay = [ask(client, "", PATIENCE) for _ in range(20)]
+            return await asyncio.gather(*gone, *stay, return_exceptions=True)
+
+    *gone, last = asyncio.run(main())
+    assert all(isinstance(each, openai.APITimeoutError) for each in gone[:5])
+    assert [*gone[5:], last] == [TEXT] * 20
+    end = time.monotonic() + PATIENCE
+    while "nightingale_active_streams 0.0" not in httpx.get(process + "/metrics").text:
+        assert time.monotonic() < end
+        time.sleep(0.02)
