@@ -157,6 +157,12 @@ def log_sum_exp(x: mx.array) -> mx.array:
     return result
 
 
+def gelu(x: mx.array) -> mx.array:
+    """Return x Phi(x) of x [...], by an erf with an absolute error of 2e-7."""
+    result: mx.array = kernels.module().gelu(x)
+    return result
+
+
 def attend(q: mx.array, memory: mx.array | None, bias: mx.array | None, heads: int) -> mx.array:
     """Return softmax attention [B, n, C] of q [B, n, C] to memory [B, 2 * heads, S, C / heads], keys, then values.
 

@@ -139,7 +139,8 @@ def decode(
     found = []
     for state, logits in zip(states, first, strict=True):
         best = _best(state.hypotheses(), options.length_penalty)
-        text = tokenizer.decode(best.tokens).strip()
+        # Language tokens are not suppressed; where one comes out, the text that is measured has its name.
+        text = tokenizer.decode_all([token for token in best.tokens if token < tokenizer.first_timestamp]).strip()
         silence = math.exp(float(logits[tokenizer.no_speech] - log_sum_exp(logits)[0]))
         average = best.sum_logprob / (len(best.tokens) + 1)
         ratio = compression_ratio(text)

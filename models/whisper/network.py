@@ -17,13 +17,17 @@ from collections.abc import Sequence
 from mlx import nn
 
 from models.backend import mx
-from models.layers import attention
-from models.layers.activation import gelu
+from models.layers import activation, attention
 from models.layers.conv import Conv1d
 from models.layers.linear import Projection
 from models.native import kernels, transformer
 from models.whisper.config import WhisperConfig
 from models.whisper.vocabulary import Vocabulary
+
+
+def gelu(x: mx.array) -> mx.array:
+    """Return x Phi(x): the exact form, not that of tanh."""
+    return transformer.gelu(x) if transformer.fits(x) else activation.gelu(x, mx.zeros((1,), dtype=x.dtype))
 
 
 def split_heads(x: mx.array, count: int, heads: int) -> mx.array:
@@ -70,14 +74,17 @@ class EncoderBlock(nn.Module):
     def __call__(self, x: mx.array) -> mx.array:
         """x [B, S, C] -> [B, S, C]."""
         qkv = self.attn.qkv.after(x, norm=self.attn_ln)
-        split = split_heads(qkv, 3, self.heads)
-        x = self.attn.out.after(attend(split[:, : self.heads], split[:, self.heads :]), add=x)
-        return self.feed_forward(x)
+        if transformer.fits(qkv):
+            y = transformer.attend(qkv, None, None, self.heads)
+        else:
+            split = split_heads(qkv, 3, self.heads)
+            y = attend(split[:, : self.heads], split[:, self.heads :])
+        return self.feed_forward(self.attn.out.after(y, add=x))
 
     def feed_forward(self, x: mx.array) -> mx.array:
         """Add the feed-forward part to x [B, S, C]."""
         wide = self.mlp1.after(x, norm=self.mlp_ln)
-        return self.mlp2.after(gelu(wide, mx.zeros((1,), dtype=x.dtype)), add=x)
+        return self.mlp2.after(gelu(wide), add=x)
 
 
 class DecoderBlock(EncoderBlock):
@@ -131,7 +138,7 @@ class Encoder(nn.Module):
         """Return the input [B, S, C] of the first block."""
         x = mel.astype(self.ln_post.weight.dtype)
         for conv in (self.conv1, self.conv2):
-            x = gelu(conv.valid(x, 1, 1), conv.bias)
+            x = gelu(conv(x))
         return x + self.positional_embedding[: x.shape[1]]
 
     def __call__(self, mel: mx.array) -> mx.array:

@@ -215,6 +215,23 @@ Task log_sum_exp_task() {
   };
 }
 
+// x Phi(x) of numbers [...].
+mx::array gelu(const mx::array& x) {
+  auto s = mx::default_stream(mx::Device::cpu);
+  return computed("NightingaleGelu", x.shape(), {dense(x, s)}, [](const Arrays& in, mx::array& out) {
+    constexpr size_t kPart = 1 << 15;
+    const int parts = static_cast<int>((out.size() + kPart - 1) / kPart);
+    const auto work = [&](int k) {
+      const size_t first = k * kPart, count = std::min(kPart, out.size() - first);
+      float* y = out.data<float>() + first;
+      std::copy_n(floats(in[0]) + first, count, y);
+      kernels().gelu(y, count);
+    };
+    if (parts > 1) return parallel(parts, work);
+    if (parts) work(0);
+  });
+}
+
 mx::array log_sum_exp(const mx::array& x) {
   if (!x.ndim() || !x.shape(-1)) throw std::invalid_argument("log_sum_exp: rows are empty");
   auto s = mx::default_stream(mx::Device::cpu);
@@ -362,6 +379,30 @@ class Remember : public Kernel {
 // What the queries of an attention see.
 enum class Sight { kSelf, kMemory, kPast };
 
+// Queries to which attention one by one is as fast as by tiles.
+constexpr int kFewQueries = 128;
+constexpr int kQueryTile = 384;  // each tile packs the keys and values again
+
+// Attention of rows of queries, keys and values [B, n, 3C] to all of them, by tiles of queries.
+void attend_tiles(const float* rows, const float* bias, int H, mx::array& out) {
+  const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H;
+  for_tiles(B * H, n, kQueryTile, [&](int number, int first, int last) {
+    const int b = number / H, h = number % H;
+    const float* q = rows + static_cast<size_t>(b) * n * 3 * C + h * D;
+    kernels().attend_rows({.q = q,
+                           .keys = q + C,
+                           .values = q + 2 * C,
+                           .bias = bias ? bias + static_cast<size_t>(b) * n : nullptr,
+                           .y = out.data<float>() + static_cast<size_t>(b) * n * C + h * D,
+                           .scale = 1 / std::sqrt(static_cast<float>(D)),
+                           .count = n,
+                           .size = D,
+                           .stride = 3 * C,
+                           .y_stride = C},
+                          first, last);
+  });
+}
+
 // Attention of queries [B, n, C], to `kSelf`, the keys and values behind them in rows of 3C; to a `kMemory`
 // [B, 2 * heads, S, D]; or to a `kPast` of that form as far as their own places, where they are in rows of 3C, too.
 Task attend_task(int H, Sight sight) {
@@ -372,6 +413,7 @@ Task attend_task(int H, Sight sight) {
     const int seen = past ? place + n : S;
     const auto angles = angles_of(in[4], place, n, D);
     const float* bias = optional_data<float>(in[2]);
+    if (self && n > kFewQueries) return attend_tiles(floats(in[0]), bias, H, out);
     for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
       const auto scratch = uninitialized(seen + D);
       float* turned = scratch.get() + seen;
@@ -433,6 +475,7 @@ void bind_transformer(nb::module_& m) {
         nb::arg("whole").none(), nb::arg("rough"), nb::arg("outputs"), nb::arg("inputs"));
   m.def("int8_rough", &int8_rough);
   m.def("log_sum_exp", &log_sum_exp);
+  m.def("gelu", &gelu);
   m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
   m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
 }

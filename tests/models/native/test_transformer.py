@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mlx import nn
 
 from models.backend import mx
+from models.layers import activation, attention
 from models.layers.int8 import product_reference, rounded
 from models.layers.linear import Projection, prepare
 from models.native import kernels, transformer
@@ -357,3 +358,22 @@ def test_attention_refuses_what_does_not_fit() -> None:
 @pytest.mark.parametrize("instructions", ["baseline", "avx2", "avxvnni", "avx512", "off"])
 def test_older_processors(instructions: str) -> None:
     run_with(instructions, __file__)
+
+
+def test_gelu_equals_the_plain_operations() -> None:
+    """By erf, in parts that are shared out."""
+    x = mx.array(3 * random_array(3, 1001, 70))
+    wanted = activation.gelu(x, mx.zeros((1,)))
+    assert float(mx.max(mx.abs(transformer.gelu(x) - wanted))) < 5e-6
+
+
+@pytest.mark.parametrize("length", [128, 129, 500])
+def test_attention_of_many_queries_goes_by_tiles(length: int) -> None:
+    heads, size = 3, 64
+    qkv = mx.array(random_array(2, length, 3 * heads * size))
+    bias = mx.where(mx.arange(length) < length - 7, 0.0, float("-inf"))[None, None, None].astype(mx.float32)
+    bias = mx.concatenate([bias, mx.zeros_like(bias)])
+    q, k, v = mx.split(qkv.reshape(2, length, 3 * heads, size).swapaxes(1, 2), 3, axis=1)
+    for mask in (None, bias):
+        wanted = attention.attend(q, k, v, size**-0.5, mask).swapaxes(1, 2).reshape(2, length, -1)
+        assert float(mx.max(mx.abs(transformer.attend(qkv, None, mask, heads) - wanted))) < 1e-5
