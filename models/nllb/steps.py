@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
-from models.nllb.kernels.choice import Step, choose_step
+from models.layers.kernels.device import gpu
+from models.nllb.kernels.choice import Step, choose_step, layers_agree
 from models.nllb.kernels.headers import NOTHING, OUTPUTS, TOKENS
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Head, Tree, argmax, best, logits
@@ -66,14 +67,19 @@ class Group:
 
 
 class CompiledNetwork:
-    """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU."""
+    """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU.
 
-    def __init__(self, network: Nllb, *, padded: bool) -> None:
+    Without `kernels` it runs MLX's alone. Those that differ from plain operations on this device are left out.
+    """
+
+    def __init__(self, network: Nllb, *, padded: bool, kernels: bool = True) -> None:
         self.network, self.padded, self._bits = network, padded, network.bits
         # A GPU gets the next step before the host has read the last one's tokens, or it would wait for the host. One
         # step too many at the end is cheap there, but not on a CPU.
         self.ahead = not on_cpu()
-        self.kernel = choose_step(network) if network.fused else None
+        if gpu() is not None:
+            network.fused = kernels and layers_agree(network)
+        self.kernel = choose_step(network) if kernels else None
         self._identities: dict[tuple[int, int], mx.array] = {}
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self._encode, self._step = wrap(self._encode_), wrap(self._step_)

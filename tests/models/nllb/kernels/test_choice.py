@@ -10,6 +10,7 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.layers.kernels import agreement
+from models.nllb import steps
 from models.nllb.kernels import choice, cuda, headers, metal
 from models.nllb.kernels.choice import Step, differences
 from models.nllb.kernels.cuda import CudaStep
@@ -245,6 +246,30 @@ def test_kernels_are_chosen_where_they_agree(monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setattr(choice, "differences", lambda *_: (0.01, float("nan")))
     assert choice.choose_step(model) is None
     assert "NLLB's step" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_kernels_of_layers_are_compared_too(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, each time that a network is taken into use; without `kernels` they are not even tried."""
+    model = network.__wrapped__()
+    monkeypatch.setattr(agreement, "_found", {})
+    monkeypatch.setattr(steps, "gpu", lambda: "cuda")
+    advance = model.advance
+    off = mx.array(float(wrong))
+
+    def fused(*given: mx.array) -> tuple[mx.array, list[mx.array]]:
+        model.fused, kept = False, model.fused
+        hidden, past = advance(*given)
+        model.fused = kept
+        return hidden + off * kept, past
+
+    monkeypatch.setattr(model, "advance", fused)
+    model.fused = True
+    assert CompiledNetwork(model, padded=True).network.fused != wrong
+    assert [found.used for found in agreement.report()] == [not wrong]
+    model.fused = True
+    assert not CompiledNetwork(model, padded=True, kernels=False).network.fused
+    assert len(agreement.report()) == 1
 
 
 def test_which_networks_have_it_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
