@@ -7,9 +7,9 @@
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Each peer is a
 process of its own (see `peers`). Medians, ratios and the memory of each process are printed. PyTorch and CTranslate2
 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On a GPU this project runs a second
-time with MLX's own kernels alone, and on an NVIDIA GPU PyTorch a second time with CUDA graphs (`nllb_graphs`): the peer
-to beat there, which `--without graphs` leaves out. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at
-full size, says so many phonemes of the translation (needs PyTorch and the reference package).
+time with MLX's own kernels alone. On an NVIDIA GPU PyTorch runs a second time with CUDA graphs (`nllb_graphs`): the
+peer to beat there. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at full size, says so
+many phonemes of the translation (needs PyTorch and the reference package).
 """
 
 from __future__ import annotations

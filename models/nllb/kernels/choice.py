@@ -20,7 +20,7 @@ _TOKENS = 4096
 
 
 class Step(Protocol):
-    """A decoding step of one token a row."""
+    """A decoding step of one token a row, or of a few."""
 
     def __call__(
         self,
@@ -33,21 +33,21 @@ class Step(Protocol):
         tree: Tree,
         ending: int,
     ) -> tuple[mx.array, mx.array]:
-        """Read each row's token, and write its keys and values into `past`.
+        """Read each row's tokens, and write their keys and values into `past`.
 
         Args:
-            ids: int32 [B], at most 32 of them.
-            place: int32 [1], the position of all.
+            ids: int32 [B, n], at most 32 of them.
+            place: int32 [1], the position of the first of each row.
             past: As in `Decoder.step_reference`, bfloat16; each array belongs to the caller alone.
             memory: As there.
             mask: [B, 1, 1, S], minus infinity on padding.
             origin: int32 [B, T], the row of `past` that has a row's keys and values at each place.
             tree: Of the head.
-            ending: NOTHING, TOKENS or OUTPUTS.
+            ending: TOKENS or OUTPUTS.
 
         Returns:
-            The likeliest tokens int32 [B], -1 where the step failed; or the last layer's output [B, C]; and the next
-            place [1].
+            The likeliest token after each, int32 [B, n], -1 where the step failed; or the last layer's output
+            [B, n, C]; and the next place [1].
         """
 
 
@@ -69,8 +69,8 @@ def layers_agree(network: Nllb) -> bool:
 
     def compare(rows: int) -> float:
         ids, place, past, memory, mask, _ = arrays(network, rows)
-        found, _ = network.advance(ids[:, None], place, past, memory, mask)
-        return relative_difference(found[:, 0], plain_output(network, ids, place, past, memory, mask))
+        found, _ = network.advance(ids, place, past, memory, mask)
+        return relative_difference(found, plain_output(network, ids, place, past, memory, mask))
 
     return network.fused and agree("NLLB's layers", lambda: [compare(rows) for rows in _COMPARED])
 
@@ -89,7 +89,7 @@ def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays
 
     mask = mx.where(mx.arange(source) < source - 3, 0.0, float("-inf")).astype(network.dtype)
     return (
-        mx.arange(4, 4 + rows, dtype=mx.int32),
+        mx.arange(4, 4 + rows, dtype=mx.int32)[:, None],
         mx.array([place]),
         caches(place + 7),
         caches(source),
@@ -101,17 +101,17 @@ def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays
 def plain_output(
     network: Nllb, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], mask: mx.array
 ) -> mx.array:
-    """Return the output [B, C] of `Nllb.advance` for ids [B], by MLX's operations alone."""
+    """Return the output [B, n, C] of `Nllb.advance` for ids [B, n], by MLX's operations alone."""
     fused, network.fused = network.fused, False
     try:
-        hidden, _ = network.advance(ids[:, None], place, past, memory, mask)
+        hidden, _ = network.advance(ids, place, past, memory, mask)
     finally:
         network.fused = fused
-    return hidden[:, 0]
+    return hidden
 
 
 def differences(step: Step, network: Nllb, rows: int) -> tuple[float, float]:
-    """Return how far `step` is from the plain one: in its output, and in the logit of the token it takes; relatively."""
+    """Return how far `step` is from the plain one, relatively: in its output, and in the logit of its token."""
     given = arrays(network, rows)
     table = np.arange(min(_TOKENS, network.config.vocab_size), dtype=np.int32)
     tree = network.shared.head(table).tree
@@ -124,6 +124,6 @@ def differences(step: Step, network: Nllb, rows: int) -> tuple[float, float]:
 
 
 def logits_of(network: Nllb, hidden: mx.array, tokens: mx.array) -> npt.NDArray[np.float32]:
-    """Return the logits [B] of each row's token, for its output [B, C]."""
+    """Return the logit of each token [...], for outputs [..., C]."""
     rows = network.shared.rows(mx.maximum(tokens, 0)).astype(mx.float32)
     return np.array(mx.sum(rows * hidden.astype(mx.float32), axis=-1))

@@ -204,10 +204,10 @@ typedef struct {
   GLOBAL const float *x;  // stream [rows, HIDDEN]
   GLOBAL float *y;        // the stream afterwards, which may be `x`
   GLOBAL float *query;    // [rows, HIDDEN], scaled for attention
-  GLOBAL ushort *cache;   // [rows, 2 HEADS, length, HEAD]: keys, then values
+  GLOBAL ushort *cache;   // [sentences, 2 HEADS, length, HEAD]: keys, then values
   GLOBAL ushort *mixed;   // [rows, HIDDEN]
   GLOBAL ushort *inner;   // [rows, INNER]
-  int rows, place, length;
+  int rows, first, each, place, length;  // `each` rows are of one sentence, from `place` on; `first`: see `attend`
 } Arrays;
 
 // Of `groups` of outputs, the first of a block.
@@ -257,9 +257,9 @@ INLINE void finish(const int kind, Arrays to, int row, int output, float sum, fl
   if (kind == QUERY || (kind == QKV && output < HIDDEN)) {
     POST(to.query + row * HIDDEN + output, sum * 0.125f);
   } else if (kind == QKV) {
-    const int d = output - HIDDEN;
-    POST_HALF(to.cache + (((long)row * 2 * HEADS + d / HEAD) * to.length + to.place) * HEAD + d % HEAD,
-              (ushort)PACKED(sum, 0.0f));
+    const int d = output - HIDDEN, which = to.first + row;
+    const long head = (long)(which / to.each) * 2 * HEADS + d / HEAD;
+    POST_HALF(to.cache + (head * to.length + to.place + which % to.each) * HEAD + d % HEAD, (ushort)PACKED(sum, 0.0f));
   } else if (kind == FEED) {
     POST_HALF(to.inner + row * INNER + output, (ushort)PACKED(sum > 0.0f ? sum : 0.0f, 0.0f));
   } else {
