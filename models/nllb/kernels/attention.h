@@ -106,12 +106,13 @@ INLINE void embed(Where at, int rows, int each, GLOBAL const int *ids, Matrix ta
 // A run of 16 outputs, from `output` of `count` on: two pieces of the upper eight, two of the lower.
 INLINE void search_load(Where at, Matrix of, int count, int output, int run, LOCAL uint4 *w) {
   const int last = count - 1, upper = output + at.lane / 4, lower = upper + 8;
-  UNROLL
-  for (int p = 0; p < 2; ++p) {
-    const int k = run * RUN + p * 32 + at.lane % 4 * 8;
-    w[p] = piece(of, (long)(upper < last ? upper : last) * HIDDEN + k);
-    w[2 + p] = piece(of, (long)(lower < last ? lower : last) * HIDDEN + k);
-  }
+  const int k = run * RUN + at.lane % 4 * 8;
+  const long one = (long)(upper < last ? upper : last) * HIDDEN + k;
+  const long other = (long)(lower < last ? lower : last) * HIDDEN + k;
+  w[0] = piece(of, one);
+  w[1] = second_piece(of, one, w[0]);
+  w[2] = piece(of, other);
+  w[3] = second_piece(of, other, w[2]);
 }
 
 INLINE int search_output(Where at) { return (at.block * WARPS + at.warp) * 16; }
