@@ -6,10 +6,10 @@
 
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Each peer is a
 process of its own (see `peers`). Medians, ratios and the memory of each process are printed. PyTorch and CTranslate2
-are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this project runs a
-second time with MLX's own kernels alone, and PyTorch a second time with CUDA graphs (`nllb_graphs`, --without graphs
-leaves it out): the peer to beat there. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at
-full size, says so many phonemes of the translation (needs PyTorch and the reference package).
+are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On a GPU this project runs a second
+time with MLX's own kernels alone. On an NVIDIA GPU PyTorch runs a second time with CUDA graphs (`nllb_graphs`): the
+peer to beat there. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at full size, says so
+many phonemes of the translation (needs PyTorch and the reference package).
 """
 
 from __future__ import annotations
@@ -82,11 +82,10 @@ class Ours:
     def __init__(self, path: Path, options: argparse.Namespace, *, plain: bool = False) -> None:
         limit_cache(None)
         self.network = Nllb(NllbConfig(**NLLB))
-        self.network.fused = self.network.fused and not plain
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, read_arrays(path, lazy=True), "random", dtype)
         self.network.lower(options.bits)
-        self.stages = CompiledNetwork(self.network, padded=not on_cpu())
+        self.stages = CompiledNetwork(self.network, padded=not on_cpu(), kernels=not plain)
         self.target = options.target
         ids = None
         if options.shortlist:
@@ -251,7 +250,7 @@ def names(options: argparse.Namespace) -> list[str]:
     """Return the peers to start."""
     left_out = set(options.without.split(","))
     found = [OURS]
-    if "plain" not in left_out and not on_cpu() and Nllb(NllbConfig(**NLLB)).fused:
+    if "plain" not in left_out and gpu() is not None:
         found.append(PLAIN)
     if "torch" not in left_out and find_spec("torch"):
         found.append(BASE)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
-from models.nllb.kernels.choice import Step, choose_step
-from models.nllb.kernels.headers import NOTHING, OUTPUTS, TOKENS
+from models.layers.kernels.device import gpu
+from models.nllb.kernels.choice import Step, choose_step, layers_agree
+from models.nllb.kernels.cuda import MOST_ROWS
+from models.nllb.kernels.headers import OUTPUTS, TOKENS
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
@@ -66,14 +68,19 @@ class Group:
 
 
 class CompiledNetwork:
-    """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU."""
+    """Parts of `network`, compiled on a GPU. `padded` rounds every shape up to a bucket, for a GPU.
 
-    def __init__(self, network: Nllb, *, padded: bool) -> None:
+    Without `kernels` it runs MLX's alone. Those that differ from plain operations on this device are left out.
+    """
+
+    def __init__(self, network: Nllb, *, padded: bool, kernels: bool = True) -> None:
         self.network, self.padded, self._bits = network, padded, network.bits
         # A GPU gets the next step before the host has read the last one's tokens, or it would wait for the host. One
         # step too many at the end is cheap there, but not on a CPU.
         self.ahead = not on_cpu()
-        self.kernel = choose_step(network) if network.fused else None
+        if gpu() is not None:
+            network.fused = kernels and layers_agree(network)
+        self.kernel = choose_step(network) if kernels else None
         self._identities: dict[tuple[int, int], mx.array] = {}
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self._encode, self._step = wrap(self._encode_), wrap(self._step_)
@@ -116,7 +123,8 @@ class CompiledNetwork:
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
         if self.kernel is not None:
-            return self._launch(self.kernel, ids, place, group, TOKENS)
+            said, place = self._launch(self.kernel, ids, place, group, TOKENS)
+            return said[:, -1], place
         if group.head.search is None:
             tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
             return tokens, place
@@ -125,6 +133,8 @@ class CompiledNetwork:
 
     def verify(self, ids: mx.array, place: mx.array, group: Group) -> mx.array:
         """Do the same for one row, but return the next token after each of the n: int32 [1, n]."""
+        if self.kernel is not None and ids.size <= MOST_ROWS:
+            return self._launch(self.kernel, ids, place, group, TOKENS)[0]
         if group.head.search is None:
             tokens, *group.past = self._verify(ids, place, group.past, group.memory, group.bias, group.head.tree)
             found: mx.array = tokens
@@ -143,7 +153,7 @@ class CompiledNetwork:
             before = mx.take(self._own_rows(group), order, axis=0)
             group.origin = mx.slice_update(before, mx.broadcast_to(own, ids.shape), place, (1,))
             hidden, _ = self._launch(self.kernel, ids, place, group, OUTPUTS)
-            found: tuple[mx.array, mx.array] = self._rank(head.tree, hidden)
+            found: tuple[mx.array, mx.array] = self._rank(head.tree, hidden[:, -1])
             return found
         if head.matrix is None:
             tree = head.tree
@@ -156,15 +166,16 @@ class CompiledNetwork:
     def _launch(
         self, kernel: Step, ids: mx.array, place: mx.array, group: Group, ending: int
     ) -> tuple[mx.array, mx.array]:
-        """Decode ids [B, n] a column at a time; only the last one's result is wanted.
+        """Decode ids [B, n] by a kernel that may have so many rows at once; otherwise a column at a time.
 
         All is sent at once: the kernel writes into `past`, and MLX knows of nothing that later readers wait for.
         """
-        origin, count = self._own_rows(group), ids.shape[1]
-        for column in range(count):
-            one = ids.reshape(-1) if count == 1 else mx.contiguous(ids[:, column])
-            wanted = ending if column + 1 == count else NOTHING
-            made, place = kernel(one, place, group.past, group.memory, group.bias, origin, group.head.tree, wanted)
+        parts = (
+            [ids] if ids.size <= MOST_ROWS else [mx.contiguous(part) for part in mx.split(ids, ids.shape[1], axis=1)]
+        )
+        origin, tree = self._own_rows(group), group.head.tree
+        for part in parts:
+            made, place = kernel(part, place, group.past, group.memory, group.bias, origin, tree, ending)
             mx.async_eval(made, place)
         return made, place
 

@@ -60,13 +60,14 @@ class Vocabulary(nn.Module):
 
     def embed(self, ids: mx.array) -> mx.array:
         """Return the embeddings [B, T, C] of ids [B, T], times the configuration's scale."""
-        return self._rows(ids) * self._scale if self._native is None else self._native.rows(ids, self._scale)
+        return self.rows(ids) * self._scale if self._native is None else self._native.rows(ids, self._scale)
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
         return step.embed_cuda(ids, place, triple(self.part), self._bits, positions, scaled=self._scale != 1)
 
-    def _rows(self, ids: mx.array) -> mx.array:
+    def rows(self, ids: mx.array) -> mx.array:
+        """Return the rows of the table for ids [...]: embeddings without the scale."""
         if self._native is not None:
             return self._native.rows(ids)
         if self._bits:
@@ -85,7 +86,7 @@ class Vocabulary(nn.Module):
         if ids is None and not self._bits:
             weight = self.weight
         else:
-            weight = self._rows(mx.arange(self._size) if ids is None else mx.array(ids))
+            weight = self.rows(mx.arange(self._size) if ids is None else mx.array(ids))
         count = weight.shape[0]
         spare = max(rows - count, 0)
         if not on_cpu():

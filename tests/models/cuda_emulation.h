@@ -12,6 +12,7 @@
 #define blockDim (Dim{block_threads, 1, 1})
 
 static void __syncthreads() { wait_for(&block_meet[now->block], block_threads); }
+static void __syncwarp() { wait_for(&now->warp->meet, 32); }
 static float __shfl_xor_sync(unsigned, float v, int mask) { return lane_xor(v, mask); }
 static int __shfl_xor_sync(unsigned, int v, int mask) { return bits_as<int>(lane_xor(bits_as<float>(v), mask)); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }

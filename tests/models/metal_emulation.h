@@ -35,6 +35,9 @@ static To as_type(From value) {
 static void threadgroup_barrier(metal::mem_flags flags) {
   if (flags == metal::mem_flags::mem_threadgroup) wait_for(&block_meet[now->block], block_threads);
 }
+static void simdgroup_barrier(metal::mem_flags flags) {
+  if (flags == metal::mem_flags::mem_threadgroup) wait_for(&now->warp->meet, 32);
+}
 
 #define device
 #define threadgroup

@@ -60,6 +60,7 @@ template <typename T> T simd_shuffle_xor(T, ushort) = delete;  // none for 64 bi
 }  // namespace metal
 
 void threadgroup_barrier(metal::mem_flags);
+void simdgroup_barrier(metal::mem_flags);
 using namespace metal;
 
 #pragma clang poison double

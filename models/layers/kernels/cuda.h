@@ -22,8 +22,9 @@
 #define BLOCKS_Y ((int)gridDim.y)
 #define BLOCKS_Z ((int)gridDim.z)
 
-// Barrier of a block; shuffle among the 32 lanes of a warp.
+// Barriers of a block and of a warp; shuffle among the 32 lanes of a warp.
 #define SYNC() __syncthreads()
+#define WARP_SYNC() __syncwarp()
 #define LANE_XOR(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
 
 #define BITS_FLOAT(bits) __uint_as_float(bits)

@@ -21,6 +21,7 @@
 #define BLOCKS_Z ((int)threadgroups_per_grid.z)
 
 #define SYNC() threadgroup_barrier(metal::mem_flags::mem_threadgroup)
+#define WARP_SYNC() simdgroup_barrier(metal::mem_flags::mem_threadgroup)
 #define LANE_XOR(v, mask) metal::simd_shuffle_xor(v, (ushort)(mask))
 
 #define BITS_FLOAT(bits) as_type<float>(bits)

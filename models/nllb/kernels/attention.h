@@ -2,31 +2,33 @@
 
 #define SHARE (WARPS / TILES)  // warps of a row's head
 
-// Keys and values are [rows, 2 HEADS, length, HEAD], of which `count` are seen. `origin` [rows, length] is the row that
-// has a row's keys, its own without one; `mask` [rows, length] is added to the logits, if there is one. Eight lanes
-// share a key.
-INLINE void attend(Where at, int rows, int count, int length, GLOBAL const float *query, GLOBAL const ushort *cache,
+// Row r is the query `which` = first + r, of sentence which / each. Keys and values are [sentences, 2 HEADS, length,
+// HEAD]. With `origin` [sentences, length], the sentence that has a sentence's keys at each place, a query sees `count`
+// keys and one more for each query of its sentence before it; without, `count` keys of its own sentence. `mask`
+// [sentences, length] is added to the logits, if there is one. Eight lanes share a key.
+INLINE void attend(Where at, int first, int rows, int each, int count, int length, GLOBAL const float *query, GLOBAL const ushort *cache,
                    GLOBAL const int *origin, GLOBAL const ushort *mask, GLOBAL ushort *mixed, SHARED float *shared) {
   SHARED float *merged = shared + AT_ROOM, *most_of = merged + WARPS * HEAD, *sum_of = most_of + WARPS;
   const int part = at.lane % 8 * 8;
   for (int base = at.block * TILES; base < rows * HEADS; base += at.blocks * TILES) {
     const int unit = base + at.warp / SHARE, row = unit / HEADS, head = unit % HEADS;
+    const int sentence = (first + row) / each, end = origin ? count + (first + row) % each : count;
     float most = NEVER, sum = 0.0f, y[8];
     UNROLL
     for (int j = 0; j < 8; ++j) y[j] = 0.0f;
     if (row < rows) {
       const float4 lo = FETCH4(query + row * HIDDEN + head * HEAD + part);
       const float4 hi = FETCH4(query + row * HIDDEN + head * HEAD + part + 4);
-      for (int first = at.warp % SHARE * 4; first < count; first += SHARE * 4) {
-        const int key = first + at.lane / 8, live = key < count;
+      for (int start = at.warp % SHARE * 4; start < end; start += SHARE * 4) {
+        const int key = start + at.lane / 8, live = key < end;
         uint4 k = none(), v = none();
         float score = 0.0f;
         if (live) {
-          const int own = origin ? origin[row * length + key] : row;
+          const int own = origin ? origin[sentence * length + key] : sentence;
           GLOBAL const ushort *from = cache + (((long)own * 2 * HEADS + head) * length + key) * HEAD + part;
           k = FETCH8(from);
           v = FETCH8(from + (long)HEADS * length * HEAD);
-          if (mask) score = at.lane % 8 ? 0.0f : widened(mask[row * length + key]);
+          if (mask) score = at.lane % 8 ? 0.0f : widened(mask[sentence * length + key]);
         }
         score += low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
                  low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
@@ -84,15 +86,15 @@ INLINE void attend(Where at, int rows, int count, int length, GLOBAL const float
   }
 }
 
-// The embedding of each row's token, plus the position's.
-INLINE void embed(Where at, int rows, GLOBAL const int *ids, Matrix table, GLOBAL const ushort *position,
+// The embedding of each row's token, plus the position's: `each` rows have one after the other.
+INLINE void embed(Where at, int rows, int each, GLOBAL const int *ids, Matrix table, GLOBAL const ushort *positions,
                   GLOBAL float *x) {
   for (int i = at.block * THREADS + at.index; i < rows * HIDDEN / 8; i += at.blocks * THREADS) {
     const int row = i / (HIDDEN / 8), c = i % (HIDDEN / 8) * 8;
     const uint4 weights = piece(table, (long)(ids[row] < 0 ? 0 : ids[row]) * HIDDEN + c);
     UNROLL
     for (int j = 0; j < 4; ++j) {
-      const uint two = pair(weights, j), added = ((GLOBAL const uint *)(position + c))[j];
+      const uint two = pair(weights, j), added = ((GLOBAL const uint *)(positions + row % each * HIDDEN + c))[j];
       POST(x + row * HIDDEN + c + 2 * j, low_half(two) * EMBED_SCALE + low_half(added));
       POST(x + row * HIDDEN + c + 2 * j + 1, high_half(two) * EMBED_SCALE + high_half(added));
     }
@@ -104,12 +106,13 @@ INLINE void embed(Where at, int rows, GLOBAL const int *ids, Matrix table, GLOBA
 // A run of 16 outputs, from `output` of `count` on: two pieces of the upper eight, two of the lower.
 INLINE void search_load(Where at, Matrix of, int count, int output, int run, LOCAL uint4 *w) {
   const int last = count - 1, upper = output + at.lane / 4, lower = upper + 8;
-  UNROLL
-  for (int p = 0; p < 2; ++p) {
-    const int k = run * RUN + p * 32 + at.lane % 4 * 8;
-    w[p] = piece(of, (long)(upper < last ? upper : last) * HIDDEN + k);
-    w[2 + p] = piece(of, (long)(lower < last ? lower : last) * HIDDEN + k);
-  }
+  const int k = run * RUN + at.lane % 4 * 8;
+  const long one = (long)(upper < last ? upper : last) * HIDDEN + k;
+  const long other = (long)(lower < last ? lower : last) * HIDDEN + k;
+  w[0] = piece(of, one);
+  w[1] = second_piece(of, one, w[0]);
+  w[2] = piece(of, other);
+  w[3] = second_piece(of, other, w[2]);
 }
 
 INLINE int search_output(Where at) { return (at.block * WARPS + at.warp) * 16; }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from models.backend import mx
 from models.layers.kernels.agreement import agree, relative_difference
@@ -19,7 +20,7 @@ _TOKENS = 4096
 
 
 class Step(Protocol):
-    """A decoding step of one token a row."""
+    """A decoding step of one token a row, or of a few."""
 
     def __call__(
         self,
@@ -32,21 +33,21 @@ class Step(Protocol):
         tree: Tree,
         ending: int,
     ) -> tuple[mx.array, mx.array]:
-        """Read each row's token, and write its keys and values into `past`.
+        """Read each row's tokens, and write their keys and values into `past`.
 
         Args:
-            ids: int32 [B], at most 32 of them.
-            place: int32 [1], the position of all.
+            ids: int32 [B, n], at most 32 of them.
+            place: int32 [1], the position of the first of each row.
             past: As in `Decoder.step_reference`, bfloat16; each array belongs to the caller alone.
             memory: As there.
             mask: [B, 1, 1, S], minus infinity on padding.
             origin: int32 [B, T], the row of `past` that has a row's keys and values at each place.
             tree: Of the head.
-            ending: NOTHING, TOKENS or OUTPUTS.
+            ending: TOKENS or OUTPUTS.
 
         Returns:
-            The likeliest tokens int32 [B], -1 where the step failed; or the last layer's output [B, C]; and the next
-            place [1].
+            The likeliest token after each, int32 [B, n], -1 where the step failed; or the last layer's output
+            [B, n, C]; and the next place [1].
         """
 
 
@@ -55,22 +56,30 @@ def choose_step(network: Nllb) -> Step | None:
 
     Compiles its kernels (seconds each). A warning tells if they do not build or do not agree.
     """
-    made: list[Step] = []
-
-    def compare() -> list[float]:
-        made.append(CudaStep(network) if CudaStep.available(network) else MetalStep(network))
-        return [each for rows in _COMPARED for each in differences(made[0], network, rows)]
-
-    if not (CudaStep.available(network) or MetalStep.available(network)):
+    kind = next((kind for kind in (CudaStep, MetalStep) if kind.available(network)), None)
+    if kind is None:
         return None
-    return made[0] if agree("NLLB's step", compare) else None
+    step = kind(network)
+    agreed = agree("NLLB's step", lambda: [each for rows in _COMPARED for each in differences(step, network, rows)])
+    return step if agreed else None
 
 
-def differences(step: Step, network: Nllb, rows: int, place: int = 9, source: int = 16) -> tuple[float, float]:
-    """Return how far `step` is from `Nllb.advance`: in its output, relatively; and in the logit of the token it takes.
+def layers_agree(network: Nllb) -> bool:
+    """Return whether the kernels of single layers (`step`), which `network.fused` turns on, agree with plain layers."""
 
-    Keys and values are random, and some of the source is padding.
-    """
+    def compare(rows: int) -> float:
+        ids, place, past, memory, mask, _ = arrays(network, rows)
+        found, _ = network.advance(ids, place, past, memory, mask)
+        return relative_difference(found, plain_output(network, ids, place, past, memory, mask))
+
+    return network.fused and agree("NLLB's layers", lambda: [compare(rows) for rows in _COMPARED])
+
+
+Arrays = tuple[mx.array, mx.array, list[mx.array], list[mx.array], mx.array, mx.array]
+
+
+def arrays(network: Nllb, rows: int, place: int = 9, source: int = 16) -> Arrays:
+    """Return ids, place, past, memory, mask and origin of a `Step`; keys and values are random, some is padding."""
     heads, config = network.config.decoder_attention_heads, network.config
     draw = iter(mx.random.split(mx.random.key(0), 2 * config.decoder_layers))
 
@@ -78,22 +87,43 @@ def differences(step: Step, network: Nllb, rows: int, place: int = 9, source: in
         shape = (rows, 2 * heads, length, config.d_model // heads)
         return [mx.random.normal(shape, key=next(draw)).astype(network.dtype) for _ in range(config.decoder_layers)]
 
-    past, memory = caches(place + 7), caches(source)
     mask = mx.where(mx.arange(source) < source - 3, 0.0, float("-inf")).astype(network.dtype)
-    mask = mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, source)))
-    ids, at = mx.arange(4, 4 + rows, dtype=mx.int32), mx.array([place])
-    origin = mx.contiguous(mx.broadcast_to(mx.arange(rows, dtype=mx.int32)[:, None], (rows, place + 7)))
-    tree = network.shared.head(np.arange(min(_TOKENS, config.vocab_size), dtype=np.int32)).tree
-    wanted, _ = network.advance(ids[:, None], at, past, memory, mask)
-    wanted = wanted[:, 0]
-    mx.eval(wanted, past)  # before `step` writes into the caches
-    found, _ = step(ids, at, past, memory, mask, origin, tree, OUTPUTS)
-    tokens, _ = step(ids, at, past, memory, mask, origin, tree, TOKENS)
+    return (
+        mx.arange(4, 4 + rows, dtype=mx.int32)[:, None],
+        mx.array([place]),
+        caches(place + 7),
+        caches(source),
+        mx.contiguous(mx.broadcast_to(mask, (rows, 1, 1, source))),
+        mx.contiguous(mx.broadcast_to(mx.arange(rows, dtype=mx.int32)[:, None], (rows, place + 7))),
+    )
+
+
+def plain_output(
+    network: Nllb, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], mask: mx.array
+) -> mx.array:
+    """Return the output [B, n, C] of `Nllb.advance` for ids [B, n], by MLX's operations alone."""
+    fused, network.fused = network.fused, False
+    try:
+        hidden, _ = network.advance(ids, place, past, memory, mask)
+    finally:
+        network.fused = fused
+    return hidden
+
+
+def differences(step: Step, network: Nllb, rows: int) -> tuple[float, float]:
+    """Return how far `step` is from the plain one, relatively: in its output, and in the logit of its token."""
+    given = arrays(network, rows)
+    table = np.arange(min(_TOKENS, network.config.vocab_size), dtype=np.int32)
+    tree = network.shared.head(table).tree
+    wanted = plain_output(network, *given[:5])
+    mx.eval(wanted, given)  # before `step` writes into the caches
+    found, _ = step(*given, tree, OUTPUTS)
+    tokens, _ = step(*given, tree, TOKENS)
     best, taken = (logits_of(network, wanted, each) for each in (argmax(tree, wanted, network.shared.bits), tokens))
     return relative_difference(found, wanted), float(np.max((best - taken) / np.abs(best)))
 
 
-def logits_of(network: Nllb, hidden: mx.array, tokens: mx.array) -> Any:
-    """Return the logits [B] of each row's token, for its output [B, C]."""
-    rows = network.shared._rows(mx.maximum(tokens, 0)).astype(mx.float32)
+def logits_of(network: Nllb, hidden: mx.array, tokens: mx.array) -> npt.NDArray[np.float32]:
+    """Return the logit of each token [...], for outputs [..., C]."""
+    rows = network.shared.rows(mx.maximum(tokens, 0)).astype(mx.float32)
     return np.array(mx.sum(rows * hidden.astype(mx.float32), axis=-1))

@@ -91,13 +91,14 @@ class CudaStep:
         ending: int,
     ) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. Raises ValueError for more than 32 rows."""
-        rows = ids.shape[0]
+        rows = ids.size
         if rows > MOST_ROWS:
             raise ValueError(f"at most {MOST_ROWS} rows are expected, not {rows}")
         tiles = _FEW if rows <= 8 * _FEW else _MANY
         ((part,), ((banned,),), ((table,),)) = tree["parts"], tree["banned"], tree["table"]
         head = named("head", tuple(part))
-        result = ((rows, self.config.d_model), mx.bfloat16) if ending == OUTPUTS else ((rows,), mx.int32)
+        # Of one type for all endings: MLX would compile a kernel for each type.
+        result = (*ids.shape, self.config.d_model // 2) if ending == OUTPUTS else ids.shape
         floats = exchange_floats(self.config, tiles, self._blocks)
         made, following, _ = device.launch(
             self._kernels[tiles],
@@ -105,11 +106,11 @@ class CudaStep:
                 *self._weights.values(), *head.values(), banned.astype(mx.bfloat16), table, ids, place, origin, mask,
                 self._endings[ending], self._counters, *past, *memory,
             ],
-            [result, ((_PLACES,), mx.int32), ((floats,), mx.float32)],
+            [(result, mx.int32), ((_PLACES,), mx.int32), ((floats,), mx.float32)],
             (self._blocks, 1, 1),
             threads=self._warps * LANES,
         )  # fmt: skip
-        return made, following[:1]
+        return made.view(mx.bfloat16) if ending == OUTPUTS else made, following[:1]
 
 
 def body(layers: int, bits: int) -> str:
@@ -130,8 +131,8 @@ def body(layers: int, bits: int) -> str:
   const Where at = {{THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X}};
   const Weights of = {{{matrices}, (const ushort*)vectors, (const ushort*)positions, (const ushort*)banned, entries,
                       (int)banned_shape[0]}};
-  const Given given = {{ids, origin, (const ushort*)mask, past, memory, (int)ids_shape[0], place[0],
-                       (int)past0_shape[2], (int)memory0_shape[2], ending[0]}};
-  const Made made = {{(int*)result, next, (ushort*)result}};
+  const Given given = {{ids, origin, (const ushort*)mask, past, memory, (int)(ids_shape[0] * ids_shape[1]),
+                       (int)ids_shape[1], place[0], (int)past0_shape[2], (int)memory0_shape[2], ending[0]}};
+  const Made made = {{result, next, (ushort*)result}};
   step(at, of, given, made, (int*)counters, exchange, shared);
 """

@@ -8,7 +8,7 @@ from models.layers.kernels.device import read
 from models.nllb.config import NllbConfig
 
 HEAD = 64
-ENDINGS = NOTHING, TOKENS, OUTPUTS = range(3)  # what a step ends with: see step.h
+ENDINGS = TOKENS, OUTPUTS = range(2)  # what a step ends with: see step.h
 _RUN = 64  # weights of a row that a warp multiplies at once
 _MOST_WARPS = 16  # a block
 

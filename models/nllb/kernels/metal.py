@@ -14,7 +14,7 @@ from models.backend import mx
 from models.layers.kernels import device
 from models.layers.kernels.device import LANES, Kernel, gpu
 from models.nllb.config import NllbConfig
-from models.nllb.kernels.headers import OUTPUTS, TOKENS, constants, fits, joined, matrix, shared_bytes, warps
+from models.nllb.kernels.headers import OUTPUTS, constants, fits, joined, matrix, shared_bytes, warps
 from models.nllb.kernels.weights import named, pack
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Tree
@@ -38,7 +38,7 @@ _PRODUCT = """
   GLOBAL const ushort *own = (GLOBAL const ushort *)vectors + layer[0] * LAYER_VECTORS;
   const Matrix all = MATRIX;
   const Matrix of = moved(all, (long)layer[0] * OUTPUTS_OF(KIND) * WIDTH_OF(KIND));
-  const Arrays to = {x + first * HIDDEN, STREAM, QUERIES, CACHE, MIXED, INNER_ROWS, rows, PLACE, LENGTH};
+  const Arrays to = {x + first * HIDDEN, STREAM, QUERIES, CACHE, MIXED, INNER_ROWS, rows, first, EACH, PLACE, LENGTH};
   Ahead ahead;
   product_load(at, KIND, of, own + BIAS, to, &ahead);
   NORMALIZE;
@@ -56,14 +56,14 @@ _PRODUCTS = {
 }
 
 _ATTEND_SELF = """
-  attend(at, rows, place[0] + 1, (int)cache_shape[2], queries + first * HIDDEN, (GLOBAL const ushort *)cache,
-         origin + first * (int)cache_shape[2], 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+  const int each = (int)(queries_shape[0] / cache_shape[0]);
+  attend(at, first, rows, each, place[0] + 1, (int)cache_shape[2], queries + first * HIDDEN,
+         (GLOBAL const ushort *)cache, origin, 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _ATTEND_CROSS = """
-  const int count = (int)cache_shape[2];
-  attend(at, rows, count, count, queries + first * HIDDEN,
-         (GLOBAL const ushort *)cache + (long)first * 2 * HEADS * count * HEAD, 0,
-         (GLOBAL const ushort *)mask + first * count, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+  const int count = (int)cache_shape[2], each = (int)(queries_shape[0] / cache_shape[0]);
+  attend(at, first, rows, each, count, count, queries + first * HIDDEN, (GLOBAL const ushort *)cache, 0,
+         (GLOBAL const ushort *)mask, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
 """
 _NORMALIZE_LAST = """
   normalize(at, x + first * HIDDEN, rows, (GLOBAL const ushort *)vectors + LAYERS * LAYER_VECTORS,
@@ -141,6 +141,7 @@ class MetalStep:
             "CACHE": "0",
             "MIXED": "0",
             "INNER_ROWS": "0",
+            "EACH": "1",
             "PLACE": "0",
             "LENGTH": "0",
             "NORMALIZE": "(void)0",
@@ -157,7 +158,7 @@ class MetalStep:
             words["STREAM"], inputs, output = "y + first * HIDDEN", (*inputs, beside), "y"
         if kind == "QKV":
             inputs = (*inputs, "place", "cache")
-            words["CACHE"] = "(GLOBAL ushort *)cache + (long)first * 2 * HEADS * (int)cache_shape[2] * HEAD"
+            words["CACHE"], words["EACH"] = "(GLOBAL ushort *)cache", "(int)(x_shape[0] / cache_shape[0])"
             words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]"}
         body = _PRODUCT
         for word, text in words.items():
@@ -191,10 +192,10 @@ class MetalStep:
         ending: int,
     ) -> tuple[mx.array, mx.array]:
         """Compute a `Step`. A place beyond the last is the caller's error, and is not checked."""
-        rows, shape = ids.shape[0], (ids.shape[0], self.config.d_model)
+        rows, count, shape = ids.size, ids.shape[1], (ids.size, self.config.d_model)
         heads = self.config.decoder_attention_heads * min(rows, _ROWS)
-        x = self.network.shared.embed(ids).astype(mx.float32)
-        x = x + mx.take(self._weights["positions"], place, axis=0).astype(mx.float32)
+        positions = mx.take(self._weights["positions"], place + mx.arange(count), axis=0)
+        x = (self.network.shared.embed(ids).astype(mx.float32) + positions.astype(mx.float32)).reshape(shape)
         for layer, (kept, read) in enumerate(zip(past, memory, strict=True)):
             queries = self._multiply("qkv", x, layer, place, kept)
             mixed = self._run("self", [queries, place, kept, origin], shape, mx.bfloat16, heads, rows)
@@ -206,12 +207,12 @@ class MetalStep:
         vectors = self._weights["vectors"]
         if ending == OUTPUTS:
             x = self._run("output", [x, vectors], shape, mx.bfloat16, _ROWS, rows)
-        elif ending == TOKENS:
+        else:
             ((part,), ((banned,),), ((entries,),)) = tree["parts"], tree["banned"], tree["table"]
             inputs = [x, vectors, banned.astype(mx.bfloat16), *named("head", tuple(part)).values()]
             x = self._run("search", inputs, (rows, _SEARCH_BLOCKS, 2), mx.float32, _SEARCH_BLOCKS, rows)
             x = self._run("choose", [x, entries], (rows,), mx.int32, 1, rows)
-        return x, place + 1
+        return x.reshape(*ids.shape, *x.shape[1:]), place + count
 
 
 def fits_metal(config: NllbConfig) -> bool:

@@ -80,22 +80,40 @@ INLINE Matrix moved(Matrix of, long weights) {
   return of;
 }
 
-// Eight neighboring weights from weight `at` on; of 8 and 4 bits also their scale and offset, in z and w.
-INLINE uint4 piece(Matrix of, long at) {
+// Eight neighboring weights from weight `at` on, of 8 and 4 bits without their scale and offset.
+INLINE uint4 bare_piece(Matrix of, long at) {
 #if BITS == 16
   return WEIGHTS((GLOBAL const ushort *)of.words + at);
-#else
-#if BITS == 8
-  uint4 v = WEIGHTS_OF_8(of.words + at / 4);
+#elif BITS == 8
+  return WEIGHTS_OF_8(of.words + at / 4);
 #else
   uint4 v;
   v.x = SCALE(of.words + at / 8);
   v.y = 0;
-#endif
-  v.z = of.scales[at / GROUP];
-  v.w = of.offsets[at / GROUP];
   return v;
 #endif
+}
+
+// The same with the scale and the offset, in z and w.
+INLINE uint4 piece(Matrix of, long at) {
+  uint4 v = bare_piece(of, at);
+#if BITS != 16
+  v.z = of.scales[at / GROUP];
+  v.w = of.offsets[at / GROUP];
+#endif
+  return v;
+}
+
+// A lane's second piece of a run whose first, at weight `at`, is there: both have one scale and offset.
+INLINE uint4 second_piece(Matrix of, long at, uint4 first) {
+  uint4 v = bare_piece(of, at + RUN / 2);
+#if BITS != 16
+  v.z = first.z;
+  v.w = first.w;
+#else
+  (void)first;
+#endif
+  return v;
 }
 
 #if BITS != 16
@@ -174,6 +192,7 @@ INLINE void normalize(Where at, GLOBAL const float *x, int count, GLOBAL const u
     UNROLL
     for (int i = 0; i < HIDDEN / 128; ++i) {
       const int c = i * 128 + at.lane * 4;
+      if (i == HIDDEN / 256) WARP_SYNC();  // no more gains ahead than there are registers for
       GLOBAL const uint *gain = (GLOBAL const uint *)(norm + c), *shift = (GLOBAL const uint *)(norm + HIDDEN + c);
       const float a = v[i].x * inverse * low_half(gain[0]) + low_half(shift[0]);
       const float b = v[i].y * inverse * high_half(gain[0]) + high_half(shift[0]);
@@ -204,10 +223,10 @@ typedef struct {
   GLOBAL const float *x;  // stream [rows, HIDDEN]
   GLOBAL float *y;        // the stream afterwards, which may be `x`
   GLOBAL float *query;    // [rows, HIDDEN], scaled for attention
-  GLOBAL ushort *cache;   // [rows, 2 HEADS, length, HEAD]: keys, then values
+  GLOBAL ushort *cache;   // [sentences, 2 HEADS, length, HEAD]: keys, then values
   GLOBAL ushort *mixed;   // [rows, HIDDEN]
   GLOBAL ushort *inner;   // [rows, INNER]
-  int rows, place, length;
+  int rows, first, each, place, length;  // `each` rows are of one sentence, from `place` on; `first`: see `attend`
 } Arrays;
 
 // Of `groups` of outputs, the first of a block.
@@ -227,9 +246,12 @@ INLINE void load_groups(Where at, const int kind, Matrix of, GLOBAL const ushort
   for (int i = 0; i < GROUPS_OF(kind); ++i) {
     const long row = (group + i) * 8 + at.lane / 4;
     UNROLL
-    for (int p = 0; p < 2 * runs; ++p)
-      ahead->w[i * 2 * runs + p] =
-          group + i < end ? piece(of, row * width + at.warp * runs * RUN + p * 32 + at.lane % 4 * 8) : none();
+    for (int r = 0; r < runs; ++r) {
+      LOCAL uint4 *w = ahead->w + (i * runs + r) * 2;
+      const long from = row * width + (at.warp * runs + r) * RUN + at.lane % 4 * 8;
+      w[0] = group + i < end ? piece(of, from) : none();
+      w[1] = group + i < end ? second_piece(of, from, w[0]) : none();
+    }
   }
   UNROLL
   for (int i = 0; i < (GROUPS_OF(kind) + 1) / 2; ++i) {
@@ -257,9 +279,9 @@ INLINE void finish(const int kind, Arrays to, int row, int output, float sum, fl
   if (kind == QUERY || (kind == QKV && output < HIDDEN)) {
     POST(to.query + row * HIDDEN + output, sum * 0.125f);
   } else if (kind == QKV) {
-    const int d = output - HIDDEN;
-    POST_HALF(to.cache + (((long)row * 2 * HEADS + d / HEAD) * to.length + to.place) * HEAD + d % HEAD,
-              (ushort)PACKED(sum, 0.0f));
+    const int d = output - HIDDEN, which = to.first + row;
+    const long head = (long)(which / to.each) * 2 * HEADS + d / HEAD;
+    POST_HALF(to.cache + (head * to.length + to.place + which % to.each) * HEAD + d % HEAD, (ushort)PACKED(sum, 0.0f));
   } else if (kind == FEED) {
     POST_HALF(to.inner + row * INNER + output, (ushort)PACKED(sum > 0.0f ? sum : 0.0f, 0.0f));
   } else {

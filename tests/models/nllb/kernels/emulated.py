@@ -79,6 +79,7 @@ class Case:
 
     model: Nllb
     rows: int
+    each: int = 1
     place: int = 5
     length: int = 12
     source: int = 9
@@ -97,15 +98,15 @@ class Case:
         counts = mx.array([*self.counts, *[self.source] * self.rows][: self.rows])
         self.mask = mx.where(mx.arange(self.source) < counts[:, None], 0.0, float("-inf"))[:, None, None]
         self.origin = mx.array(np.repeat(np.arange(self.rows, dtype=np.int32)[:, None], self.length, axis=1))
-        self.ids = mx.array(rng.randint(4, config.vocab_size, self.rows).astype(np.int32))
+        self.ids = mx.array(rng.randint(4, config.vocab_size, (self.rows, self.each)).astype(np.int32))
 
     def plain(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Outputs [B, C] of `Nllb.advance` in float32, and keys and values afterwards."""
         at = mx.broadcast_to(self.origin[:, None, :, None], self.past[0].shape)
         past = [mx.take_along_axis(part.astype(mx.float32), at, axis=0) for part in self.past]
         memory = [part.astype(mx.float32) for part in self.memory]
-        hidden, past = self.model.advance(self.ids[:, None], mx.array([self.place]), past, memory, self.mask)
-        return np.array(hidden[:, 0]), [np.array(part) for part in past]
+        hidden, past = self.model.advance(self.ids, mx.array([self.place]), past, memory, self.mask)
+        return np.array(hidden), [np.array(part) for part in past]
 
     def outputs(self, step: Step, place: int | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same of a kernel, whose `past` is a copy."""
@@ -116,19 +117,14 @@ class Case:
     def tokens(self, step: Step, tree: Tree) -> list[int]:
         """The likeliest tokens of a kernel."""
         past = [mx.array(np.array(part.view(mx.uint16))).view(mx.bfloat16) for part in self.past]
-        found: list[int] = np.array(self._run(step, past, tree, TOKENS)).tolist()
-        return found
-
-    def likeliest(self, tree: Tree) -> list[int]:
-        """The same of the plain step."""
-        found: list[int] = np.array(argmax(tree, mx.array(self.plain()[0]), self.model.shared.bits)).tolist()
+        found: list[int] = np.array(self._run(step, past, tree, TOKENS)).ravel().tolist()
         return found
 
     def _run(self, step: Step, past: list[mx.array], tree: Tree, ending: int, place: int | None = None) -> mx.array:
         at = self.place if place is None else place
         mask = self.mask.astype(mx.bfloat16)
         made, following = step(self.ids, mx.array([at]), past, self.memory, mask, self.origin, tree, ending)
-        assert np.array(following).tolist() == [at + 1]
+        assert np.array(following).tolist() == [at + self.each]
         return made
 
 
@@ -150,15 +146,15 @@ class PlainStep:
         ending: int,
     ) -> tuple[mx.array, mx.array]:
         gathered = [mx.take_along_axis(part, origin[:, None, :, None], axis=0) for part in past]
-        hidden, after = self.model.advance(ids[:, None], place, gathered, memory, mask)
+        hidden, after = self.model.advance(ids, place, gathered, memory, mask)
         mx.eval(hidden, after, past)
-        at = int(place.item())
+        at = slice(int(place.item()), int(place.item()) + ids.shape[1])
         for kept, new in zip(past, after, strict=True):
             half = kept.dtype == mx.bfloat16
             own, made = (np.array(each.view(mx.uint16) if half else each, copy=False) for each in (kept, new))
             own[:, :, at] = made[:, :, at]
-        found = argmax(tree, hidden[:, 0], self.model.shared.bits) if ending == TOKENS else hidden[:, 0]
-        return found, place + 1
+        found = argmax(tree, hidden, self.model.shared.bits) if ending == TOKENS else hidden
+        return found, place + ids.shape[1]
 
 
 def error(found: np.ndarray, wanted: np.ndarray) -> float:

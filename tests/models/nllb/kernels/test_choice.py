@@ -10,6 +10,7 @@ import pytest
 
 from models.backend import mx, on_cpu
 from models.layers.kernels import agreement
+from models.nllb import steps
 from models.nllb.kernels import choice, cuda, headers, metal
 from models.nllb.kernels.choice import Step, differences
 from models.nllb.kernels.cuda import CudaStep
@@ -46,7 +47,7 @@ def check(step: Step, case: Case, tolerance: float = TOLERANCE) -> None:
         changed = np.nonzero((one != np.array(case.past[0].astype(mx.float32))).any(axis=(0, 1, 3)))[0]
         assert case.place in changed
     tree = case.model.shared.head().tree
-    assert case.tokens(step, tree) == np.array(argmax(tree, mx.array(found), case.model.shared.bits)).tolist()
+    assert case.tokens(step, tree) == np.array(argmax(tree, mx.array(found), case.model.shared.bits)).ravel().tolist()
 
 
 # One block; blocks that share groups of outputs unevenly; more rows than one kernel's eight; a cache longer than a
@@ -57,6 +58,7 @@ def check(step: Step, case: Case, tolerance: float = TOLERANCE) -> None:
         ({"rows": 1}, 1, 0, False),
         ({"rows": 3, "counts": (4, 9, 1)}, 5, 0, True),
         ({"rows": 19, "counts": (4, 9, 1), "place": 60, "length": 64, "source": 70}, 3, 0, False),
+        ({"rows": 2, "each": 3, "counts": (4, 9)}, 3, 0, True),
         ({"rows": 2, "place": 0}, 3, 8, True),
         ({"rows": 2, "counts": (4,)}, 3, 4, False),
     ],
@@ -74,6 +76,7 @@ def test_one_kernel_equals_the_plain_step(
     [
         ({"rows": 1, "counts": (4,)}, 0, False),
         ({"rows": 11, "counts": (4, 9, 1), "place": 35, "length": 40}, 0, True),
+        ({"rows": 4, "each": 3, "counts": (4, 9, 1)}, 0, False),
         ({"rows": 2}, 8, False),
     ],
 )
@@ -105,18 +108,19 @@ def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypa
         ("sum > 0.0f ? sum : 0.0f", "sum"),
         ("if (mask) score", "if (0) score"),
         ("sum * 0.125f", "sum"),
-        ("origin ? origin[row * length + key] : row", "row"),
+        ("origin ? origin[sentence * length + key] : sentence", "sentence"),
         ("float sum = ahead->bias[i];", "float sum = 0.0f;"),
         ("low_half(two) * EMBED_SCALE", "low_half(two)"),
         ("to.place + 1, given.length", "to.place, given.length"),
+        ("count + (first + row) % each", "count + each"),
         ("vectors + 4 * HIDDEN", "vectors + 2 * HIDDEN"),
     ],
 )
 def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail: without barriers, a residual, a gain, a mask, a bias; with another row's keys."""
-    case = Case(network(), 3, counts=(4, 9, 1))
+    case = Case(network(), 3, 2, counts=(4, 9, 1))
     origin = np.random.RandomState(1).randint(0, 3, case.origin.shape).astype(np.int32)
-    origin[:, case.place] = range(3)
+    origin[:, case.place] = origin[:, case.place + 1] = range(3)
     case.origin = mx.array(origin)
     gpu(monkeypatch)
     step = CudaStep(network(), 3)
@@ -130,26 +134,26 @@ def test_the_search_takes_the_first_of_equals_and_no_banned_token(monkeypatch: p
     model, case = network(), Case(network(), 2)
     gpu(monkeypatch)
     step, hidden = CudaStep(model, 3), mx.array(case.outputs(CudaStep(model, 3))[0])
-    likeliest = int(np.argmax(np.array(hidden @ model.shared.weight.T)[0]))
+    likeliest = int(np.argmax(np.array(hidden @ model.shared.weight.T)[0, 0]))
     ids = np.sort(np.array([*range(20, 119), likeliest]))
     tree = model.shared.head(ids).tree
-    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).tolist()
+    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).ravel().tolist()
     assert case.tokens(step, tree)[0] == likeliest
     banned = np.zeros(len(ids), np.float32)
     banned[ids == likeliest] = -np.inf
     tree = {**tree, "banned": [[mx.array(banned)]]}
-    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).tolist() != likeliest
+    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).ravel().tolist() != likeliest
     same = {**tree, "parts": [[mx.ones((100, 512))]], "banned": [[mx.array([-np.inf] * 17 + [0] * 83)]]}
     assert case.tokens(step, same) == [int(ids[17])] * 2
 
 
 def test_no_place_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the last place the cache stays as it is, the outputs are no numbers, and the tokens are none."""
-    case = Case(network(), 2, place=12)
+    case = Case(network(), 2, 2, place=11)
     gpu(monkeypatch)
     step = CudaStep(network(), 3)
     assert np.isnan(case.outputs(step)[0]).all()
-    assert case.tokens(step, network().shared.head().tree) == [-1, -1]
+    assert case.tokens(step, network().shared.head().tree) == [-1] * 4
 
 
 def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +222,7 @@ def test_a_draft_is_followed_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_step_that_was_given_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = Searches(monkeypatch)
     group = searches.kernel.encode([[5, 6, 2]], searches.head, 12)
-    searches.kernel.kernel = lambda ids, place, *_: (mx.full(ids.shape, -1), place + 1)
+    searches.kernel.kernel = lambda ids, place, *_: (mx.full(ids.shape, -1), place + ids.shape[1])
     with pytest.raises(RuntimeError, match="given up"):
         list(greedy(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9)], lambda: False))
 
@@ -230,7 +234,7 @@ def test_differences_tell_a_wrong_step() -> None:
     assert max(differences(plain, model, 3)) < 1e-5
     later = lambda ids, place, *given: plain(ids, place + 1, *given)  # noqa: E731
     assert differences(later, model, 3)[0] > 0.1
-    nothing = lambda *given: (plain(*given)[0] if given[-1] == headers.OUTPUTS else mx.full(3, 5), 0)  # noqa: E731
+    nothing = lambda *given: (plain(*given)[0] if given[-1] == headers.OUTPUTS else mx.full((3, 1), 5), 0)  # noqa: E731
     assert differences(nothing, model, 3)[1] > 0.1
 
 
@@ -245,6 +249,30 @@ def test_kernels_are_chosen_where_they_agree(monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setattr(choice, "differences", lambda *_: (0.01, float("nan")))
     assert choice.choose_step(model) is None
     assert "NLLB's step" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_kernels_of_layers_are_compared_too(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, each time that a network is taken into use; without `kernels` they are not even tried."""
+    model = network.__wrapped__()
+    monkeypatch.setattr(agreement, "_found", {})
+    monkeypatch.setattr(steps, "gpu", lambda: "cuda")
+    advance = model.advance
+    off = mx.array(float(wrong))
+
+    def fused(*given: mx.array) -> tuple[mx.array, list[mx.array]]:
+        model.fused, kept = False, model.fused
+        hidden, past = advance(*given)
+        model.fused = kept
+        return hidden + off * kept, past
+
+    monkeypatch.setattr(model, "advance", fused)
+    model.fused = True
+    assert CompiledNetwork(model, padded=True).network.fused != wrong
+    assert [found.used for found in agreement.report()] == [not wrong]
+    model.fused = True
+    assert not CompiledNetwork(model, padded=True, kernels=False).network.fused
+    assert len(agreement.report()) == 1
 
 
 def test_which_networks_have_it_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
