@@ -104,12 +104,9 @@ def greedy(
     steps = 0
     while True:
         _check(cancelled)
-        # A CPU computes no step in advance, but the graph of one is made while the step before is computed. More rows
-        # might become fewer.
-        early = compiled.ahead or group.rows == 1
-        if early:
+        if compiled.ahead:
             following, place = compiled.step(tokens[:, None], place, group)
-        mx.async_eval(following if compiled.ahead else tokens)
+            mx.async_eval(following)
         for row, token in enumerate(_read(tokens)[: len(live)].tolist()):
             which = live[row]
             if which >= 0 and found[which].append(token, sentences[which]):
@@ -124,10 +121,9 @@ def greedy(
             group.select(chosen)
             tokens = tokens[mx.array(chosen)]
             following = following[mx.array(chosen)] if compiled.ahead else tokens
-        if not early:
+        if not compiled.ahead:
             following, place = compiled.step(tokens[:, None], place, group)
         tokens = following
-        mx.async_eval(tokens)
         steps += 1
         if steps % _STEPS_A_TURN == 0:
             yield None

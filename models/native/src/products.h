@@ -192,17 +192,6 @@ inline Vec whole_vec(const int32_t* t, int32_t less) {
   return __builtin_convertvector(whole - less, Vec);
 }
 
-// Fetch to the cache `multiply` results' places for `panels` panels from p on, and the residuals.
-inline void fetch_results(const Int8Product& m, int row, int rows, int p, int panels) {
-  if (rows < kTileRows || !m.y) return;
-  for (int r = 0; r < rows; ++r)
-    for (int i = 0; i < panels; ++i) {
-      const size_t at = static_cast<size_t>(row + r) * m.outputs + (p + i) * kPanel;
-      __builtin_prefetch(m.y + at, 1);
-      if (m.residual) __builtin_prefetch(m.residual + at);
-    }
-}
-
 // Int8Product::pairs from row `row`, which is even, and input `input` on; null without.
 inline const Coarse* pairs_at(const Int8Product& m, int row, size_t stride, int input) {
   return m.pairs ? static_cast<const Coarse*>(m.pairs) + row * stride + 2 * input : nullptr;
@@ -222,7 +211,6 @@ inline void for_bytes(const Int8Product& m, int first, int last, const Use& use)
     panels = whole ? kTile : 1;
     for (int row = 0; row < m.rows; row += kShared) {
       const int rows = std::min(kShared, m.rows - row);
-      fetch_results(m, row, rows, p, panels);
       for (int start = 0; start < depth; start += block) {
         Part part{.stride = stride, .depth = depth, .start = start, .count = std::min(block, depth - start)};
         part.w = m.weights + p * size;
