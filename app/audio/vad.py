@@ -180,5 +180,6 @@ def has_voice(pcm: Samples) -> Generator[None, None, bool]:
 
 def _gain(pcm: Samples) -> np.float32:
     """Return the factor that brings the peak of a quiet recording to PEAK; 1 for a loud one."""
-    peak = float(np.abs(pcm).max(initial=0.0))
+    # Without an array of absolute values: a recording may be an hour long.
+    peak = max(float(pcm.max(initial=0.0)), -float(pcm.min(initial=0.0)))
     return np.float32(min(max(1.0, PEAK / peak), MOST_GAIN) if peak > 0 else 1.0)

@@ -105,6 +105,7 @@ class TranscriptionExchange(StreamExchange[RecognitionStream]):
             try:
                 self._received = await held.enter_async_context(reading)
             except ClientDisconnect:
+                await Response(status_code=400)(scope, receive, send)  # nobody reads it
                 return
             except OSError as error:
                 log.error("an upload cannot be stored: %s", error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -370,6 +371,18 @@ def test_a_client_that_leaves_stops_its_own_work(hearing: Any, wait_until: Any, 
     assert wait_until(lambda: hearing.ear.closed == closed + 1)
     assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
     assert post(hearing).json()["text"] == TEXT
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_upload(hearing: Any, wait_until: Any) -> None:
+    sent = httpx.Request("POST", hearing.url + PATH, data={"model": "ear"}, files={"file": RECORDING})
+    whole = sent.read()
+    head = f"POST {PATH} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.headers.items())
+    for size in (0, 10, len(whole) // 2):
+        with socket.create_connection((sent.url.host, sent.url.port), 60) as client:
+            client.sendall(f"{head}\r\n".encode() + whole[:size])
+    assert post(hearing).json()["text"] == TEXT
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
+    assert len(hearing.ear.requests) == 1
 
 
 def test_a_hundred_at_once_are_served_in_their_own_words(hearing: Any) -> None:
