@@ -19,7 +19,7 @@ DOCS := .venv-docs
 # torchaudio's wheel links CUDA and cannot be imported whole. transformers would import it, so it has a folder of its own.
 APART := apart
 REFERENCE := kokoro==0.9.4 chatterbox-tts==0.1.7 s3tokenizer==0.3.0 diffusers==0.29.0 conformer==0.3.2 \
-	resemble-perth==1.0.1
+	resemble-perth==1.0.1 openai-whisper==20250625
 
 # The first interpreter that runs and is new enough; `make setup PYTHON=/path/to/python` overrides it. Only targets that
 # create an environment search for it, once.
@@ -109,7 +109,7 @@ types: dev ## mypy, strict
 check: lint types ## lint and types
 
 parity: $(PARITY)/.parity ## compare with the PyTorch reference (own environment)
-	$(PARITY_PY) -m pytest -m parity tests/models tests/training tests/app/audio $(ARGS)
+	$(PARITY_PY) -m pytest -m parity tests/models tests/training tests/app/audio tests/loadtest $(ARGS)
 
 bench: setup ## time the model in this process, stage by stage
 	@$(VENV)/bin/nightingale bench $(ARGS)

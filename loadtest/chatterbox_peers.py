@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import platform
 import statistics
 import sys
@@ -20,8 +19,9 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
 from pathlib import Path
+
+from loadtest.peers import Commands, Peer
 
 TEXT = "The weather is fine today, and the train leaves in the morning."
 ROWS = {
@@ -154,23 +154,19 @@ PEERS: dict[str, Callable[[Path, argparse.Namespace], tuple[str, Figures]]] = {
 }
 
 
-def _run(peer: str, folder: Path, options: argparse.Namespace, results: Connection) -> None:
-    results.send(PEERS[peer](folder, options))
+def commands(peer: str, folder: Path, options: argparse.Namespace) -> Commands:
+    """Return the command of one peer, in its own process."""
+    return {"run": lambda: PEERS[peer](folder, options)}
 
 
 def measure(peer: str, folder: Path, options: argparse.Namespace) -> tuple[str, Figures] | None:
     """The figures of one peer, from a process of its own; None if it failed, which it has then said itself."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(peer, folder, options, theirs))
-    process.start()
-    theirs.close()
+    process = Peer(peer, commands, peer, folder, options)
     try:
-        found: tuple[str, Figures] = ours.recv()
+        found: tuple[str, Figures] = process.ask("run")
     except EOFError:
         return None
-    finally:
-        process.join()
+    process.close()
     return found
 
 

@@ -1,13 +1,14 @@
 """NLLB-200-distilled-600M, greedy: this project beside PyTorch and CTranslate2, same weights, same run.
 
     python loadtest/nllb_peers.py [--source 20] [--target 22] [--runs 5] [--dtype bfloat16] [--bits 8]
-                                  [--shortlist 16384] [--batch 32] [--without torch,ctranslate2,plain]
+                                  [--shortlist 16384] [--batch 32] [--without torch,graphs,ctranslate2,plain]
                                   [--speak 14,50] [--folder DIR] [--json FILE]
 
 Random weights at full size; every peer reads as many source tokens and is held to as many target tokens. Each peer is a
 process of its own (see `peers`). Medians, ratios and the memory of each process are printed. PyTorch and CTranslate2
 are left out where they are not installed. CTranslate2 runs on the CPU in 8 bits. On an NVIDIA GPU this project runs a
-second time with MLX's own kernels alone. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at
+second time with MLX's own kernels alone, and PyTorch a second time with CUDA graphs (`nllb_graphs`, --without graphs
+leaves it out): the peer to beat there. `--speak` adds what follows in speech-to-speech: Kokoro-82M, random weights at
 full size, says so many phonemes of the translation (needs PyTorch and the reference package).
 """
 
@@ -32,6 +33,7 @@ from loadtest.official import NLLB
 from loadtest.peers import Commands, Peer, Rows, measure, memory_mb, show
 from models.backend import cpu_count, device_name, give_back, limit_cache, memory, mx, on_cpu
 from models.checkpoint import read_arrays
+from models.layers.kernels.device import gpu
 from models.nllb import search
 from models.nllb.config import NllbConfig
 from models.nllb.network import Nllb
@@ -44,6 +46,7 @@ from models.nllb.weights import load_weights, official_shapes
 
 ENGLISH, FRENCH, END = 256047, 256057, 2
 OURS, PLAIN, BASE, CT2 = "nightingale", "nightingale, MLX's", "pytorch", "ctranslate2 int8"
+GRAPHS = "pytorch, CUDA graphs"
 
 Run = Callable[[list[list[int]]], int]
 """Source ids of each sentence -> target tokens in all."""
@@ -221,6 +224,10 @@ def commands(name: str, folder: Path, options: argparse.Namespace) -> Commands:
         return {"run": pytorch(path, options)}
     if name == CT2:
         return {"run": ctranslate2(folder / "ct2", options)}
+    if name == GRAPHS:
+        from loadtest.nllb_graphs import make
+
+        return {"run": make(path, NllbConfig(**NLLB), (END, FRENCH), options.target, options.dtype)}
     model = Ours(path, options, plain=name == PLAIN)
     found: dict[str, Callable[..., Any]] = {"run": model, "stages": model.split, "arrays": arrays_mb, "memory": rested}
     if name == OURS and options.speak:
@@ -248,6 +255,8 @@ def names(options: argparse.Namespace) -> list[str]:
         found.append(PLAIN)
     if "torch" not in left_out and find_spec("torch"):
         found.append(BASE)
+    if "graphs" not in left_out and find_spec("torch") and gpu() == "cuda":
+        found.append(GRAPHS)
     if "ctranslate2" not in left_out and find_spec("torch") and find_spec("ctranslate2"):
         found.append(CT2)
     return found
@@ -264,6 +273,8 @@ def start(folder: Path, options: argparse.Namespace) -> list[Peer]:
 
         (folder / "files.json").write_text(json.dumps(Reference().save(folder / "kokoro")))
     asked = names(options)
+    if GRAPHS not in asked and "graphs" not in options.without.split(","):
+        print(f"{GRAPHS}: left out, as it needs PyTorch and an NVIDIA GPU")
     if CT2 in asked and not (folder / "ct2").exists():
         Peer("convert", convert, path, folder / "ct2").close()
     return [Peer(name, commands, name, folder, options) for name in asked]
@@ -286,7 +297,7 @@ def compare(peers: list[Peer], count: int, options: argparse.Namespace, title: s
     rows, tokens = measure(peers, sources(count, options.source), options.runs, warm=1)
     if tokens != options.target * count:
         raise SystemExit(f"{tokens} tokens, not {options.target * count}")
-    show(title, rows, BASE if BASE in rows else CT2)
+    show(title, rows, next((base for base in (BASE, GRAPHS, CT2) if base in rows), ""))
     return rows
 
 

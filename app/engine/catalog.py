@@ -97,9 +97,10 @@ class Entry:
         if self.repository is None:
             return "They are part of the installation: install Nightingale again."
         files = ", ".join(paths[0] for role, paths in self.roles.items() if role not in self.optional)
+        revision = "" if self.revision is None else f" (revision {self.revision})"
         return (
-            f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository} "
-            f"(revision {self.revision}) into models/{self.name} of the data directory."
+            f"No checksums are pinned for it, so it cannot be pulled: copy {files} of {self.repository}{revision} "
+            f"into models/{self.name} of the data directory."
         )
 
 
@@ -294,10 +295,8 @@ class Catalog:
     def _canonical(self, name: str) -> str:
         found = self._names.get(name.strip().lower())
         if found is None:
-            hears = any(entry.kind == "speech-recognition" for entry in self._entries.values())
-            others = OPENAI_NAMES | OPENAI_RECOGNIZERS if hears else OPENAI_NAMES
-            accepted = ", ".join(sorted(self._names.keys() | others))
-            raise UnknownModelError(f"There is no model '{name[:100]}'; accepted are {accepted}.")
+            accepted = ", ".join(sorted(self._entries))
+            raise UnknownModelError(f"There is no model '{name[:60]}'; accepted are {accepted}, and OpenAI's names.")
         return found
 
     def _find(self, entry: Entry) -> dict[str, Path | None]:
@@ -407,4 +406,8 @@ def _loader(family: str) -> Callable[[ModelSpec], Model]:
         from models.chatterbox.pipeline import load as load_chatterbox
 
         return load_chatterbox
+    if family == "whisper":
+        from models.whisper.pipeline import load as load_whisper
+
+        return load_whisper
     raise AssertionError(f"catalog.toml names the unknown family {family!r}")

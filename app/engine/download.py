@@ -62,7 +62,7 @@ def pull(entry: Entry, directory: Path, *, endpoint: str | None = None, progress
     `endpoint` is the hub's base URL; None means HF_ENDPOINT or the public hub, as huggingface_hub decides. `progress`
     draws a bar on stderr. Raises HubError; a KeyboardInterrupt leaves what was fetched for the next pull to go on from.
     """
-    if entry.repository is None or entry.revision is None:
+    if entry.repository is None:
         raise HubError(f"model '{entry.name}' is part of the installation; there is nothing to pull")
     if not entry.files:
         raise HubError(f"model '{entry.name}': {entry.install_hint}")

@@ -108,6 +108,10 @@ requests = Counter(
 )
 audio_seconds = Counter("nightingale_audio_seconds", "Seconds of audio delivered", _LABELS)
 recognized_seconds = Counter("nightingale_recognized_seconds", "Seconds of recordings that were recognized", _LABELS)
+verified_sentences = Counter(
+    "nightingale_verified_sentences", "Sentences that a recognizer heard", ("model", "verdict")
+)
+verification_retries = Counter("nightingale_verification_retries", "Times that sentences were spoken again", ("model",))
 wasted_audio = Counter("nightingale_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
 translation_first = Histogram(
     "nightingale_translation_first_sentence_seconds",

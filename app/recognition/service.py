@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,9 +20,13 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.spool import Spool
 from app.engine.worker import ModelWorker
 from app.recognition.languages import resolve
+from app.recognition.listener import Listener
 from app.text.executor import RoundRobinThread
+from app.text.languages import primary_language
 from models.contract import RecognitionRequest, RecognitionTask, Recognizer, UnknownLanguageError
 from models.timeline import Stage, Timeline
+
+log = logging.getLogger(__name__)
 
 # Recordings that are decoded at once, each in a process of its own; others wait, with their files on the disk.
 DECODERS: Final = 2
@@ -135,6 +140,16 @@ class RecognitionService:
         state = self._loads.require(self.model_name(name), "speech-recognition")
         await self._loads.wait(state, progress)
         return state.name, state.ready_recognizer()
+
+    async def listener(self, tag: str) -> Listener | None:
+        """Return the default model's listener for speech in the language of a BCP-47 tag; None: nothing can hear it."""
+        try:
+            name, recognizer = await self.model(None)
+            language = resolve(primary_language(tag), recognizer.languages)
+        except errors.ServiceError as error:
+            log.warning("speech cannot be verified: %s", error)
+            return None
+        return Listener(self.worker, name, recognizer, language)
 
     async def prepare(
         self, options: RecognitionOptions, read: Callable[[], Awaitable[bytes]], timeline: Timeline

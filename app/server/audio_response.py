@@ -19,6 +19,7 @@ from app.audio.encoders import FORMATS, INFO, Container, Encoder, Format, encode
 from app.errors import ServiceError
 from app.server.error_responses import sse_error
 from app.speech.stream import SpeechStream, SpokenChunk
+from app.speech.verifier import Report
 from models.timeline import Stage
 
 # Tokens per second that are reported for a model that draws none: the rate of Kokoro's frames.
@@ -124,7 +125,10 @@ class Reply:
         encoder = self._encoder(whole=True)
         data = await encode_chunk(encoder, self._stream, only, last=True)
         self._stream.delivered(only)
-        sent = self._delta(data) + self._sse_done() if self._form.sse else data
+        report = await self._stream.verification()
+        if report is not None:
+            self._form = replace(self._form, extra={**self._form.extra, **report.headers()})
+        sent = self._delta(data) + self._sse_done(report) if self._form.sse else data
         # One timer for both writes: to set it twice takes longer than they do.
         await self._in_time(self._at_once(None if self._form.sse else len(data), sent))
 
@@ -143,7 +147,8 @@ class Reply:
                 await self._body(sse_error(error), more=True)
             raise
         tail = await encode_chunk(encoder, self._stream, None)
-        await self._body(self._piece(tail, None) + (self._sse_done() if self._form.sse else b""), more=False)
+        done = self._sse_done(await self._stream.verification()) if self._form.sse else b""
+        await self._body(self._piece(tail, None) + done, more=False)
 
     def _encoder(self, *, whole: bool = False) -> Encoder:
         own = self._stream.speech.synthesizer.sample_rate
@@ -196,9 +201,12 @@ class Reply:
         event = {"type": "speech.audio.delta", "audio": base64.b64encode(data).decode("ascii")}
         return b"data: " + json.dumps(event).encode() + b"\n\n"
 
-    def _sse_done(self) -> bytes:
+    def _sse_done(self, report: Report | None) -> bytes:
         timeline = self._stream.timeline
         spoken = timeline.tokens or round(timeline.audio_seconds * TOKENS_PER_SECOND)
         heard = self._form.characters
         usage = {"input_tokens": heard, "output_tokens": spoken, "total_tokens": heard + spoken}
-        return b"data: " + json.dumps({"type": "speech.audio.done", "usage": usage}).encode() + b"\n\n"
+        done: dict[str, object] = {"type": "speech.audio.done", "usage": usage}
+        if report is not None:
+            done["verification"] = report.fields()
+        return b"data: " + json.dumps(done).encode() + b"\n\n"

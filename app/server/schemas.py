@@ -105,6 +105,10 @@ class SpeechBody(SamplingFields):
     ] = False
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
+    verify: Annotated[
+        Literal["off", "report", "retry"],
+        Field(description="have a recognizer hear each sentence; `retry`: speak it again where words are wrong"),
+    ] = "off"
     translate_to: Annotated[UnicodeText | None, Field(description="translate first, into this language")] = None
     source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
     translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None

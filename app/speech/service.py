@@ -15,6 +15,7 @@ from app.engine.catalog import OPENAI_NAMES, Catalog
 from app.engine.model_loader import ModelLoads, Progress
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
+from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
@@ -237,6 +238,14 @@ class SpeechService:
             conditioning=conditioning,
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
         )
+
+    async def phonemizer(self, language: str) -> Phonemizer | None:
+        """Return the front end of a language; None: it has none here."""
+        try:
+            return await self._phonemizer(language)
+        except TextError as error:
+            log.warning("texts in %s cannot be compared: %s", language, error)
+            return None
 
     async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
         """Yield the tokens of each sentence of `text`, as `options` have it spoken.

@@ -23,9 +23,10 @@ from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
 from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
 from app.text.types import Pause, Utterance
 from app.translation.live import Interpreter
-from models.contract import AudioChunk, Pcm
+from models.contract import AudioChunk, Pcm, SpeechRequest
 from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
@@ -77,8 +78,16 @@ class _Sentence:
     Its text begins at character `offset` of the client's, and its audio at second `begin` of the stream.
     """
 
-    def __init__(self, utterance: Utterance, offset: int, source: str | None, results: Results[AudioChunk]) -> None:
+    def __init__(
+        self,
+        utterance: Utterance,
+        offset: int,
+        source: str | None,
+        request: SpeechRequest,
+        results: Results[AudioChunk],
+    ) -> None:
         self.text = utterance.text
+        self.request = request
         self.char_start = offset + utterance.char_start
         self.char_end = offset + utterance.char_end
         self.source = source
@@ -118,6 +127,7 @@ class SpeechStream:
         timeline: Timeline,
         labels: metrics.Labels,
         admitted: StreamAdmission | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -128,12 +138,14 @@ class SpeechStream:
             labels: labels of its metrics; `streaming` may be set later.
             admitted: admission of the stream, whose client pays for its text as it is spoken. None: the stream is
                 admitted here, or ends with the error, and the client paid for its text as it was received.
+            verifier: hears the sentences; None: they are not verified.
         """
         self.speech = speech
         self.timeline = timeline
         self.labels = labels
         self.cancelled = CancelToken()
         self._service = service
+        self._verifier = verifier
         self._rate = speech.synthesizer.sample_rate
         self._interpreter = None
         if speech.route is not None:
@@ -199,6 +211,15 @@ class SpeechStream:
         await self._looked_ahead.wait()
         return self._whole and not self._unfinished
 
+    @property
+    def verified(self) -> bool:
+        """Whether the sentences are verified."""
+        return self._verifier is not None
+
+    async def verification(self) -> Report | None:
+        """Return the result of verification once all is spoken and heard; None: none was asked for."""
+        return None if self._verifier is None else await self._verifier.report(self.speech.model)
+
     def begun(self) -> bool:
         """Whether audio was handed to the transport."""
         return self.timeline.first_audio is not None
@@ -236,6 +257,8 @@ class SpeechStream:
             self._interpreter.close()
         for results in self._unfinished:
             results.close()
+        if self._verifier is not None:
+            self._verifier.close()
         if self._admission is not None:
             self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
         metrics.record(self.timeline, self.labels, outcome, self._playback)
@@ -313,10 +336,14 @@ class SpeechStream:
         speech = self.speech
         priority, self._priority = self._priority, Priority.CONTINUATION
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
+        return _Sentence(utterance, offset, source, request, self._submit_request(request, priority))
+
+    def _submit_request(self, request: SpeechRequest, priority: Priority) -> Results[AudioChunk]:
+        speech = self.speech
         job = SpeechJob(speech.model, speech.synthesizer, request, self.timeline, self.cancelled, priority)
         results = self._service.worker.submit(job)
         self._unfinished.add(results)
-        return _Sentence(utterance, offset, source, results)
+        return results
 
     def _put(self, planned: _Sentence | Pause) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)
@@ -351,7 +378,13 @@ class SpeechStream:
         self._after_speech = True
         sentence.begin = self._position / self._rate
         sent = 0
-        async for chunk in sentence.results:
+        verifier, kept = self._verifier, []
+        retries = verifier is not None and verifier.retries and bool(self.speech.synthesizer.parameters)
+        async for chunk in self._best(sentence, verifier) if verifier and retries else sentence.results:
+            if verifier is not None and not retries:
+                kept.append(chunk.pcm)
+                if chunk.last:
+                    await verifier.follow(sentence.text, np.concatenate(kept), self._rate)
             sentence.phoneme_ends.extend(chunk.phoneme_ends)
             pcm = trimmer.push(chunk.pcm, last=chunk.last)
             if not (pcm.size or chunk.last):
@@ -365,6 +398,23 @@ class SpeechStream:
             yield replace(placed, source=source, last=chunk.last)
             source = None
         self._unfinished.discard(sentence.results)
+
+    async def _best(self, sentence: _Sentence, verifier: Verifier) -> AsyncIterator[AudioChunk]:
+        """Yield the audio of a sentence once it is heard as it is written, or the best of ATTEMPTS, each of a seed."""
+        best: tuple[Heard, list[AudioChunk]] | None = None
+        for attempt in range(1, ATTEMPTS + 1):
+            chunks = [chunk async for chunk in sentence.results]
+            self._unfinished.discard(sentence.results)
+            heard = await verifier.hear(sentence.text, np.concatenate([chunk.pcm for chunk in chunks]), self._rate)
+            if best is None or heard.better_than(best[0]):
+                best = heard, chunks
+            if heard.verdict != "failed" or attempt == ATTEMPTS:
+                verifier.note(best[0], attempt)
+                break
+            again = replace(sentence.request, seed=sentence.request.seed + attempt)
+            sentence.results = self._submit_request(again, Priority.CONTINUATION)
+        for chunk in best[1] if best is not None else ():
+            yield chunk
 
     async def _mark(self, pcm: Pcm) -> Pcm:
         if self._marking is None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from models.backend import compiled_cache, mx, on_cpu
 from models.kokoro.config import SAMPLE_RATE
 from models.layers.activation import sine
-from models.layers.kernels.agreement import relative_difference, usable
+from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, launch
 from models.layers.vocoder import HarmonicSource, excitation
 from models.native import kernels
@@ -40,9 +40,9 @@ class InterpolatedSource(HarmonicSource):
         weight, bias = self.l_linear.weight, self.l_linear.bias
         if kernels.available():
             return kernels.excite(f0, noise, steps, weight, bias, SAMPLE_RATE)
-        kernel = usable("the harmonic source's kernel", lambda: [_difference(self.samples_per_step)])
-        found = harmonics_kernel if kernel else harmonics_reference
-        return found(f0, noise, steps, weight, bias, self.samples_per_step)
+        size = self.samples_per_step
+        kernel = usable("the harmonic source's kernel", lambda: [_difference(size)], MOST_APART_SINGLE)
+        return (harmonics_kernel if kernel else harmonics_reference)(f0, noise, steps, weight, bias, size)
 
 
 def harmonics_reference(

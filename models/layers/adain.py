@@ -10,7 +10,7 @@ import math
 from models.backend import compiled_cache, mx
 from models.layers.activation import leaky_relu, snake
 from models.layers.conv import PaddingMask
-from models.layers.kernels.agreement import relative_difference, usable
+from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import LANES, THREADS, Kernel, launch
 from models.layers.norm import affine_of, moments
 
@@ -145,7 +145,8 @@ def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: m
 
 def adain_fused(dtype: mx.Dtype) -> bool:
     """Return whether `adain_kernel` is for arrays of this type here."""
-    return usable(f"AdaIN's kernels ({str(dtype).rpartition('.')[2]})", lambda: _differences(dtype))
+    name = f"AdaIN's kernels ({str(dtype).rpartition('.')[2]})"
+    return usable(name, lambda: _differences(dtype), MOST_APART_SINGLE if dtype == mx.float32 else MOST_APART)
 
 
 def _differences(dtype: mx.Dtype) -> list[float]:

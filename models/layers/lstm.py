@@ -13,7 +13,7 @@ from mlx import nn
 
 from models.backend import compiled_cache, mx
 from models.layers.conv import PaddingMask
-from models.layers.kernels.agreement import relative_difference, usable
+from models.layers.kernels.agreement import MOST_APART_SINGLE, relative_difference, usable
 from models.layers.kernels.device import THREADS, Kernel, gpu, launch
 from models.native import kernels
 
@@ -83,6 +83,7 @@ _SOURCE = r"""
     SHARED_ARRAY(float, h, H);
     SHARED_ARRAY(float, g, 4 * UNITS);
     float c = 0.0f, x[COLUMNS];
+    UNROLL
     for (int i = 0; i < COLUMNS; ++i) x[i] = given[(long)(dir ? T - 1 : 0) * 8 * H + i];
     for (int k = THREAD; k < H; k += THREADS) h[k] = 0.0f;
 #if GRID_BARRIER
@@ -202,6 +203,11 @@ def fits(hidden: int) -> bool:
     return hidden % 32 == 0 and hidden <= _MOST_THREADS and (4 * hidden <= _MOST_THREADS or hidden % 128 == 0)
 
 
+def _usable(hidden: int) -> bool:
+    name = f"the LSTM's kernel (H = {hidden})"
+    return fits(hidden) and usable(name, lambda: [_difference(hidden)], MOST_APART_SINGLE)
+
+
 def _difference(hidden: int) -> float:
     """Return the kernel's difference from the plain operations, on two sequences, one of them padded."""
     shapes = ((2, 5, 8 * hidden), (2, hidden, 4 * hidden))
@@ -247,7 +253,7 @@ class BiLSTM(nn.Module):
         """Return the states of both directions, zero on padded rows."""
         packed = self._inputs
         xp = mx.addmm(self.bias, x, self.wx) if packed is None else kernels.linear(x, packed, self.bias)
-        if fits(self.hidden) and usable(f"the LSTM's kernel (H = {self.hidden})", lambda: [_difference(self.hidden)]):
+        if _usable(self.hidden):
             return bilstm_kernel(xp, self.wh, valid.number(x))
         if self._packed is not None:
             return kernels.bilstm(xp, self._packed, valid.counts)

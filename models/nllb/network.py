@@ -250,13 +250,19 @@ class Nllb(nn.Module):
         cuda = self.fused and step.attends(ids.shape[1])
         return self.encoder.encode_cuda(x, bias) if cuda else self.encoder.encode_reference(x, bias), bias
 
-    def allocate(self, batch: int, length: int) -> list[mx.array]:
-        """Return zeros [batch, 2 * heads, length, size] a layer for the keys and values of `length` decoded tokens."""
+    def allocate(self, batch: int, length: int, *, written: bool = False) -> list[mx.array]:
+        """Return zeros [batch, 2 * heads, length, size] a layer for the keys and values of `length` decoded tokens.
+
+        With `written` a step may write into them: they are parts of one array, which no other group has.
+        """
         heads = self.config.decoder_attention_heads
         shape = (batch, 2 * heads, length, self.config.d_model // heads)
+        layers = len(self.decoder.layers)
+        if written:
+            return list(mx.zeros((layers, *shape), dtype=self.dtype))
         if self.fused:  # the kernels copy their input: all layers may start from one array
-            return [mx.zeros(shape, dtype=self.dtype)] * len(self.decoder.layers)
-        return [mx.zeros(shape, dtype=self.dtype) for _ in self.decoder.layers]
+            return [mx.zeros(shape, dtype=self.dtype)] * layers
+        return [mx.zeros(shape, dtype=self.dtype) for _ in range(layers)]
 
     def advance(
         self, ids: mx.array, place: mx.array, past: list[mx.array], memory: list[mx.array], memory_bias: mx.array

@@ -69,6 +69,14 @@ def _check(cancelled: IsCancelled) -> None:
         raise Cancelled("cancelled between steps of translation")
 
 
+def _read(tokens: mx.array) -> npt.NDArray[np.int32]:
+    """Wait for the tokens of a step. Raises RuntimeError if a kernel gave the step up."""
+    found = np.array(tokens)
+    if (found < 0).any():
+        raise RuntimeError("a step of translation was given up: something else held the GPU's processors for seconds")
+    return found
+
+
 def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
     prompts = [[END, sentence.target] for sentence in sentences for _ in range(copies)]
     return mx.array(prompts + [[END, END]] * (rows - len(prompts)), dtype=mx.int32)
@@ -96,10 +104,13 @@ def greedy(
     steps = 0
     while True:
         _check(cancelled)
-        if compiled.ahead:
+        # A CPU computes no step in advance, but the graph of one is made while the step before is computed. More rows
+        # might become fewer.
+        early = compiled.ahead or group.rows == 1
+        if early:
             following, place = compiled.step(tokens[:, None], place, group)
-            mx.async_eval(following)
-        for row, token in enumerate(np.array(tokens)[: len(live)].tolist()):
+        mx.async_eval(following if compiled.ahead else tokens)
+        for row, token in enumerate(_read(tokens)[: len(live)].tolist()):
             which = live[row]
             if which >= 0 and found[which].append(token, sentences[which]):
                 live[row] = -1
@@ -113,9 +124,10 @@ def greedy(
             group.select(chosen)
             tokens = tokens[mx.array(chosen)]
             following = following[mx.array(chosen)] if compiled.ahead else tokens
-        if not compiled.ahead:
+        if not early:
             following, place = compiled.step(tokens[:, None], place, group)
         tokens = following
+        mx.async_eval(tokens)
         steps += 1
         if steps % _STEPS_A_TURN == 0:
             yield None

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from models.backend import bucket, mx, note_shape, on_cpu
+from models.nllb.kernels.choice import Step, choose_step
+from models.nllb.kernels.headers import NOTHING, OUTPUTS, TOKENS
 from models.nllb.network import Nllb
 from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
@@ -40,7 +42,8 @@ def _candidates(tree: Tree) -> int:
 class Group:
     """Sentences of one batch after encoding. `memory` is [B, 2 * heads, S, size] a layer, `bias` [B, 1, 1, S].
 
-    `past` has the form of `memory`, over decoded tokens. `head` projects onto the tokens that may come out.
+    `past` has the form of `memory`, over decoded tokens. `head` projects onto the tokens that may come out. `origin`
+    [B, T], if there is one, is the row of `past` that has a row's keys and values at each place.
     """
 
     memory: list[mx.array]
@@ -48,10 +51,14 @@ class Group:
     past: list[mx.array]
     head: Head
     rows: int
+    origin: mx.array | None = None
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order."""
         index = mx.array(list(rows), dtype=mx.int32)
+        if self.origin is not None:
+            at = self.origin[:, None, :, None]
+            self.past, self.origin = [mx.take_along_axis(part, at, axis=0) for part in self.past], None
         self.memory = [mx.take(part, index, axis=0) for part in self.memory]
         self.bias = mx.take(self.bias, index, axis=0)
         self.past = [mx.take(part, index, axis=0) for part in self.past]
@@ -66,9 +73,11 @@ class CompiledNetwork:
         # A GPU gets the next step before the host has read the last one's tokens, or it would wait for the host. One
         # step too many at the end is cheap there, but not on a CPU.
         self.ahead = not on_cpu()
+        self.kernel = choose_step(network) if network.fused else None
+        self._identities: dict[tuple[int, int], mx.array] = {}
         wrap: Callable[[Any], Any] = (lambda f: f) if on_cpu() else mx.compile
         self._encode, self._step = wrap(self._encode_), wrap(self._step_)
-        self._verify, self._best = wrap(self._verify_), wrap(self._best_)
+        self._verify, self._best, self._rank = wrap(self._verify_), wrap(self._best_), wrap(self._rank_)
 
     def batch(self, rows: int) -> int:
         """Return the rows of a group for `rows` sentences or hypotheses."""
@@ -96,9 +105,9 @@ class CompiledNetwork:
             counts[row] = len(source)
         *memory, bias = self._encode(mx.array(ids), mx.array(counts))
         rows = self.batch(len(sources) * copies)
-        group = Group(memory, bias, self.network.allocate(rows, room), head, len(ids))
+        past = self.network.allocate(rows, room, written=self.kernel is not None)
+        group = Group(memory, bias, past, head, len(ids))
         if copies > 1:
-            past = group.past
             group.select([min(row // copies, len(ids) - 1) for row in range(rows)])
             group.past = past
         mx.eval(group.memory, group.bias)
@@ -106,6 +115,8 @@ class CompiledNetwork:
 
     def step(self, ids: mx.array, place: mx.array, group: Group) -> tuple[mx.array, mx.array]:
         """Decode ids [B, n] at `place` [1] on -> each row's next token, int32 [B], and the next place [1]."""
+        if self.kernel is not None:
+            return self._launch(self.kernel, ids, place, group, TOKENS)
         if group.head.search is None:
             tokens, place, *group.past = self._step(ids, place, group.past, group.memory, group.bias, group.head.tree)
             return tokens, place
@@ -127,6 +138,13 @@ class CompiledNetwork:
         Both are [B, CANDIDATES], or fewer where the vocabulary is smaller.
         """
         head = group.head
+        if self.kernel is not None:
+            own = mx.arange(group.rows, dtype=mx.int32)[:, None]
+            before = mx.take(self._own_rows(group), order, axis=0)
+            group.origin = mx.slice_update(before, mx.broadcast_to(own, ids.shape), place, (1,))
+            hidden, _ = self._launch(self.kernel, ids, place, group, OUTPUTS)
+            found: tuple[mx.array, mx.array] = self._rank(head.tree, hidden)
+            return found
         if head.matrix is None:
             tree = head.tree
             tokens, scores, *group.past = self._best(ids, place, order, group.past, group.memory, group.bias, tree)
@@ -134,6 +152,35 @@ class CompiledNetwork:
         group.past = [mx.take(part, order, axis=0) for part in group.past]
         hidden, group.past = self.network.advance(ids, place, group.past, group.memory, group.bias)
         return best(head.tree, head.matrix(hidden[:, -1]), _candidates(head.tree))
+
+    def _launch(
+        self, kernel: Step, ids: mx.array, place: mx.array, group: Group, ending: int
+    ) -> tuple[mx.array, mx.array]:
+        """Decode ids [B, n] a column at a time; only the last one's result is wanted.
+
+        All is sent at once: the kernel writes into `past`, and MLX knows of nothing that later readers wait for.
+        """
+        origin, count = self._own_rows(group), ids.shape[1]
+        for column in range(count):
+            one = ids.reshape(-1) if count == 1 else mx.contiguous(ids[:, column])
+            wanted = ending if column + 1 == count else NOTHING
+            made, place = kernel(one, place, group.past, group.memory, group.bias, origin, group.head.tree, wanted)
+            mx.async_eval(made, place)
+        return made, place
+
+    def _own_rows(self, group: Group) -> mx.array:
+        """Return the group's `origin`; unless it has one, every row's is the row itself."""
+        if group.origin is not None:
+            return group.origin
+        shape = group.rows, group.past[0].shape[2]
+        if shape not in self._identities:
+            rows = mx.arange(shape[0], dtype=mx.int32)[:, None]
+            self._identities[shape] = mx.contiguous(mx.broadcast_to(rows, shape))
+            mx.eval(self._identities[shape])
+        return self._identities[shape]
+
+    def _rank_(self, tree: Tree, hidden: mx.array) -> tuple[mx.array, mx.array]:
+        return best(tree, logits(tree, hidden, self._bits), _candidates(tree))
 
     def _encode_(self, ids: mx.array, counts: mx.array) -> list[mx.array]:
         encoded, bias = self.network.encode(ids, counts)

@@ -48,14 +48,23 @@ class Vocabulary(nn.Module):
             mx.eval(self._packed)
             self.weight = self._packed[0]
 
+    @property
+    def bits(self) -> int:
+        """Return the bits of the weights that a GPU reads, 0 where they are not quantized."""
+        return self._bits
+
+    @property
+    def part(self) -> Part:
+        """Return the table as a GPU has it: weight; or weight, scales, offsets."""
+        return self._packed or (self.weight,)
+
     def embed(self, ids: mx.array) -> mx.array:
         """Return the embeddings [B, T, C] of ids [B, T], times the configuration's scale."""
         return self._rows(ids) * self._scale if self._native is None else self._native.rows(ids, self._scale)
 
     def embed_at(self, ids: mx.array, place: mx.array, positions: mx.array) -> tuple[mx.array, mx.array]:
         """`embed` plus `positions` [P, C] from place [1] on, by a CUDA kernel; and `place` in the GPU's memory."""
-        whole = triple(self._packed or (self.weight,))
-        return step.embed_cuda(ids, place, whole, self._bits, positions, scaled=self._scale != 1)
+        return step.embed_cuda(ids, place, triple(self.part), self._bits, positions, scaled=self._scale != 1)
 
     def _rows(self, ids: mx.array) -> mx.array:
         if self._native is not None:

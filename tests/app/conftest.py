@@ -303,6 +303,7 @@ def hearing(shared_hearing_server: Running) -> Running:
     """The shared hearing server at rest, its counters cleared."""
     rest(shared_hearing_server)
     shared_hearing_server.ear.requests.clear()
+    shared_hearing_server.ear.says.clear()
     shared_hearing_server.ear.gate.clear()
     return shared_hearing_server
 

@@ -264,13 +264,15 @@ class Shout:
 class Ear:
     """Hears a segment of three words in each second that begins; words of the prompt decide how it behaves.
 
-    The spoken language is English, and French where the prompt says so. It hears words in silence, too.
+    The spoken language is English, and French where the prompt says so. It hears words in silence, too. `says` are its
+    next answers, one a recording; an empty one hears nothing.
     """
 
     sample_rate: int = 16_000
     languages: tuple[str, ...] = ("en", "fr", "de", "jw", "zh")
     gate: threading.Event = field(default_factory=threading.Event)
     requests: list[RecognitionRequest] = field(default_factory=list)
+    says: list[str] = field(default_factory=list)
     closed: int = 0
 
     def check(self, request: RecognitionRequest) -> None:
@@ -291,6 +293,10 @@ class Ear:
         self.requests.append(request)
         with timeline.measure(Stage.MEL), timeline.measure(Stage.ENCODE):
             seconds = request.pcm.size / self.sample_rate
+        if self.says:
+            if text := self.says.pop(0):
+                yield RecognizedSegment(0.0, seconds, text, request.language or "en")
+            return
         try:
             for index in range(-(-request.pcm.size // self.sample_rate)):
                 with timeline.measure(Stage.DECODE):

@@ -98,9 +98,30 @@ def _source(header: str, body: str, inputs: dict[str, mx.array], outputs: Output
     return header + "\n".join(lines) + "\n"
 
 
-def _bits(array: mx.array) -> np.ndarray:
-    array = mx.contiguous(array)
-    return np.ascontiguousarray(np.array(array.view(mx.uint16) if array.dtype == mx.bfloat16 else array))
+class _Memory:
+    """An array between guards that hold no numbers: what is read there shows in results, what is written in `check`."""
+
+    GUARD = 256
+
+    def __init__(self, shape: tuple[int, ...], dtype: mx.Dtype) -> None:
+        kind = np.dtype(_TYPES[dtype][1])
+        self.whole = np.full(2 * self.GUARD + int(np.prod(shape)) * kind.itemsize, _POISON, np.uint8)
+        self.array = self.whole[self.GUARD : self.whole.size - self.GUARD].view(kind).reshape(shape)
+
+    def check(self, name: str) -> None:
+        ends = np.concatenate([self.whole[: self.GUARD], self.whole[-self.GUARD :]])
+        assert (ends == _POISON).all(), f"{name} is written beyond its end"
+
+
+def _own(array: mx.array) -> np.ndarray:
+    """The array's own memory."""
+    return np.array(array.view(mx.uint16) if array.dtype == mx.bfloat16 else array, copy=False)
+
+
+def _copied(array: mx.array) -> _Memory:
+    memory = _Memory(array.shape, array.dtype)
+    memory.array[...] = _own(array)
+    return memory
 
 
 def emulate(
@@ -117,23 +138,26 @@ def emulate(
     """Run a kernel's `blocks`, later threads first if `backward`. Outputs hold no numbers before."""
     library = _compiled(machine(run.device) + _source(header, body, inputs, outputs, template))
     library.launch.restype = ctypes.c_long
-    given = [run.written[id(array)] if id(array) in run.written else _bits(array) for array in inputs.values()]
-    made = []
-    for shape, dtype in outputs.values():
-        made.append(np.empty(shape, _TYPES[dtype][1]))
-        made[-1].view(np.uint8)[...] = _POISON
-    arrays = (ctypes.c_void_p * (len(given) + len(made)))(*(array.ctypes.data for array in (*given, *made)))
-    shapes = ((ctypes.c_int * 8) * len(given))()
+    memory = {key: _copied(array) for key, array in inputs.items() if id(array) not in run.written}
+    memory |= {key: _Memory(shape, dtype) for key, (shape, dtype) in outputs.items()}
+    held = [memory[key].array if key in memory else run.written[id(array)] for key, array in inputs.items()]
+    held += [memory[key].array for key in outputs]
+    arrays = (ctypes.c_void_p * len(held))(*(array.ctypes.data for array in held))
+    shapes = ((ctypes.c_int * 8) * len(inputs))()
     for row, array in zip(shapes, inputs.values(), strict=True):
         row[: array.ndim] = array.shape
     numbers = (ctypes.c_int * 6)(*blocks, run.threads, int(backward), int(run.together))
     taken = library.launch(arrays, shapes, numbers)
     assert taken <= SHARED_LIMIT[run.device], f"{taken} bytes of shared memory"
-    results = []
-    for array, (_, dtype) in zip(made, outputs.values(), strict=True):
-        result = mx.array(array)
-        results.append(result.view(mx.bfloat16) if dtype == mx.bfloat16 else result)
-    return results
+    for key, each in memory.items():
+        each.check(key)
+        if key in inputs and each.array.tobytes() != (own := _own(inputs[key])).tobytes():
+            own[...] = each.array  # some kernels write into their inputs
+    results = [mx.array(memory[key].array) for key in outputs]
+    return [
+        result.view(mx.bfloat16) if dtype == mx.bfloat16 else result
+        for result, (_, dtype) in zip(results, outputs.values(), strict=True)
+    ]
 
 
 def launcher(

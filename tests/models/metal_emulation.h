@@ -15,6 +15,9 @@ static float rsqrt(float x) { return 1.0f / sqrtf(x); }
 static float floor(float x) { return floorf(x); }
 static float fma(float a, float b, float c) { return fmaf(a, b, c); }
 static float simd_shuffle_xor(float v, ushort mask) { return lane_xor(v, mask); }
+static uint simd_shuffle(uint v, ushort lane) {
+  return bits_as<uint>(lane_xor(bits_as<float>(v), now->thread % 32 ^ lane));
+}
 static int simd_shuffle_xor(int v, ushort mask) { return bits_as<int>(lane_xor(bits_as<float>(v), mask)); }
 namespace precise {
 static float exp(float x) { return expf(x); }

@@ -51,6 +51,7 @@ float sqrt(float);
 }  // namespace precise
 template <typename T> T max(T, T);
 template <typename T> T min(T, T);
+uint simd_shuffle(uint, ushort);
 float simd_shuffle_xor(float, ushort);
 int simd_shuffle_xor(int, ushort);
 uint simd_shuffle_xor(uint, ushort);

@@ -70,7 +70,7 @@ def test_harmonic_source(compiler: Compiler) -> None:
 def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> None:
     config = chatterbox.load_config(None, variant).t3
     step = t3.CudaStep.__new__(t3.CudaStep)  # without the weights: only their types are in the source
-    step.config, step._bits, step._blocks, step._kernels = config, bits, PROCESSORS, {}
+    step.config, step._bits, step._blocks, step._warps, step._kernels = config, bits, PROCESSORS, t3.WARPS, {}
     for batch in (1, 2) if config.guided else (1,):
         kernel = t3.CudaStep._kernel(step, batch)
         types = dict.fromkeys(t3.FLOATS, mx.float32) | dict.fromkeys(t3.TABLES, mx.bfloat16)
@@ -78,7 +78,7 @@ def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> 
         arrays = [mx.zeros((1, 1), types.get(name, mx.uint32)) for name in names]
         numbers = [mx.zeros(count, mx.int32) for count in (1, 2, 32)]
         cache = [mx.zeros((batch, 2 * config.heads, 8, 64), mx.bfloat16)] * config.layers
-        kernel([*arrays, *numbers, *cache], [(1,), (1,)], [mx.float32, mx.float32])
+        device.launch(kernel, [*arrays, *numbers, *cache], [((1,), mx.float32)] * 2, (1, 1, 1))
 
 
 @pytest.mark.parametrize("name", sorted(flow._INPUTS))

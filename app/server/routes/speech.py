@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -33,6 +34,7 @@ from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
+from app.server.verification import verifiers
 from app.speech.service import SpeechOptions
 from app.speech.stream import SpeechStream, SpokenChunk
 from app.translation.text import codes
@@ -141,6 +143,12 @@ def check_text(text: str, limit: int, field: str = "input") -> None:
         raise TextTooLongError(f"'{field}' has {len(text)} characters; at most {limit} are accepted.", param=field)
 
 
+def _joined(chunks: Sequence[SpokenChunk]) -> SpokenChunk:
+    """Return the audio of all chunks as one."""
+    duration = sum(chunk.duration for chunk in chunks)
+    return replace(chunks[0], pcm=np.concatenate([chunk.pcm for chunk in chunks]), duration=duration)
+
+
 class SpeechResponse(StreamExchange[SpeechStream]):
     """Response to a request for speech, or for its subtitles.
 
@@ -199,8 +207,9 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         )
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
+        make = await verifiers(self.app, speech, self._body.verify)
         admitted = self.app.admission.open(speech.model, client.get())
-        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted)
+        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted, make() if make else None)
         stream.feed(self._body.input)
         stream.finish()
         return stream
@@ -214,6 +223,9 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         first = await anext(chunks)
         if self._subtitles is not None:
             await self._send_subtitles(self._subtitles, stream, [first, *[chunk async for chunk in chunks]])
+        elif stream.verified and not self._sse:
+            # The result goes into the head: all is heard before the first byte.
+            await reply.whole(_joined([first, *[chunk async for chunk in chunks]]))
         elif await stream.is_whole():
             await reply.whole(first)
         else:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAd
 
 from app.errors import BodyTooLargeError, ProtocolError
 from app.server.schemas import SamplingFields, Seed, Speed, UnicodeText
+from app.speech.verifier import Mode
 
 
 class _Message(BaseModel):
@@ -24,6 +25,7 @@ class Start(SamplingFields, _Message):
     `input` "llm": the text is a language model's, as it writes it. Markdown, code, addresses and emoji become speakable
     text, which is cut where the first audio comes soonest. `translate_to`, `source` and `translate_model` have the text
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
+    `verify` has a recognizer hear each sentence; `done` tells the result.
     """
 
     type: Literal["start"]
@@ -35,6 +37,7 @@ class Start(SamplingFields, _Message):
     lang: UnicodeText | None = None
     any_language: StrictBool = False
     seed: Seed = 0
+    verify: Mode = "off"
     timestamps: StrictBool = False
     input: Literal["text", "llm"] = "text"
     translate_to: UnicodeText | None = None
@@ -135,6 +138,7 @@ class Done(_Message):
     total: float = 0.0
     real_time_factor: float | None = None
     stages: dict[str, float] = Field(default_factory=dict)
+    verification: dict[str, str | int] | None = None
 
 
 class ErrorDetail(_Message):

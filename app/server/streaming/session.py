@@ -39,6 +39,7 @@ from app.server.streaming.effects import (
     Speak,
 )
 from app.speech.stream import SpokenChunk
+from app.speech.verifier import Report
 from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.
@@ -162,9 +163,9 @@ class StreamSession:
         self._set_chunks += 1
         return [Send(message)]
 
-    def finished(self, timeline: Timeline) -> list[Effect]:
-        """Answer the oldest set, whose last byte was sent."""
-        return self._answer(Send(self._done(timeline)))
+    def finished(self, timeline: Timeline, report: Report | None = None) -> list[Effect]:
+        """Answer the oldest set, whose last byte was sent, with the `report` of its verification."""
+        return self._answer(Send(self._done(timeline, report)))
 
     def set_failed(self, error: ServiceError) -> list[Effect]:
         """Answer the oldest set with an error. The session goes on."""
@@ -331,7 +332,7 @@ class StreamSession:
         self.state = State.CLOSED
         return list(self._closing)
 
-    def _done(self, timeline: Timeline) -> events.Done:
+    def _done(self, timeline: Timeline, report: Report | None) -> events.Done:
         return events.Done(
             chunks=self._set_chunks,
             audio_duration=round(timeline.audio_seconds, 6),
@@ -339,6 +340,7 @@ class StreamSession:
             total=round(timeline.total_seconds, 6),
             real_time_factor=_round(timeline.rtf),
             stages={stage.value: round(seconds, 6) for stage, seconds in timeline.stages.items()},
+            verification=None if report is None else report.fields(),
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app import request_context
@@ -23,8 +24,10 @@ from app.server.streaming.adapter import Adapter
 from app.server.streaming.effects import Anticipate, Close, Drop, Effect, Finish, Prepare, Refuse, Send, Speak
 from app.server.streaming.session import StreamSession
 from app.server.streaming.socket import Socket, SocketLoop
+from app.server.verification import verifiers
 from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
+from app.speech.verifier import Verifier
 from app.translation.text import codes
 from models.contract import Cancelled
 from models.timeline import Stage, Timeline
@@ -51,6 +54,7 @@ class SessionSocket(SocketLoop):
             charge=app.admission.charge_client,
         )
         self._speech: PreparedSpeech | None = None
+        self._make_verifier: Callable[[], Verifier] | None = None
         self._format: Format = "pcm"
         self._rate = 0
         self._sets: dict[int, _Set] = {}
@@ -165,12 +169,13 @@ class SessionSocket(SocketLoop):
             # A voice may need seconds until it is ready.
             speech = await self.prepare(_options(start), self._tell_loading)
             rate = choose_rate(name, speech.synthesizer.sample_rate, start.sample_rate)
+            make = await verifiers(self.app, speech, start.verify)
         except ServiceError as error:
             labels = metrics.Labels("none", self._adapter.surface, True)
             metrics.record(Timeline(), labels, "rejected", metrics.Playback())
             await self.fail(error)
             return
-        self._speech, self._format, self._rate = speech, name, rate
+        self._speech, self._format, self._rate, self._make_verifier = speech, name, rate, make
         route = speech.route
         ready = events.Ready(
             model=speech.model,
@@ -208,7 +213,9 @@ class SessionSocket(SocketLoop):
             if self._speech is None:
                 raise RuntimeError("the session spoke before it was ready")
             labels = metrics.Labels(self._speech.model, self._adapter.surface, True)
-            found = _Set(set_id, SpeechStream(self.app.speech, self._speech, Timeline(), labels))
+            verifier = self._make_verifier() if self._make_verifier else None
+            stream = SpeechStream(self.app.speech, self._speech, Timeline(), labels, verifier=verifier)
+            found = _Set(set_id, stream)
             self._sets[set_id] = found
             self._queue.put_nowait(found)
             self._collect()
@@ -225,7 +232,8 @@ class SessionSocket(SocketLoop):
         try:
             async with recorded(stream, stream.begun):
                 await self._send_speech(stream)
-            answer = self._session.finished(stream.timeline)
+                report = await stream.verification()
+            answer = self._session.finished(stream.timeline, report)
         except Cancelled:
             return
         except ServiceError as error:

@@ -18,6 +18,7 @@ from models.layers.kernels.device import gpu
 logger = logging.getLogger(__name__)
 
 MOST_APART = 0.1  # relative; the error of bfloat16 is 0.02 at most, that of a mistake about 1
+MOST_APART_SINGLE = 0.01  # of float32; plain products may be TF32's, with errors of 1e-3
 
 Differences = Callable[[], Sequence[float]]
 

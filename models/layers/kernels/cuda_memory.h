@@ -3,6 +3,7 @@
 //   WEIGHTS WEIGHTS_OF_8 SCALE         read once: eight bfloat16, eight bytes, two bfloat16
 //   FETCH FETCH4 FETCH8 POST POST_HALF  exchange, past any cache of one block: a float, four, eight bfloat16; a float, a
 //                                      bfloat16
+//   PACKED MULTIPLY                    two bfloat16; a product of tiles by a warp's tensor cores
 //   ARRIVE WAIT ANY PART               the barrier: Metal has none
 
 // Volatile: these stay where they are written, before the barrier that they are to be ahead of.
@@ -56,6 +57,21 @@ INLINE void POST(float *to, float value) {
 
 INLINE void POST_HALF(ushort *to, ushort value) {
   asm volatile("st.global.cg.u16 [%0], %1;" ::"l"(to), "h"(value) : "memory");
+}
+
+// Two floats as bfloat16, the first in the lower half.
+INLINE uint PACKED(float low, float high) {
+  uint both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+
+// c [16, 8] += a [16, 16] b [16, 8], spread over a warp's registers as PTX's mma.m16n8k16 has them.
+INLINE void MULTIPLY(float (&c)[4], uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 #define ANY(v) __syncthreads_or(v)

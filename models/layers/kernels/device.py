@@ -12,6 +12,8 @@ common. Mind what MLX adds to the body:
 
 from __future__ import annotations
 
+import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +28,14 @@ Output = tuple[tuple[int, ...], mx.Dtype]
 
 LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
+_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 _WORDS: dict[Device, tuple[str, ...]] = {"cuda": ("cuda.h", "cuda_memory.h"), "metal": ("metal.h",)}
+
+# A definition of the words, and its name; types have none that is looked for.
+_DEFINITION = re.compile(r"^(?=#define|INLINE|typedef|using)", re.MULTILINE)
+_NAME = re.compile(r"#define (\w+)|INLINE \w+ (\w+)\(")
+_WORD = re.compile(r"\w+")
 
 # MLX writes the kernel's signature after this. The launch bounds leave a block's threads their registers.
 _CUDA_BOUNDS = """
@@ -50,16 +58,48 @@ def gpu() -> Device | None:
 
 
 @cache
+def processors() -> int:
+    """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
+    if gpu() != "cuda":
+        return 0
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count, device = ctypes.c_int(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return 0
+    return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
+
+
+@cache
 def read(path: Path) -> str:
-    """Return a source without its comments and indentation: MLX hashes a kernel's source anew for each launch."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return "\n".join(filter(None, (line.split("//")[0].strip() for line in lines))) + "\n"
+    """Return a source without its comments and indentation."""
+    return bare(path.read_text(encoding="utf-8"))
+
+
+def bare(text: str) -> str:
+    """Return a text without comments and indentation: MLX hashes a kernel's source anew for each launch."""
+    return "".join(f"{line}\n" for each in text.splitlines() if (line := each.split("//")[0].strip()))
 
 
 @cache
 def words(target: Device) -> str:
     """Return the words of a device."""
     return "".join(read(Path(__file__).with_name(name)) for name in _WORDS[target])
+
+
+def used_words(target: Device, text: str) -> str:
+    """Return those words of a device that a text uses, directly or through others."""
+    definitions = _DEFINITION.split(words(target))
+    names = [match and next(filter(None, match.groups())) for match in map(_NAME.match, definitions)]
+    used = {name for name in names if name is None}
+    seen = set(_WORD.findall(text))
+    while not used >= (more := {name for name in names if name in seen}):
+        used |= more
+        for name, definition in zip(names, definitions, strict=True):
+            seen |= set(_WORD.findall(definition)) if name in more else set()
+    return "".join(text for name, text in zip(names, definitions, strict=True) if name in used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +128,11 @@ class Kernel:
 
     def text(self, target: Device) -> tuple[str, str]:
         """Return header and body for a device."""
+        header, body = bare(self.header), bare(self.body)
+        header = used_words(target, header + body) + header
         if target == "metal":
-            return words(target) + self.header, _METAL_INDICES + self.body
-        return words(target) + self.header + (_CUDA_BOUNDS if self.bounded else ""), self.body
+            return header, _METAL_INDICES + body
+        return header + (_CUDA_BOUNDS if self.bounded else ""), body
 
 
 @cache

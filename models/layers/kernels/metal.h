@@ -48,5 +48,43 @@ using metal::min;
 #define POST(to, value) (*(to) = (value))
 #define POST_HALF(to, value) (*(to) = (value))
 #define WEIGHTS(from) (*(GLOBAL const uint4 *)(from))
-#define WEIGHTS_OF_8(from) uint4((from)[0], (from)[1], 0, 0)
 #define SCALE(from) (*(from))
+
+INLINE uint4 WEIGHTS_OF_8(GLOBAL const uint *from) {
+  uint4 v;
+  v.x = from[0];
+  v.y = from[1];
+  v.z = v.w = 0;
+  return v;
+}
+
+// Two floats as bfloat16, to the nearest, ties to even; the first in the lower half.
+INLINE uint PACKED(float low, float high) {
+  const uint a = FLOAT_BITS(low), b = FLOAT_BITS(high);
+  return (a + 0x7fffu + ((a >> 16) & 1u)) >> 16 | ((b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u);
+}
+
+// c [16, 8] += a [16, 16] b [16, 8] in the order of CUDA's tensor cores (cuda_memory.h): lane 4 g + t has rows g and
+// g + 8 of the output and columns 2 t and 2 t + 1. The caller's `at.lane` is the lane.
+#define MULTIPLY(c, a0, a1, a2, a3, b0, b1) multiply_tiles(at.lane, c, a0, a1, a2, a3, b0, b1)
+
+INLINE void multiply_tiles(int lane, LOCAL float *c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+  const int column = lane % 4 * 8;
+  UNROLL
+  for (int k = 0; k < 4; ++k) {  // the quad's lanes in turn: each has four terms
+    const ushort row = (ushort)(lane / 4 * 4 + k);
+    const uint upper[2] = {metal::simd_shuffle(a0, row), metal::simd_shuffle(a2, row)};
+    const uint lower[2] = {metal::simd_shuffle(a1, row), metal::simd_shuffle(a3, row)};
+    UNROLL
+    for (int n = 0; n < 2; ++n) {
+      const ushort from = (ushort)(column + 4 * n + k);
+      const uint x[2] = {metal::simd_shuffle(b0, from), metal::simd_shuffle(b1, from)};
+      UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const float first = BITS_FLOAT(x[h] << 16), second = BITS_FLOAT(x[h] & 0xffff0000u);
+        c[n] += BITS_FLOAT(upper[h] << 16) * first + BITS_FLOAT(upper[h] & 0xffff0000u) * second;
+        c[2 + n] += BITS_FLOAT(lower[h] << 16) * first + BITS_FLOAT(lower[h] & 0xffff0000u) * second;
+      }
+    }
+  }
+}

@@ -51,6 +51,7 @@ const Kernels NIGHTINGALE_NAME(NIGHTINGALE_ISA) = {
     .int8_measure = int8::measure,
     .int8_coarse = sizeof(int8::Coarse),
     .int8_rows = int8::kLeastRows,
+    .int8_pairs = int8::kPairs,
     .int8_round = int8::round_rows,
     .int8_multiply = int8::multiply,
     .int8_measure_rows = int8::measure_rows,

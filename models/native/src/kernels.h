@@ -62,6 +62,7 @@ struct Int8Product {
   const float* residual;   // [rows, outputs] or null
   float* y;                // [rows, outputs]
   void* coarse;            // [rows, inputs, padded to fours] of `int8_coarse` bytes: the rounded inputs; floats with 16 bits
+  void* pairs;             // null, or the rounded inputs two rows by two, eight inputs of one and eight of the other
   float* steps;            // [rows], of the rounded inputs
   int32_t* sums;           // [rows], what the weights' offset adds to each sum
   int32_t* group_sums;     // [rows, groups], the same for weights of 4 bits; or null
@@ -174,6 +175,7 @@ struct Kernels {
                        float* length, float* error);
   int int8_coarse;  // bytes of a rounded input
   int int8_rows;    // that a product has at least, to be faster by this set than by one that multiplies no matrices
+  bool int8_pairs;  // whether products by this set read `pairs`
   // The rounding of rows [first, last), then the product for all rows and the outputs of panels [first, last).
   void (*int8_round)(const Int8Product& product, int first, int last);
   void (*int8_multiply)(const Int8Product& product, int first, int last);

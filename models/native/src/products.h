@@ -14,6 +14,7 @@
 #include "kernels.h"
 #include "products_bfloat16.h"
 #include "products_matrix.h"
+#include "rows.h"
 #include "simd.h"
 
 namespace nightingale {
@@ -41,7 +42,7 @@ inline float largest(const float* x, int n) {
   return found;
 }
 
-// Apply f to vectors of x [n] and of y, z, ... at the same places; the last vector may be short.
+// y [n] = f(a, b, c), by the vector; the last may be short. b and c may be null: f gets zeros.
 template <typename Function>
 inline void map(int n, float* y, const Function& f, const float* a, const float* b = nullptr, const float* c = nullptr) {
   int k = 0;
@@ -66,15 +67,6 @@ inline float sum_of_products(const float* x, const float* y, int n) {
   return rest;
 }
 
-inline float sum_of_values(const float* x, int n) {
-  Vec sum{};
-  int k = 0;
-  for (; k + kLanes <= n; k += kLanes) sum += load(x + k);
-  float rest = total(sum);
-  for (; k < n; ++k) rest += x[k];
-  return rest;
-}
-
 // What comes before the product, of one row x into y [inputs].
 void prepare(const Before& before, const float* x, float* y, int n) {
   switch (before.kind) {
@@ -93,12 +85,8 @@ void prepare(const Before& before, const float* x, float* y, int n) {
       const Vec rate = splat(1.0f / std::sqrt(sum_of_products(x, x, n) / n + before.eps));
       return map(n, y, [&](Vec a, Vec gain, Vec) { return a * rate * gain; }, x, before.gain);
     }
-    case BeforeKind::kLayerNorm: {
-      const Vec mean = splat(sum_of_values(x, n) / n);
-      map(n, y, [&](Vec a, Vec, Vec) { return a - mean; }, x);
-      const Vec rate = splat(1.0f / std::sqrt(sum_of_products(y, y, n) / n + before.eps));
-      return map(n, y, [&](Vec a, Vec gain, Vec shift) { return a * rate * gain + shift; }, y, before.gain, before.shift);
-    }
+    case BeforeKind::kLayerNorm:
+      return normalize({.x = x, .gain = before.gain, .shift = before.shift, .y = y, .width = n, .eps = before.eps}, 0, 1);
   }
 }
 
@@ -140,6 +128,10 @@ void round_rows(const Int8Product& m, int first, int last) {
     prepare(m.before, x, buffer.get(), m.inputs);
     Coarse* p = static_cast<Coarse*>(m.coarse) + row * stride;
     m.steps[row] = coarsen(buffer.get(), m.inputs, p, m.sums + row);
+    if (m.pairs) {
+      Coarse* pair = static_cast<Coarse*>(m.pairs) + (row - row % 2) * stride + row % 2 * 8;
+      for (size_t k = 0; k + 8 <= stride; k += 8) std::memcpy(pair + 2 * k, p + k, 8 * sizeof(Coarse));
+    }
     for (int g = 0; m.group_sums && g < groups; ++g) {
       int32_t sum = 0;
       for (int k = 0; k < kGroup; ++k) sum += p[g * kGroup + k];
@@ -211,6 +203,11 @@ inline void fetch_results(const Int8Product& m, int row, int rows, int p, int pa
     }
 }
 
+// Int8Product::pairs from row `row`, which is even, and input `input` on; null without.
+inline const Coarse* pairs_at(const Int8Product& m, int row, size_t stride, int input) {
+  return m.pairs ? static_cast<const Coarse*>(m.pairs) + row * stride + 2 * input : nullptr;
+}
+
 // Call use(row, panel, products [kPanel]) for all rows and panels [first, last) of weights of 8 bits.
 //
 // A batch of sentences shares a part of the weights while it is in the first cache. With more rows, to fetch the parts
@@ -231,6 +228,7 @@ inline void for_bytes(const Int8Product& m, int first, int last, const Use& use)
         part.w = m.weights + p * size;
         for (int r = 0, group = 0; r < rows; ++group) {
           part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * stride;
+          part.pairs = pairs_at(m, row + r, stride, start * 4);
           part.t = t + r * panels * kPanel;
           // Each group of rows fetches one panel of what follows.
           const int following = start + block < depth ? start + block : 0;
@@ -287,6 +285,7 @@ inline void for_halves(const Int8Product& m, int first, int last, const Use& use
         Part part{.w = bytes, .t = t, .stride = static_cast<size_t>(m.inputs), .depth = kGroupFours, .count = kGroupFours};
         for (int r = 0; r < rows;) {
           part.x = static_cast<const Coarse*>(m.coarse) + (row + r) * part.stride + g * kGroup;
+          part.pairs = pairs_at(m, row + r, part.stride, g * kGroup);
           part.ahead = bytes;
           const int count = dots_of(rows - r, whole, part);
           const int32_t* found = t;

@@ -13,10 +13,10 @@ namespace {
 namespace int8 {
 
 // Part of a product: fours [start, start + count) of rows at x, `stride` apart, and of the panels at w, of `depth` fours
-// each. Sums go to t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache
+// each. `pairs` are the same rows and fours of Int8Product::pairs, or null. Sums go to t [rows, kTile * kPanel], or to [rows, kPanel] for one panel; those of later fours are added. The cache
 // gets `count` cells from `ahead` on.
 struct Part {
-  const Coarse* x;
+  const Coarse *x, *pairs;
   const uint8_t *w, *ahead;
   int32_t* t;
   size_t stride;
@@ -27,7 +27,8 @@ constexpr int kTile = kTileCells * kCell / kPanel;  // panels of a tile
 
 #if defined(__AMX_INT8__)
 
-constexpr int kLeastRows = 16;    // that a product takes from this set of instructions
+constexpr int kLeastRows = 16;  // of a product by this set of instructions
+constexpr bool kPairs = false;  // whether it reads Int8Product::pairs
 constexpr int kMatrixRows = 16, kMatrixFours = 16;  // of one product of matrices
 
 // The part for kMatrixRows rows and a whole tile of panels, in the processor's matrix tiles: sums, rows, weights.
@@ -76,6 +77,7 @@ inline int matrix_rows(int rows, const Part& part) {
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
 
 constexpr int kLeastRows = 2;
+constexpr bool kPairs = true;
 constexpr int kMostPairs = 3;
 
 // The part for PAIRS pairs of rows and one panel. A sum holds two rows times two outputs.
@@ -83,15 +85,15 @@ template <int PAIRS>
 __attribute__((noinline)) void matrix_dots(const Part& part) {
   static_assert(kTile == 1 && kOffset == 0);
   constexpr int kFours = kPanel / 4;
-  const Coarse* x = part.x + part.start * 4;
+  const Coarse* x = part.pairs;
   const uint8_t *w = part.w + static_cast<size_t>(part.start) * kPanel * 4, *ahead = part.ahead;
   int32x4_t sums[PAIRS][2 * kFours] = {};
-  for (int k = 0; k < part.count; k += 2, x += 8, w += 2 * kPanel * 4, ahead += 2 * kPanel * 4) {
+  for (int k = 0; k < part.count; k += 2, x += 16, w += 2 * kPanel * 4, ahead += 2 * kPanel * 4) {
     __builtin_prefetch(ahead);
     __builtin_prefetch(ahead + kPanel * 4);
     int8x16_t rows[PAIRS];
 #pragma GCC unroll 4
-    for (int p = 0; p < PAIRS; ++p) rows[p] = vcombine_s8(vld1_s8(x + 2 * p * part.stride), vld1_s8(x + (2 * p + 1) * part.stride));
+    for (int p = 0; p < PAIRS; ++p) rows[p] = vld1q_s8(x + 2 * p * part.stride);
 #pragma GCC unroll 4
     for (int f = 0; f < kFours; ++f) {
       // Four outputs by two fours of inputs: two times two outputs by eight.
@@ -117,7 +119,7 @@ __attribute__((noinline)) void matrix_dots(const Part& part) {
 }
 
 inline int matrix_rows(int rows, const Part& part) {
-  if (rows < 2 || part.count % 2) return 0;
+  if (rows < 2 || part.count % 2 || !part.pairs) return 0;
   const int pairs = rows == 8 ? 2 : rows / 2 < kMostPairs ? rows / 2 : kMostPairs;
   (pairs == 3 ? matrix_dots<3> : pairs == 2 ? matrix_dots<2> : matrix_dots<1>)(part);
   return 2 * pairs;
@@ -126,6 +128,7 @@ inline int matrix_rows(int rows, const Part& part) {
 #else
 
 constexpr int kLeastRows = 1;
+constexpr bool kPairs = false;
 inline int matrix_rows(int, const Part&) { return 0; }
 
 #endif

@@ -36,16 +36,18 @@ const Kernels& kernels_for(int rows) {
 
 // Room for the rounded inputs of a product, and their rounding.
 struct Rounded {
-  std::unique_ptr<char[]> coarse;
+  std::unique_ptr<char[]> coarse, pairs;
   std::unique_ptr<float[]> steps;
   std::unique_ptr<int32_t[]> sums;
 
   // With `grouped`, also what products with weights of 4 bits need.
   Rounded(Int8Product& m, bool grouped)
-      : coarse(new char[static_cast<size_t>(m.rows) * ((m.inputs + 3) / 4 * 4) * (m.bits == 16 ? sizeof(float) : kernels().int8_coarse)]),
-        steps(new float[m.rows]),
-        sums(new int32_t[static_cast<size_t>(m.rows) * (grouped ? 1 + m.inputs / kGroup : 1)]) {
+      : steps(new float[m.rows]), sums(new int32_t[static_cast<size_t>(m.rows) * (grouped ? 1 + m.inputs / kGroup : 1)]) {
+    const size_t row = (m.inputs + 3) / 4 * 4 * (m.bits == 16 ? sizeof(float) : kernels().int8_coarse);
+    coarse.reset(new char[m.rows * row]);
+    if (m.bits != 16 && kernels_for(m.rows).int8_pairs) pairs.reset(new char[(m.rows + 1) / 2 * 2 * row]);
     m.coarse = coarse.get();
+    m.pairs = pairs.get();
     m.steps = steps.get();
     m.sums = sums.get();
     if (grouped) m.group_sums = sums.get() + m.rows;

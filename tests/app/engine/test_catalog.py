@@ -350,3 +350,19 @@ def test_sizes_agree_wherever_they_are_written(tmp_path):
     for model in catalog(tmp_path).models():
         assert f"({written[model.name]} parameters)" in model.description
         assert len(re.findall(r"[\d.]+ [MB]\b", model.description)) == 1
+
+
+def test_whisper_may_be_put_there_in_three_layouts(tmp_path):
+    subject = catalog(tmp_path)
+    assert subject.default_recognizer() == "whisper-large-v3-turbo"
+    with pytest.raises(WeightsMissingError, match=r"copy config\.json, model\.safetensors, tokenizer\.json"):
+        subject.load("openai/whisper-base")
+    for name, weights in (("whisper-tiny", "weights.npz"), ("whisper-base", "model.safetensors")):
+        folder = subject.directory(name)
+        folder.mkdir(parents=True)
+        for file in ("config.json", weights, "tokenizer.json"):
+            (folder / file).write_bytes(b"{}")
+        assert subject.present(name)
+        assert subject.default_recognizer() == subject.resolve("whisper-1") == name
+    with pytest.raises(HubError, match="No checksums are pinned"):
+        pull(subject.entry("whisper-tiny"), subject.directory("whisper-tiny"), progress=False)

@@ -35,6 +35,16 @@ def test_kernel_equals_plain_operations(
     assert worst(steps, counts, size) < 2e-6
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "launch", launcher(device))
+    rng = np.random.RandomState(0)
+    for _ in range(6):
+        steps = int(rng.randint(1, 40))
+        counts = tuple(int(each) for each in rng.randint(1, steps + 1, rng.randint(1, 4)))
+        assert worst(steps, counts, 300, f0=float(rng.uniform(50, 500))) < 5e-6, (steps, counts)
+
+
 @pytest.mark.parametrize(
     ("words", "instead"),
     [

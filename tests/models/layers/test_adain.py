@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from models.backend import mx
@@ -42,6 +43,16 @@ def test_kernels_equal_plain_operations(
     """One run of rows and two, channels that fill no warp, one valid row; later threads first."""
     monkeypatch.setattr(adain, "launch", launcher(device, backward=True))
     assert max(differences(shape, mx.float32)) < 1e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher(device))
+    rng = np.random.RandomState(0)
+    for _ in range(8):
+        batch, length, channels = (int(rng.randint(1, most)) for most in (4, 300, 80))
+        counts = tuple(int(each) for each in rng.randint(1, length + 1, batch))
+        assert max(differences((batch, length, channels, counts), mx.float32)) < 1e-4, (batch, length, channels, counts)
 
 
 @pytest.mark.parametrize("device", DEVICES)

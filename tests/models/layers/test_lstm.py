@@ -62,6 +62,16 @@ def test_the_kernel_equals_plain_operations(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_kernel_on_random_shapes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(device, monkeypatch)
+    rng = np.random.RandomState(0)
+    for _ in range(6):
+        counts = tuple(int(each) for each in rng.randint(1, 12, rng.randint(1, 4)))
+        assert apart(32, counts) < 1e-5, counts
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "words", "instead"),
     [

@@ -305,6 +305,7 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
   const std::unique_ptr<uint8_t[]> packed(new uint8_t[table.int8_size(outputs, inputs, bits)]);
   table.int8_pack(w.get(), packed.get(), scales.get(), outputs, inputs, bits, 0, panels * kPanel);
   const std::unique_ptr<char[]> coarse(new char[static_cast<size_t>(rows) * ((inputs + 3) / 4 * 4) * (bits == 16 ? sizeof(float) : table.int8_coarse)]);
+  const std::unique_ptr<char[]> pairs(new char[static_cast<size_t>(rows + 1) / 2 * 2 * ((inputs + 3) / 4 * 4) * table.int8_coarse]);
   const Floats steps = empty(rows);
   const std::unique_ptr<int32_t[]> sums(new int32_t[rows]), group_sums(new int32_t[rows * groups]);
   Int8Product product{};
@@ -317,6 +318,7 @@ void check_int8(const Kernels& table, int rows, int inputs, int outputs, int bit
   product.residual = residual.get();
   product.y = y.get();
   product.coarse = coarse.get();
+  product.pairs = bits != 16 && table.int8_pairs ? pairs.get() : nullptr;
   product.steps = steps.get();
   product.sums = sums.get();
   product.rows = rows;

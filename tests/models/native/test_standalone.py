@@ -30,22 +30,49 @@ BFLOAT16 = " and bfloat16"
 PROGRAM = Unit(Path(__file__).with_name("standalone.cpp"), "standalone", (f"-I{SOURCES}",))
 
 
-def compiled(
-    folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None, link: Sequence[str] = ()
-) -> Path:
-    """Compile the units and the program; return its path. The objects lie beside it."""
+def objects_of(folder: Path, units: Sequence[Unit], *flags: str, compiler: str | None = None) -> list[str]:
+    """Compile the units; return the objects, each named as its unit."""
     compiler = compiler or shutil.which("g++")
     assert compiler is not None
-    units = [PROGRAM, *units]
     objects = [str(folder / f"{unit.name}.o") for unit in units]
     commands = [
         [compiler, *FLAGS, *unit.flags, *flags, "-c", str(unit.source), "-o", made]
         for unit, made in zip(units, objects, strict=True)
     ]
-    deadline = time.monotonic() + 300
-    run_all(commands, deadline, folder)
-    run_all([[compiler, *flags, *link, "-pthread", *objects, "-o", str(folder / "program")]], deadline, folder)
+    run_all(commands, time.monotonic() + 300, folder)
+    return objects
+
+
+def compiled(
+    folder: Path,
+    units: Sequence[Unit],
+    *flags: str,
+    compiler: str | None = None,
+    link: Sequence[str] = (),
+    ready: Sequence[str] = (),
+) -> Path:
+    """Compile the units and the program; link them and the objects `ready`; return the program's path.
+
+    Args:
+        folder: Of all results.
+        units: To compile.
+        flags: Of all compilations and the linker.
+        compiler: g++ without.
+        link: Further flags of the linker.
+        ready: Objects that were compiled before.
+    """
+    objects = objects_of(folder, [PROGRAM, *units], *flags, compiler=compiler)
+    command = [compiler or "g++", *flags, *link, "-pthread", *objects, *ready, "-o", str(folder / "program")]
+    run_all([command], time.monotonic() + 300, folder)
     return folder / "program"
+
+
+@pytest.fixture(scope="module")
+def module_objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Objects of the kernels with the module's flags, by unit, in the order of linking."""
+    units = build.kernel_units()
+    names = [unit.name for unit in units]
+    return dict(zip(names, objects_of(tmp_path_factory.mktemp("module"), units), strict=True))
 
 
 def run(command: Sequence[str], instructions: str) -> subprocess.CompletedProcess[str]:
@@ -84,31 +111,28 @@ def test_threads_do_not_race(tmp_path: Path) -> None:
     assert check(str(program), only=("baseline",)) == {"baseline"}
 
 
-def test_flags_of_the_module(tmp_path: Path) -> None:
+def test_flags_of_the_module(tmp_path: Path, module_objects: dict[str, str]) -> None:
     """The same with its optimization. No function for later processors is the only one of its name.
 
     The linker takes the first of several, which must run everywhere.
     """
-    units = build.kernel_units()
-    assert "baseline" in check(str(compiled(tmp_path, units)))
+    assert "baseline" in check(str(compiled(tmp_path, (), ready=[*module_objects.values()])))
     everywhere: set[str] = set()
-    for unit in units:
-        listed = subprocess.run(
-            ["nm", str(tmp_path / f"{unit.name}.o")], capture_output=True, text=True, timeout=60, check=True
-        ).stdout
+    for name, made in module_objects.items():
+        listed = subprocess.run(["nm", made], capture_output=True, text=True, timeout=60, check=True).stdout
         shared = {line.split()[-1] for line in listed.splitlines() if " W " in line or " u " in line}
-        if unit.name in ("dispatch", "pool", "baseline"):
+        if name in ("dispatch", "pool", "baseline"):
             everywhere |= shared
-        assert shared <= everywhere, f"{unit.name} has functions of its own that others could call"
+        assert shared <= everywhere, f"{name} has functions of its own that others could call"
 
 
 @pytest.mark.skipif("avx512_vnni" not in Path("/proc/cpuinfo").read_text(), reason="AMX extends VNNI")
-def test_matrix_tiles(tmp_path: Path) -> None:
+def test_matrix_tiles(tmp_path: Path, module_objects: dict[str, str]) -> None:
     """Emulate the instructions of AMX, which few processors have."""
     tiles = ("-include", str(Path(__file__).with_name("tiles.h")), *INSTRUCTIONS["x86_64"]["vnni"], "-g", "-O1")
-    units = [unit for unit in build.kernel_units() if unit.name != "amx"]
-    units.append(Unit(SOURCES / "kernels.cpp", "amx", (*tiles, "-DNIGHTINGALE_ISA=amx", "-fsanitize=address")))
-    program = compiled(tmp_path, units, "-DEMULATED_TILES", "-DWITHOUT_FORK", link=("-fsanitize=address",))
+    units = [Unit(SOURCES / "kernels.cpp", "amx", (*tiles, "-DNIGHTINGALE_ISA=amx", "-fsanitize=address"))]
+    ready = [made for name, made in module_objects.items() if name != "amx"]
+    program = compiled(tmp_path, units, "-DEMULATED_TILES", "-DWITHOUT_FORK", link=("-fsanitize=address",), ready=ready)
     done = run((str(program),), "vnni")
     assert (done.returncode, done.stdout) == (0, f"vnni{BFLOAT16}\n"), done.stdout + done.stderr
 

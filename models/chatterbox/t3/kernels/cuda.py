@@ -14,10 +14,8 @@ of a cache that was taken earlier sees rows appear behind the place up to which 
 
 from __future__ import annotations
 
-import ctypes
 import os
 from dataclasses import fields
-from functools import cache
 
 from models.backend import mx
 from models.chatterbox.t3 import cache as caches
@@ -25,25 +23,9 @@ from models.chatterbox.t3.cache import Cache
 from models.chatterbox.t3.kernels.source import PHASES, WARPS, constants, exchange_floats, fits, joined
 from models.chatterbox.t3.kernels.weights import FLOATS, TABLES, Weights, pack
 from models.chatterbox.t3.network import T3
-from models.layers.kernels.device import LANES, Kernel, gpu, launch
+from models.layers.kernels.device import LANES, Kernel, launch, processors
 
-_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 _COUNTERS = 32  # ints: a cache line; MLX keeps arrays of 8 bytes in host memory, where an atomic takes microseconds
-
-
-@cache
-def processors() -> int:
-    """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
-    if gpu() != "cuda":
-        return 0
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count, device = ctypes.c_int(), ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
-        return 0
-    return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
 
 
 class CudaStep:

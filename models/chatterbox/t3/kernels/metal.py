@@ -117,7 +117,8 @@ _BEGIN = """
 
 def header(config: T3Config, rows: int) -> str:
     """Return the definitions of rows.h, and the phases."""
-    return phase_constants(config, rows) + joined(*SOURCES)
+    room = f'static_assert(4 * SHARED_FLOATS <= {_SHARED_BYTES}, "");\n'
+    return phase_constants(config, rows) + joined(*SOURCES) + room
 
 
 def kernel(phase: Phase, config: T3Config, rows: int) -> Kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from models.backend import mx, on_cpu
@@ -11,8 +12,8 @@ from models.layers.kernels.device import Device, Kernel, gpu, launch, words
 from tests.models.emulator import DEVICES, Run, emulate
 from tests.models.metal import generated
 
-# CUDA's C library has these, and only Metal needs words for them.
-C_NAMES = {"expf", "tanhf", "sinf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf"}
+# CUDA's C library has these, and only Metal needs words for them; it multiplies by a function of its own.
+C_NAMES = {"expf", "tanhf", "sinf", "sqrtf", "floorf", "fmaf", "fmaxf", "fminf", "multiply_tiles"}
 # Metal has no barrier of a grid.
 BARRIER = {"ARRIVE", "WAIT", "ANY", "PART", "ARRIVALS", "DEPARTURES", "FAILED"}
 
@@ -32,6 +33,17 @@ def test_no_word_is_defined_twice() -> None:
     for device in DEVICES:
         found = re.findall(r"#define (\w+)", words(device))
         assert sorted(found) == sorted(set(found))
+
+
+def test_a_kernel_has_the_words_that_it_uses() -> None:
+    """MLX hashes the whole source at every launch. Words that others are made of are there too; types always are."""
+    header, body = Kernel("tried", ("x",), ("y",), "  y[0] = x[0]; // SYNC()\n\n  ARRIVE();", "#define A RSQRT").text(
+        "cuda"
+    )
+    assert body == "y[0] = x[0];\nARRIVE();\n"
+    found = set(re.findall(r"#define (\w+)", header)) | set(re.findall(r"^INLINE \w+ (\w+)\(", header, re.MULTILINE))
+    assert found == {"A", "RSQRT", "ARRIVE", "ARRIVALS", "INLINE"}
+    assert "typedef unsigned int uint;" in header
 
 
 def test_metals_signature_has_the_indices() -> None:
@@ -74,6 +86,15 @@ def test_more_shared_memory_than_a_threadgroup_has_is_refused() -> None:
     emulate("", body, {"x": mx.zeros((1,))}, outputs, (1, 1, 1), {})
     with pytest.raises(AssertionError, match="36000 bytes of shared memory"):
         emulate("", body, {"x": mx.zeros((1,))}, outputs, (1, 1, 1), {}, run=Run("metal"))
+
+
+@pytest.mark.slow
+def test_what_is_beyond_an_array_shows() -> None:
+    outputs = {"y": ((8,), mx.float32)}
+    (found,) = emulate("", "y[0] = x[8];", {"x": mx.zeros((8,))}, outputs, (1, 1, 1), {})
+    assert np.isnan(np.array(found)).all()
+    with pytest.raises(AssertionError, match="y is written beyond its end"):
+        emulate("", "y[8] = x[0];", {"x": mx.zeros((8,))}, outputs, (1, 1, 1), {})
 
 
 @pytest.mark.skipif(not on_cpu(), reason="a GPU is here")

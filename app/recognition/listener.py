@@ -1,0 +1,37 @@
+"""Recognition of speech that this server has made itself, sentence by sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import soxr
+
+from app.engine.jobs import CancelToken, Priority, RecognitionJob
+from app.engine.worker import ModelWorker
+from models.contract import Pcm, RecognitionRequest, Recognizer
+from models.timeline import Timeline
+
+
+class Listener:
+    """Recognizer of one language for the speech of one stream."""
+
+    def __init__(self, worker: ModelWorker, model: str, recognizer: Recognizer, language: str) -> None:
+        self.model = model
+        self._worker, self._recognizer, self._language = worker, recognizer, language
+
+    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> str:
+        """Return the words of float32 [samples] at `rate` Hz; `expected` is verified first, and changes nothing.
+
+        Raises ServiceError, and ModelRequestError for a recording that the model refuses.
+        """
+        resample: Callable[..., Pcm] = soxr.resample
+        heard = await asyncio.to_thread(resample, pcm, rate, self._recognizer.sample_rate)
+        draft = self._recognizer.encode_text(expected)
+        request = RecognitionRequest(heard, self._language, temperature=0.0, draft=draft)
+        job = RecognitionJob(self.model, self._recognizer, request, Timeline(), cancelled, Priority.CONTINUATION)
+        results = self._worker.submit(job)
+        try:
+            return "".join([segment.text async for segment in results]).strip()
+        finally:
+            results.close()

@@ -1,0 +1,164 @@
+"""Verification of a stream: each sentence is heard by a recognizer, and said again if it went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from app.engine.jobs import CancelToken
+from app.errors import ServiceError
+from app.observability import metrics
+from app.speech.verification import Comparison, compare, spoken_words
+from app.text.planner import Phonemizer
+from models.contract import ModelError, Pcm
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["off", "report", "retry"]
+Verdict = Literal["passed", "failed", "unheard"]
+ATTEMPTS: Final = 3
+"""Most times that a sentence is spoken."""
+AHEAD: Final = 8
+"""Sentences whose audio is kept until it is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Result for one sentence: the words that were heard, and how they differ; None: it could not be heard."""
+
+    text: str = ""
+    comparison: Comparison | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the sentence was spoken as it was written."""
+        if self.comparison is None:
+            return "unheard"
+        return "passed" if self.comparison.passed else "failed"
+
+    def better_than(self, other: Heard) -> bool:
+        """Whether fewer words are wrong in a row, or as many, and fewer in all."""
+        if self.comparison is None or other.comparison is None:
+            return other.comparison is None and self.comparison is not None
+        one, two = self.comparison, other.comparison
+        return (not one.passed, one.longest, one.errors) < (not two.passed, two.longest, two.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Result for a stream. `attempts`: times that sentences were spoken; `model` heard them."""
+
+    verdict: Verdict
+    words: int
+    errors: int
+    attempts: int
+    model: str
+    heard: str
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of an answer. They tell no text."""
+        return {
+            "x-verification": self.verdict,
+            "x-words": str(self.words),
+            "x-word-errors": str(self.errors),
+            "x-attempts": str(self.attempts),
+            "x-verified-by": self.model,
+        }
+
+    def fields(self) -> dict[str, str | int]:
+        """Return the fields of an event."""
+        return {
+            "verdict": self.verdict, "words": self.words, "word_errors": self.errors, "attempts": self.attempts,
+            "verified_by": self.model, "heard": self.heard,
+        }  # fmt: skip
+
+
+class Listener(Protocol):
+    """Recognizer of the stream's language."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model that recognizes."""
+        ...
+
+    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> str:
+        """Return the words of float32 [samples] at `rate` Hz. `expected` are those that were to be spoken.
+
+        Raises ServiceError and ModelError.
+        """
+        ...
+
+
+class Verifier:
+    """Judge of one stream. Sentences are heard one after the other, beside their delivery."""
+
+    def __init__(self, listener: Listener | None, phonemizer: Phonemizer | None, *, retries: bool) -> None:
+        """Take the recognizer and the front end of the language; without either nothing is heard.
+
+        `retries`: sentences that went wrong are spoken again, with another seed.
+        """
+        self.retries = retries and listener is not None and phonemizer is not None
+        self.cancelled = CancelToken()
+        self._listener, self._phonemizer = listener, phonemizer
+        self._sentences: list[asyncio.Task[Heard]] = []
+        self._found: list[Heard] = []
+        self._spoken = 0
+
+    async def hear(self, text: str, pcm: Pcm, rate: int) -> Heard:
+        """Return what is heard of the audio of a sentence. Failures of the recognizer leave it unheard."""
+        if self._listener is None or self._phonemizer is None:
+            return Heard()
+        phonemizer = self._phonemizer
+        try:
+            heard = await self._listener.hear(pcm, rate, text, self.cancelled)
+            sides = await asyncio.to_thread(lambda: [spoken_words(each, phonemizer) for each in (text, heard)])
+        except (ServiceError, ModelError) as error:
+            log.warning("a sentence could not be verified: %s", error)
+            return Heard()
+        return Heard(heard, await asyncio.to_thread(compare, *sides))
+
+    async def follow(self, text: str, pcm: Pcm, rate: int) -> None:
+        """Hear a sentence that was spoken once, beside what follows it; at most AHEAD sentences wait for that."""
+        before = self._sentences[-1] if self._sentences else None
+        if len(self._sentences) >= AHEAD:
+            await asyncio.wait({self._sentences[-AHEAD]})
+
+        async def in_turn(hearing: Coroutine[Any, Any, Heard]) -> Heard:
+            if before is not None:
+                await before
+            return await hearing
+
+        self._spoken += 1
+        self._sentences.append(asyncio.create_task(in_turn(self.hear(text, pcm, rate))))
+
+    def note(self, heard: Heard, attempts: int) -> None:
+        """Keep the result of a sentence that was spoken `attempts` times."""
+        self._spoken += attempts
+        self._found.append(heard)
+
+    async def report(self, model: str) -> Report:
+        """Wait until all was heard, and count it for the model that spoke."""
+        found = [*self._found, *[await each for each in self._sentences]]
+        verdicts = {each.verdict for each in found}
+        verdict: Verdict = next((each for each in ("failed", "unheard") if each in verdicts), "passed")
+        compared = [each.comparison for each in found if each.comparison is not None]
+        for each in found:
+            metrics.verified_sentences.labels(model, each.verdict).inc()
+        metrics.verification_retries.labels(model).inc(self._spoken - len(found))
+        return Report(
+            verdict if found else "unheard",
+            sum(each.words for each in compared),
+            sum(each.errors for each in compared),
+            self._spoken,
+            "none" if self._listener is None else self._listener.model,
+            " ".join(each.text for each in found if each.text),
+        )
+
+    def close(self) -> None:
+        """Stop what still listens."""
+        self.cancelled.cancel()
+        for task in self._sentences:
+            task.cancel()

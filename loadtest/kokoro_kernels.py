@@ -1,0 +1,136 @@
+"""Kokoro's kernels on this machine's GPU beside plain operations: agreement, and time at the sizes of two sentences.
+
+    python -m loadtest.kokoro_kernels [--rounds 50] [--dtype bfloat16]
+
+A sentence of 4 phonemes has about 30 frames, one of 50 about 160. A time is the median of rounds of ten calls that are
+evaluated together, for one call; kernel and plain operations alternate. Prints a table in Markdown. The times of
+a kernel that differs from plain operations mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from models.backend import device_name, mx
+from models.kokoro.source import harmonics_kernel, harmonics_reference
+from models.layers.adain import adain_kernel, adain_leaky_reference, adain_snake_reference
+from models.layers.conv import PaddingMask
+from models.layers.kernels.agreement import relative_difference
+from models.layers.kernels.device import gpu
+from models.layers.lstm import bilstm_kernel, bilstm_reference, fits
+
+CALLS = 10  # evaluated together, so that the wait for the GPU is shared
+HIDDEN, STEP = 256, 300  # an LSTM's units of a direction; samples of half a frame
+MOST_APART = 0.02  # bfloat16's rounding; float32 is a hundred times closer
+SENTENCES = {4: 30, 50: 160}
+"""Frames by phonemes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kernel at one size, with its plain definition, and the bytes that it moves to and from memory."""
+
+    name: str
+    kernel: Callable[[], mx.array]
+    plain: Callable[[], mx.array]
+    bytes: int
+
+
+def cases(phonemes: int, frames: int, dtype: mx.Dtype) -> Iterator[Case]:
+    """Yield the kernels at the sizes of a sentence, the generator's in `dtype`."""
+    for name, rows in (("text", phonemes + 2), ("frames", frames)):
+        if fits(HIDDEN):
+            yield lstm_case(f"LSTM, {rows} rows ({name})", rows)
+    # Predictor and decoder, then the generator's two stages.
+    for length, channels, snake in ((frames, 512, False), (20 * frames, 256, True), (120 * frames + 1, 128, True)):
+        yield adain_case(length, channels, dtype if snake else mx.float32, snake=snake)
+    yield source_case(2 * frames)
+
+
+def lstm_case(name: str, rows: int) -> Case:
+    """Return the BiLSTM over so many rows of one sequence."""
+    xp, wh = mx.random.normal((1, rows, 8 * HIDDEN)), mx.random.normal((2, HIDDEN, 4 * HIDDEN)) / 16
+    count = mx.array([rows])
+    mx.eval(xp, wh, count)
+    return Case(
+        name,
+        lambda: bilstm_kernel(xp, wh, count),
+        lambda: bilstm_reference(xp, wh, None),
+        wh.nbytes + xp.nbytes + xp.nbytes // 4,
+    )
+
+
+def adain_case(length: int, channels: int, dtype: mx.Dtype, *, snake: bool) -> Case:
+    """Return AdaIN with an activation over x [1, length, channels]."""
+    x, affine = mx.random.normal((1, length, channels)).astype(dtype), mx.random.normal((1, 2 * channels)).astype(dtype)
+    alpha, valid = mx.random.uniform(0.5, 2, (channels,)).astype(dtype), PaddingMask()
+    count = valid.number(x)
+    mx.eval(x, affine, alpha, count)
+
+    def plain() -> mx.array:
+        return adain_snake_reference(x, affine, alpha, valid) if snake else adain_leaky_reference(x, affine, valid)
+
+    return Case(
+        f"AdaIN and {'Snake' if snake else 'LeakyReLU'}, {length} x {channels}, {str(dtype).rpartition('.')[2]}",
+        lambda: adain_kernel(x, affine, alpha if snake else None, count),
+        plain,
+        3 * x.nbytes,
+    )
+
+
+def source_case(steps: int) -> Case:
+    """Return the harmonic source over so many steps."""
+    f0, noise = mx.full((1, steps), 150.0), mx.random.normal((1, steps * STEP))
+    weight, bias = mx.random.normal((1, 9)), mx.zeros((1,))
+    mx.eval(f0, noise, weight, bias)
+    given = (f0, noise, None, weight, bias, STEP)
+    name = f"harmonic source, {steps} steps"
+    return Case(name, lambda: harmonics_kernel(*given), lambda: harmonics_reference(*given), 2 * noise.nbytes)
+
+
+def microseconds(run: Callable[[], mx.array]) -> float:
+    """Return the time of one call among ten that are evaluated together."""
+    start = time.perf_counter()
+    mx.eval([run() for _ in range(CALLS)])
+    return (time.perf_counter() - start) * 1e6 / CALLS
+
+
+def row(case: Case, rounds: int) -> str:
+    """Return a line of the table."""
+    difference = relative_difference(case.kernel(), case.plain())
+    times = [(microseconds(case.kernel), microseconds(case.plain)) for _ in range(rounds + 2)][2:]
+    kernel, plain = (statistics.median(each) for each in zip(*times, strict=True))
+    found = f"{difference:.1e}" if difference <= MOST_APART else f"DIFFERS by {difference:.1e}"
+    return f"| {case.name} | {kernel:.1f} | {plain:.1f} | {case.bytes / kernel / 1e3:.1f} | {found} |"
+
+
+def table(rounds: int, dtype: mx.Dtype) -> str:
+    """Return all measurements in Markdown."""
+    lines = [
+        f"{device_name()}, {gpu()}",
+        "",
+        "| kernel | us | plain, us | GB/s | difference |",
+        "|---|---|---|---|---|",
+    ]
+    for phonemes, frames in SENTENCES.items():
+        lines += [row(case, rounds) for case in cases(phonemes, frames, dtype)]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print; see the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
+    options = parser.parse_args()
+    if gpu() is None:
+        parser.error("no GPU here: MLX computes on the CPU, which has kernels of its own")
+    print(table(options.rounds, mx.bfloat16 if options.dtype == "bfloat16" else mx.float32))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+// Attention of one query a row and head, and the search for the likeliest token, behind products.h.
+
+#define SHARE (WARPS / TILES)  // warps of a row's head
+
+// Keys and values are [rows, 2 HEADS, length, HEAD], of which `count` are seen. `origin` [rows, length] is the row that
+// has a row's keys, its own without one; `mask` [rows, length] is added to the logits, if there is one. Eight lanes
+// share a key.
+INLINE void attend(Where at, int rows, int count, int length, GLOBAL const float *query, GLOBAL const ushort *cache,
+                   GLOBAL const int *origin, GLOBAL const ushort *mask, GLOBAL ushort *mixed, SHARED float *shared) {
+  SHARED float *merged = shared + AT_ROOM, *most_of = merged + WARPS * HEAD, *sum_of = most_of + WARPS;
+  const int part = at.lane % 8 * 8;
+  for (int base = at.block * TILES; base < rows * HEADS; base += at.blocks * TILES) {
+    const int unit = base + at.warp / SHARE, row = unit / HEADS, head = unit % HEADS;
+    float most = NEVER, sum = 0.0f, y[8];
+    UNROLL
+    for (int j = 0; j < 8; ++j) y[j] = 0.0f;
+    if (row < rows) {
+      const float4 lo = FETCH4(query + row * HIDDEN + head * HEAD + part);
+      const float4 hi = FETCH4(query + row * HIDDEN + head * HEAD + part + 4);
+      for (int first = at.warp % SHARE * 4; first < count; first += SHARE * 4) {
+        const int key = first + at.lane / 8, live = key < count;
+        uint4 k = none(), v = none();
+        float score = 0.0f;
+        if (live) {
+          const int own = origin ? origin[row * length + key] : row;
+          GLOBAL const ushort *from = cache + (((long)own * 2 * HEADS + head) * length + key) * HEAD + part;
+          k = FETCH8(from);
+          v = FETCH8(from + (long)HEADS * length * HEAD);
+          if (mask) score = at.lane % 8 ? 0.0f : widened(mask[row * length + key]);
+        }
+        score += low_half(k.x) * lo.x + high_half(k.x) * lo.y + low_half(k.y) * lo.z + high_half(k.y) * lo.w +
+                 low_half(k.z) * hi.x + high_half(k.z) * hi.y + low_half(k.w) * hi.z + high_half(k.w) * hi.w;
+        score += LANE_XOR(score, 1);
+        score += LANE_XOR(score, 2);
+        score += LANE_XOR(score, 4);
+        if (live && score > NEVER) {
+          const float top = score > most ? score : most, keep = EXP(most - top), add = EXP(score - top);
+          most = top;
+          sum = sum * keep + add;
+          UNROLL
+          for (int j = 0; j < 4; ++j) {
+            y[2 * j] = y[2 * j] * keep + add * low_half(word(v, j));
+            y[2 * j + 1] = y[2 * j + 1] * keep + add * high_half(word(v, j));
+          }
+        }
+      }
+    }
+    UNROLL
+    for (int apart = 8; apart < 32; apart *= 2) {
+      const float other = LANE_XOR(most, apart), top = other > most ? other : most, keep = EXP(most - top);
+      most = top;
+      sum *= keep;
+      sum += LANE_XOR(sum, apart);
+      UNROLL
+      for (int j = 0; j < 8; ++j) {
+        y[j] *= keep;
+        y[j] += LANE_XOR(y[j], apart);
+      }
+    }
+    if (at.lane < 8) {
+      UNROLL
+      for (int j = 0; j < 8; ++j) merged[at.warp * HEAD + part + j] = y[j];
+      if (at.lane == 0) {
+        most_of[at.warp] = most;
+        sum_of[at.warp] = sum;
+      }
+    }
+    SYNC();
+    const int done = base + at.index / HEAD, d = at.index % HEAD;
+    if (at.index < TILES * HEAD && done < rows * HEADS) {
+      const int begin = at.index / HEAD * SHARE;
+      float top = NEVER, total = 0.0f, value = 0.0f;
+      UNROLL
+      for (int w = begin; w < begin + SHARE; ++w) top = most_of[w] > top ? most_of[w] : top;
+      UNROLL
+      for (int w = begin; w < begin + SHARE; ++w) {
+        const float scale = EXP(most_of[w] - top);
+        total += scale * sum_of[w];
+        value += scale * merged[w * HEAD + d];
+      }
+      POST_HALF(mixed + done * HEAD + d, (ushort)PACKED(value / total, 0.0f));
+    }
+    SYNC();
+  }
+}
+
+// The embedding of each row's token, plus the position's.
+INLINE void embed(Where at, int rows, GLOBAL const int *ids, Matrix table, GLOBAL const ushort *position,
+                  GLOBAL float *x) {
+  for (int i = at.block * THREADS + at.index; i < rows * HIDDEN / 8; i += at.blocks * THREADS) {
+    const int row = i / (HIDDEN / 8), c = i % (HIDDEN / 8) * 8;
+    const uint4 weights = piece(table, (long)(ids[row] < 0 ? 0 : ids[row]) * HIDDEN + c);
+    UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const uint two = pair(weights, j), added = ((GLOBAL const uint *)(position + c))[j];
+      POST(x + row * HIDDEN + c + 2 * j, low_half(two) * EMBED_SCALE + low_half(added));
+      POST(x + row * HIDDEN + c + 2 * j + 1, high_half(two) * EMBED_SCALE + high_half(added));
+    }
+  }
+}
+
+#define SEARCH_RUNS (HIDDEN / RUN)
+
+// A run of 16 outputs, from `output` of `count` on: two pieces of the upper eight, two of the lower.
+INLINE void search_load(Where at, Matrix of, int count, int output, int run, LOCAL uint4 *w) {
+  const int last = count - 1, upper = output + at.lane / 4, lower = upper + 8;
+  UNROLL
+  for (int p = 0; p < 2; ++p) {
+    const int k = run * RUN + p * 32 + at.lane % 4 * 8;
+    w[p] = piece(of, (long)(upper < last ? upper : last) * HIDDEN + k);
+    w[2 + p] = piece(of, (long)(lower < last ? lower : last) * HIDDEN + k);
+  }
+}
+
+INLINE int search_output(Where at) { return (at.block * WARPS + at.warp) * 16; }
+
+INLINE void search_start(Where at, Matrix of, int count, LOCAL Ahead *ahead) {
+  UNROLL
+  for (int slot = 0; slot < 2; ++slot) search_load(at, of, count, search_output(at), slot, ahead->w + slot * 4);
+}
+
+INLINE void keep_better(float value, float place, LOCAL float *best, LOCAL float *where) {
+  if (value > *best || (value == *best && place < *where)) {
+    *best = value;
+    *where = place;
+  }
+}
+
+// The best of `count` outputs for each of the rows, as this block sees them: `best` [rows, blocks, 2] gets the sum and
+// the output, a float that holds it exactly. `banned` [count] is added to the sums. The rows are normalized.
+INLINE void search(Where at, int rows, int count, Matrix of, GLOBAL const ushort *banned, LOCAL Ahead *ahead,
+                   GLOBAL float *best, SHARED float *shared) {
+  float tops[TILES][2], places[TILES][2];
+  UNROLL
+  for (int i = 0; i < 2 * TILES; ++i) {
+    tops[i / 2][i % 2] = FAR;
+    places[i / 2][i % 2] = 1e9f;
+  }
+  const int stride = at.blocks * WARPS * 16;
+  for (int output = search_output(at); output < count; output += stride) {
+    float sums[TILES][4];
+    UNROLL
+    for (int i = 0; i < 4 * TILES; ++i) sums[i / 4][i % 4] = 0.0f;
+    const int upper = output + at.lane / 4, lower = upper + 8;
+    const float ban = upper < count ? widened(banned[upper]) : FAR;
+    const float bar = lower < count ? widened(banned[lower]) : FAR;
+    for (int run = 0; run < SEARCH_RUNS; run += 2) {
+      UNROLL
+      for (int slot = 0; slot < 2; ++slot) {
+        LOCAL uint4 *w = ahead->w + slot * 4;
+        UNROLL
+        for (int p = 0; p < 2; ++p) {
+          uint4 x[TILES];
+          normal_pieces(at, (SHARED const ushort *)shared, (run + slot) * RUN + p * 32, x);
+          multiply(at, w[p], w[2 + p], x, sums);
+        }
+        const int ahead_by = run + slot + 2, next = ahead_by < SEARCH_RUNS ? output : output + stride;
+        if (next < count) search_load(at, of, count, next, ahead_by % SEARCH_RUNS, w);
+      }
+    }
+    UNROLL
+    for (int n = 0; n < TILES; ++n) {
+      UNROLL
+      for (int c = 0; c < 2; ++c) {
+        keep_better(sums[n][c] + ban, (float)upper, &tops[n][c], &places[n][c]);
+        keep_better(sums[n][2 + c] + bar, (float)lower, &tops[n][c], &places[n][c]);
+      }
+    }
+  }
+  SHARED float *room = shared + AT_ROOM;
+  UNROLL
+  for (int n = 0; n < TILES; ++n) {
+    UNROLL
+    for (int c = 0; c < 2; ++c) {
+      UNROLL
+      for (int mask = 4; mask < 32; mask *= 2) {
+        const float value = LANE_XOR(tops[n][c], mask), place = LANE_XOR(places[n][c], mask);
+        keep_better(value, place, &tops[n][c], &places[n][c]);
+      }
+      if (at.lane < 4) {
+        SHARED float *to = room + (at.warp * COLUMNS + 8 * n + 2 * at.lane + c) * 2;
+        to[0] = tops[n][c];
+        to[1] = places[n][c];
+      }
+    }
+  }
+  SYNC();
+  if (at.index < rows) {
+    float top = FAR, place = 1e9f;
+    for (int w = 0; w < WARPS; ++w) {
+      SHARED const float *from = room + (w * COLUMNS + at.index) * 2;
+      keep_better(from[0], from[1], &top, &place);
+    }
+    POST(best + (at.index * at.blocks + at.block) * 2, top);
+    POST(best + (at.index * at.blocks + at.block) * 2 + 1, place);
+  }
+}
+
+// Each row's token: the entry of `table` for the best of the outputs that `count` blocks found. Without one (sums that are no numbers) it
+// is the first; -1 if the step `failed`.
+INLINE void choose(Where at, int rows, int count, GLOBAL const float *best, GLOBAL const int *table, int failed,
+                   GLOBAL int *tokens) {
+  for (int row = at.block * WARPS + at.warp; row < rows; row += at.blocks * WARPS) {
+    float top = FAR, place = 1e9f;
+    for (int i = at.lane; i < count; i += LANES) {
+      GLOBAL const float *from = best + (row * count + i) * 2;
+      keep_better(FETCH(from), FETCH(from + 1), &top, &place);
+    }
+    UNROLL
+    for (int mask = 16; mask > 0; mask /= 2) {
+      const float value = LANE_XOR(top, mask), other = LANE_XOR(place, mask);
+      keep_better(value, other, &top, &place);
+    }
+    if (at.lane == 0) tokens[row] = failed ? -1 : table[place < 1e8f ? (int)place : 0];
+  }
+}

@@ -1,0 +1,219 @@
+"""A decoding step as eight Metal kernels a layer: the phases of the CUDA kernel, a launch each.
+
+Metal does not promise that all blocks of a grid run at once, so a barrier of the grid could wait for ever. A block has
+memory for eight rows: the second dimension of a grid has all rows, and each eight of them read the weights again.
+
+Tests run these bodies on an emulated GPU. No machine with Metal has run them yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.backend import mx
+from models.layers.kernels import device
+from models.layers.kernels.device import LANES, Kernel, gpu
+from models.nllb.config import NllbConfig
+from models.nllb.kernels.headers import OUTPUTS, TOKENS, constants, fits, joined, matrix, shared_bytes, warps
+from models.nllb.kernels.weights import named, pack
+from models.nllb.network import Nllb
+from models.nllb.vocabulary import Tree
+
+_ROWS = 8  # of a block
+_MOST_WARPS = 8  # a block: a kernel of many registers may hold no more
+_SHARED_BYTES = 32 << 10
+_BLOCKS = 128  # of a product
+_SEARCH_BLOCKS = 512
+
+# `ALL` is an array of as many rows as there are.
+_BEGIN = """
+  SHARED_ARRAY(float4, room, (SHARED_FLOATS + 3) / 4);
+  SHARED float *shared = (SHARED float *)room;
+  const Where at = {THREAD, THREAD % LANES, THREAD / LANES, BLOCK_X, BLOCKS_X};
+  const int first = BLOCK_Y * COLUMNS, left = (int)ALL_shape[0] - first, rows = left < COLUMNS ? left : COLUMNS;
+  (void)shared, (void)rows, (void)at;
+"""
+
+_PRODUCT = """
+  GLOBAL const ushort *own = (GLOBAL const ushort *)vectors + layer[0] * LAYER_VECTORS;
+  const Matrix all = MATRIX;
+  const Matrix of = moved(all, (long)layer[0] * OUTPUTS_OF(KIND) * WIDTH_OF(KIND));
+  const Arrays to = {x + first * HIDDEN, STREAM, QUERIES, CACHE, MIXED, INNER_ROWS, rows, PLACE, LENGTH};
+  Ahead ahead;
+  product_load(at, KIND, of, own + BIAS, to, &ahead);
+  NORMALIZE;
+  product(at, KIND, of, own + BIAS, to, &ahead, shared);
+"""
+
+# Of a product: its kind, its bias, its norm, and what it reads or writes beside the stream.
+_PRODUCTS = {
+    "qkv": ("QKV", "AT_BIAS_QKV", 0, "query"),
+    "out": ("MIX", "AT_BIAS_OUT", None, "mixed"),
+    "query": ("QUERY", "AT_BIAS_QUERY", 1, "query"),
+    "cross": ("MIX", "AT_BIAS_CROSS", None, "mixed"),
+    "fc1": ("FEED", "AT_BIAS_FC1", 2, "inner"),
+    "fc2": ("FEED_MIX", "AT_BIAS_FC2", None, "inner"),
+}
+
+_ATTEND_SELF = """
+  attend(at, rows, place[0] + 1, (int)cache_shape[2], queries + first * HIDDEN, (GLOBAL const ushort *)cache,
+         origin + first * (int)cache_shape[2], 0, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+"""
+_ATTEND_CROSS = """
+  const int count = (int)cache_shape[2];
+  attend(at, rows, count, count, queries + first * HIDDEN,
+         (GLOBAL const ushort *)cache + (long)first * 2 * HEADS * count * HEAD, 0,
+         (GLOBAL const ushort *)mask + first * count, (GLOBAL ushort *)mixed + first * HIDDEN, shared);
+"""
+_NORMALIZE_LAST = """
+  normalize(at, x + first * HIDDEN, rows, (GLOBAL const ushort *)vectors + LAYERS * LAYER_VECTORS,
+            (SHARED ushort *)shared);
+"""
+_SEARCH = f"""
+  const Matrix of = MATRIX;
+  Ahead ahead;
+  search_start(at, of, (int)banned_shape[0], &ahead);
+{_NORMALIZE_LAST}
+  search(at, rows, (int)banned_shape[0], of, (GLOBAL const ushort *)banned, &ahead,
+         best + first * at.blocks * 2, shared);
+"""
+_CHOOSE = """
+  choose(at, rows, (int)best_shape[1], best + first * (int)best_shape[1] * 2, entries, 0, tokens + first);
+"""
+_OUTPUT = f"""
+{_NORMALIZE_LAST}
+  for (int row = at.block; row < rows; row += at.blocks)
+    for (int i = at.index; i < HIDDEN; i += THREADS)
+      ((GLOBAL ushort *)hidden)[(first + row) * HIDDEN + i] = ((SHARED const ushort *)shared)[row * STRIDE + i];
+"""
+
+
+class MetalStep:
+    """A `Step` (`choice`) by a kernel a phase. Make it only if `available`."""
+
+    def __init__(self, network: Nllb) -> None:
+        """Prepare for a lowered network."""
+        self.network, self.config, self._bits = network, network.config, network.shared.bits
+        self._weights, self._warps = pack(network), warps(network.config, _MOST_WARPS)
+        self._layers = [mx.array([layer]) for layer in range(self.config.decoder_layers)]
+        mx.eval(self._layers)
+        self._header = constants(self.config, self._bits, 1, self._warps) + joined("products.h", "attention.h")
+        head = tuple(name.replace("table", "head") for name in self._weights if name.startswith("table"))
+        self._kernels = {name: self._product(name) for name in _PRODUCTS}
+        self._kernels |= {
+            "self": self._kernel("self", ("queries", "place", "cache", "origin"), "mixed", _ATTEND_SELF),
+            "attend": self._kernel("attend", ("queries", "cache", "mask"), "mixed", _ATTEND_CROSS),
+            "search": self._kernel(
+                "search",
+                ("x", "vectors", "banned", *head),
+                "best",
+                _SEARCH.replace("MATRIX", matrix("head", self._bits)),
+            ),
+            "choose": self._kernel("choose", ("best", "entries"), "tokens", _CHOOSE),
+            "output": self._kernel("output", ("x", "vectors"), "hidden", _OUTPUT),
+        }
+
+    @staticmethod
+    def available(network: Nllb) -> bool:
+        """Return whether this step can replace `network.advance` for one token."""
+        return gpu() == "metal" and network.dtype == mx.bfloat16 and fits_metal(network.config)
+
+    def _kernel(self, name: str, inputs: tuple[str, ...], output: str, body: str) -> Kernel:
+        return Kernel(
+            name=f"nightingale_nllb_{name}",
+            inputs=inputs,
+            outputs=(output,),
+            body=_BEGIN.replace("ALL", inputs[0]) + body,
+            header=self._header,
+            in_place=True,
+        )
+
+    def _product(self, name: str) -> Kernel:
+        kind, bias, norm, beside = _PRODUCTS[name]
+        of, output = tuple(each for each in self._weights if each == name or each.startswith(f"{name}_")), beside
+        inputs: tuple[str, ...] = ("x", *of, "vectors", "layer")
+        words = {
+            "KIND": kind,
+            "BIAS": bias,
+            "MATRIX": matrix(name, self._bits),
+            "STREAM": "0",
+            "QUERIES": "0",
+            "CACHE": "0",
+            "MIXED": "0",
+            "INNER_ROWS": "0",
+            "PLACE": "0",
+            "LENGTH": "0",
+            "NORMALIZE": "(void)0",
+        }
+        if norm is not None:
+            words["NORMALIZE"] = f"normalize(at, to.x, rows, own + {2 * norm} * HIDDEN, (SHARED ushort *)shared)"
+        if beside == "query":
+            words["QUERIES"], output = "queries + first * HIDDEN", "queries"
+        if beside == "mixed":
+            words["MIXED"] = "(GLOBAL ushort *)mixed + first * HIDDEN"
+        if beside == "inner":
+            words["INNER_ROWS"] = "(GLOBAL ushort *)inner + first * INNER"
+        if norm is None:
+            words["STREAM"], inputs, output = "y + first * HIDDEN", (*inputs, beside), "y"
+        if kind == "QKV":
+            inputs = (*inputs, "place", "cache")
+            words["CACHE"] = "(GLOBAL ushort *)cache + (long)first * 2 * HEADS * (int)cache_shape[2] * HEAD"
+            words |= {"PLACE": "place[0]", "LENGTH": "(int)cache_shape[2]"}
+        body = _PRODUCT
+        for word, text in words.items():
+            body = body.replace(word, text)
+        return self._kernel(f"product_{name}", inputs, output, body)
+
+    def _run(
+        self, name: str, inputs: Sequence[mx.array], shape: tuple[int, ...], dtype: mx.Dtype, blocks: int, rows: int
+    ) -> mx.array:
+        grid = (blocks, -(-rows // _ROWS), 1)
+        (made,) = device.launch(self._kernels[name], inputs, [(shape, dtype)], grid, threads=self._warps * LANES)
+        return made
+
+    def _multiply(self, name: str, x: mx.array, layer: int, *more: mx.array) -> mx.array:
+        """Return what the product `name` makes of the stream x [B, C]."""
+        of = [array for each, array in self._weights.items() if each == name or each.startswith(f"{name}_")]
+        width = self.config.decoder_ffn_dim if name == "fc1" else x.shape[1]
+        dtype = mx.bfloat16 if name == "fc1" else mx.float32
+        inputs = [x, *of, self._weights["vectors"], self._layers[layer], *more]
+        return self._run(name, inputs, (x.shape[0], width), dtype, _BLOCKS, x.shape[0])
+
+    def __call__(
+        self,
+        ids: mx.array,
+        place: mx.array,
+        past: list[mx.array],
+        memory: list[mx.array],
+        mask: mx.array,
+        origin: mx.array,
+        tree: Tree,
+        ending: int,
+    ) -> tuple[mx.array, mx.array]:
+        """Compute a `Step`. A place beyond the last is the caller's error, and is not checked."""
+        rows, shape = ids.shape[0], (ids.shape[0], self.config.d_model)
+        heads = self.config.decoder_attention_heads * min(rows, _ROWS)
+        x = self.network.shared.embed(ids).astype(mx.float32)
+        x = x + mx.take(self._weights["positions"], place, axis=0).astype(mx.float32)
+        for layer, (kept, read) in enumerate(zip(past, memory, strict=True)):
+            queries = self._multiply("qkv", x, layer, place, kept)
+            mixed = self._run("self", [queries, place, kept, origin], shape, mx.bfloat16, heads, rows)
+            x = self._multiply("out", x, layer, mixed)
+            queries = self._multiply("query", x, layer)
+            mixed = self._run("attend", [queries, read, mask], shape, mx.bfloat16, heads, rows)
+            x = self._multiply("cross", x, layer, mixed)
+            x = self._multiply("fc2", x, layer, self._multiply("fc1", x, layer))
+        vectors = self._weights["vectors"]
+        if ending == OUTPUTS:
+            x = self._run("output", [x, vectors], shape, mx.bfloat16, _ROWS, rows)
+        elif ending == TOKENS:
+            ((part,), ((banned,),), ((entries,),)) = tree["parts"], tree["banned"], tree["table"]
+            inputs = [x, vectors, banned.astype(mx.bfloat16), *named("head", tuple(part)).values()]
+            x = self._run("search", inputs, (rows, _SEARCH_BLOCKS, 2), mx.float32, _SEARCH_BLOCKS, rows)
+            x = self._run("choose", [x, entries], (rows,), mx.int32, 1, rows)
+        return x, place + 1
+
+
+def fits_metal(config: NllbConfig) -> bool:
+    """Return whether a block of the kernels has the memory that it needs, too."""
+    return fits(config) and shared_bytes(config, 1, warps(config, _MOST_WARPS)) <= _SHARED_BYTES

@@ -1,0 +1,89 @@
+// One decoding step as one kernel: all layers' phases, between them a barrier of the whole grid, in two halves.
+//
+// Every block must be resident at once: the grid is no larger than the device's processors. Between a block's arrival
+// and the end of its wait it issues the loads of its next weights: memory is read while blocks wait for each other.
+
+// What a step ends with: nothing, each row's likeliest token, or each row's normalized output.
+#define TOKENS 1
+#define OUTPUTS 2
+
+typedef struct {
+  Matrix qkv, out, query, cross, fc1, fc2;  // of all layers, [LAYERS, outputs, inputs]
+  Matrix table, head;                       // embeddings; output rows
+  GLOBAL const ushort *vectors;             // [LAYERS, LAYER_VECTORS], then the last norm's
+  GLOBAL const ushort *positions;           // [.., HIDDEN]
+  GLOBAL const ushort *banned;              // [count]
+  GLOBAL const int *entries;                // [count], tokens of the output rows
+  int count;                                // output rows
+} Weights;
+
+typedef struct {
+  GLOBAL const int *ids, *origin;           // [rows]; [rows, length]
+  GLOBAL const ushort *mask;                // [rows, source]
+  GLOBAL ushort *SHARED *past, *SHARED *memory;  // keys and values of each layer
+  int rows, place, length, source, ending;
+} Given;
+
+typedef struct {
+  GLOBAL int *tokens, *next;  // [rows]; the place after this one
+  GLOBAL ushort *hidden;      // [rows, HIDDEN]
+} Made;
+
+#define NEXT(kind, of, at_bias) product_load(at, kind, of, vectors + (at_bias), to, &ahead)
+#define MEET(loads)                       \
+  ARRIVE(at.index, counters, &met, &failed);    \
+  loads;                                  \
+  WAIT(at.index, at.blocks, counters, &met, &failed)
+
+INLINE void step(Where at, Weights of, Given given, Made made, GLOBAL int *counters, GLOBAL float *x,
+                 SHARED float *shared) {
+  GLOBAL const ushort *vectors = of.vectors;
+  SHARED ushort *normal = (SHARED ushort *)shared;
+  Arrays to = {x, x, x + AT_QUERY, given.past[0], (GLOBAL ushort *)(x + AT_MIXED), (GLOBAL ushort *)(x + AT_INNER),
+               given.rows, given.place, given.length};
+  Ahead ahead;
+  int met = 0, failed = given.place >= given.length;
+  if (failed) to.place = 0;
+  embed(at, given.rows, given.ids, of.table, of.positions + (long)to.place * HIDDEN, x);
+  MEET(NEXT(QKV, of.qkv, AT_BIAS_QKV));
+  for (int layer = 0; layer < LAYERS; ++layer) {
+    const long square = (long)layer * HIDDEN * HIDDEN, wide = (long)layer * INNER * HIDDEN;
+    vectors = of.vectors + layer * LAYER_VECTORS;
+    to.cache = given.past[layer];
+    normalize(at, x, given.rows, vectors, normal);
+    product(at, QKV, moved(of.qkv, 3 * square), vectors + AT_BIAS_QKV, to, &ahead, shared);
+    MEET((void)0);
+    attend(at, given.rows, to.place + 1, given.length, to.query, to.cache, given.origin, 0, to.mixed, shared);
+    MEET(NEXT(MIX, moved(of.out, square), AT_BIAS_OUT));
+    product(at, MIX, moved(of.out, square), vectors + AT_BIAS_OUT, to, &ahead, shared);
+    MEET(NEXT(QUERY, moved(of.query, square), AT_BIAS_QUERY));
+    normalize(at, x, given.rows, vectors + 2 * HIDDEN, normal);
+    product(at, QUERY, moved(of.query, square), vectors + AT_BIAS_QUERY, to, &ahead, shared);
+    MEET((void)0);
+    attend(at, given.rows, given.source, given.source, to.query, given.memory[layer], 0, given.mask, to.mixed, shared);
+    MEET(NEXT(MIX, moved(of.cross, square), AT_BIAS_CROSS));
+    product(at, MIX, moved(of.cross, square), vectors + AT_BIAS_CROSS, to, &ahead, shared);
+    MEET(NEXT(FEED, moved(of.fc1, wide), AT_BIAS_FC1));
+    normalize(at, x, given.rows, vectors + 4 * HIDDEN, normal);
+    product(at, FEED, moved(of.fc1, wide), vectors + AT_BIAS_FC1, to, &ahead, shared);
+    MEET(NEXT(FEED_MIX, moved(of.fc2, wide), AT_BIAS_FC2));
+    product(at, FEED_MIX, moved(of.fc2, wide), vectors + AT_BIAS_FC2, to, &ahead, shared);
+    MEET(if (layer + 1 < LAYERS)
+             NEXT(QKV, moved(of.qkv, 3 * square + 3L * HIDDEN * HIDDEN), LAYER_VECTORS + AT_BIAS_QKV);
+         else if (given.ending == TOKENS) search_start(at, of.head, of.count, &ahead));
+  }
+  if (given.ending) normalize(at, x, given.rows, of.vectors + LAYERS * LAYER_VECTORS, normal);
+  if (given.ending == OUTPUTS) {
+    const ushort spoilt = ANY(failed) ? 0x7fc0 : 0;  // no number
+    for (int row = at.block; row < given.rows; row += at.blocks)
+      for (int i = at.index; i < HIDDEN; i += THREADS)
+        made.hidden[row * HIDDEN + i] = spoilt | normal[row * STRIDE + i];
+  }
+  if (given.ending == TOKENS) {
+    search(at, given.rows, of.count, of.head, of.banned, &ahead, x + AT_BEST, shared);
+    MEET((void)0);
+    choose(at, given.rows, at.blocks, x + AT_BEST, of.entries, ANY(failed), made.tokens);
+  }
+  if (at.block == 0 && at.index < 16) made.next[at.index] = given.place + 1;
+  PART(at.index, at.blocks, counters);
+}

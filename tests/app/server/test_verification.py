@@ -1,0 +1,132 @@
+"""Verification of speech over a real socket, with a recognizer that answers what the test tells it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import soundfile
+from websockets.sync.client import connect
+
+CLIENT = httpx.Client(timeout=60)
+GOOD, BAD, WORSE = "hello there my friend", "hello their own fiend", "what is it now then yes"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    CLIENT.close()
+
+
+def speak(server: Any, text: str = "Hello there, my friend.", **fields: object) -> httpx.Response:
+    return CLIENT.post(f"{server.url}/v1/audio/speech", json={"input": text, "verify": "report", **fields})
+
+
+def result(response: httpx.Response) -> tuple[str, int, int, int, str]:
+    """Verdict, words, errors, attempts, and the model that heard."""
+    assert response.status_code == 200, response.text
+    names = ("x-words", "x-word-errors", "x-attempts")
+    words, errors, attempts = (int(response.headers[name]) for name in names)
+    return response.headers["x-verification"], words, errors, attempts, response.headers["x-verified-by"]
+
+
+@pytest.mark.parametrize(
+    ("heard", "verdict", "errors"),
+    [(GOOD, "passed", 0), ("hello there my fiend", "passed", 1), (WORSE, "failed", 6), ("", "failed", 4)],
+)
+def test_a_sentence_is_reported(hearing: Any, heard: str, verdict: str, errors: int) -> None:
+    hearing.ear.says[:] = [heard]
+    response = speak(hearing)
+    assert result(response) == (verdict, 4, errors, 1, "ear")
+    audio, rate = soundfile.read(io.BytesIO(response.content))
+    (request,) = hearing.ear.requests
+    assert request.language == "en"
+    assert request.draft == (0, 1, 2, 3)
+    assert abs(request.pcm.size / 16_000 - len(audio) / rate) < 0.1
+
+
+def test_sentences_are_counted_together(hearing: Any) -> None:
+    hearing.ear.says[:] = [GOOD, WORSE, GOOD]
+    response = speak(hearing, " ".join(["Hello there, my friend."] * 3))
+    assert result(response) == ("failed", 12, 6, 3, "ear")
+    assert int(response.headers["content-length"]) == len(response.content)
+
+
+def test_nothing_is_heard_unless_it_is_asked_for(hearing: Any) -> None:
+    response = speak(hearing, verify="off")
+    assert not [name for name in response.headers if name.startswith(("x-verif", "x-word"))]
+    assert hearing.ear.requests == []
+
+
+def test_without_a_recognizer_it_is_unheard(server: Any) -> None:
+    assert result(speak(server)) == ("unheard", 0, 0, 1, "none")
+
+
+def test_a_recognizer_that_fails_leaves_the_sentence_unheard(hearing: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(hearing.ear, "recognize", None)
+    assert result(speak(hearing)) == ("unheard", 0, 0, 1, "ear")
+
+
+def test_a_model_that_draws_speaks_again_with_the_next_seed(hearing: Any) -> None:
+    hearing.parrot.requests.clear()
+    hearing.ear.says[:] = [WORSE, GOOD]
+    assert result(speak(hearing, model="parrot", verify="retry", seed=5)) == ("passed", 4, 0, 2, "ear")
+    assert [request.seed for request in hearing.parrot.requests] == [5, 6]
+
+
+def test_the_best_of_three_is_sent(hearing: Any) -> None:
+    hearing.parrot.requests.clear()
+    hearing.ear.says[:] = [WORSE, BAD, ""]
+    assert result(speak(hearing, model="parrot", verify="retry")) == ("failed", 4, 2, 3, "ear")
+    assert [request.seed for request in hearing.parrot.requests] == [0, 1, 2]
+
+
+def test_a_model_that_would_say_the_same_is_not_asked_again(hearing: Any) -> None:
+    hearing.ear.says[:] = [WORSE]
+    assert result(speak(hearing, verify="retry")) == ("failed", 4, 6, 1, "ear")
+
+
+def test_events_end_with_the_result(hearing: Any) -> None:
+    hearing.ear.says[:] = [BAD]
+    response = speak(hearing, stream_format="sse")
+    done = json.loads(response.text.strip().split("\n\n")[-1].removeprefix("data: "))
+    assert done["verification"] == {
+        "verdict": "failed", "words": 4, "word_errors": 2, "attempts": 1, "verified_by": "ear", "heard": BAD,
+    }  # fmt: skip
+
+
+def test_done_on_a_websocket_has_the_result(hearing: Any) -> None:
+    hearing.ear.says[:] = [GOOD, WORSE]
+    with connect(hearing.url.replace("http", "ws") + "/v1/audio/stream") as socket:
+        socket.send(json.dumps({"type": "start", "verify": "report"}))
+        for text in ("Hello there, my friend.", "Hello there, my friend."):
+            socket.send(json.dumps({"type": "text", "text": text}))
+            socket.send(json.dumps({"type": "flush"}))
+        found = []
+        while len(found) < 2:
+            message = socket.recv(timeout=20)
+            if isinstance(message, str) and json.loads(message)["type"] == "done":
+                found.append(json.loads(message)["verification"])
+    assert [each["verdict"] for each in found] == ["passed", "failed"]
+
+
+def test_results_are_counted(hearing: Any) -> None:
+    def counted(name: str) -> float:
+        lines = CLIENT.get(f"{hearing.url}/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    names = ("nightingale_verified_sentences_total{", "nightingale_verification_retries_total{")
+    before = [counted(name) for name in names]
+    hearing.ear.says[:] = [WORSE, GOOD]
+    speak(hearing, model="parrot", verify="retry")
+    assert [counted(name) for name in names] == [before[0] + 1, before[1] + 1]
+
+
+def test_another_mode_is_refused(hearing: Any) -> None:
+    response = speak(hearing, verify="perhaps")
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "verify"

@@ -1,0 +1,286 @@
+"""The decoding step's kernels, run by an emulated GPU in both dialects, against the plain step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.backend import mx, on_cpu
+from models.layers.kernels import agreement
+from models.nllb.kernels import choice, cuda, headers, metal
+from models.nllb.kernels.choice import Step, differences
+from models.nllb.kernels.cuda import CudaStep
+from models.nllb.kernels.metal import MetalStep
+from models.nllb.kernels.weights import pack
+from models.nllb.network import Nllb
+from models.nllb.search import SearchTask, TokenHypothesis, beam, greedy, greedy_no_repeat
+from models.nllb.steps import CompiledNetwork
+from models.nllb.vocabulary import argmax
+from tests.models.metal import checker
+from tests.models.nllb.kernels.emulated import SMALL, TOLERANCE, Case, PlainStep, error, gpu, network
+from tests.models.nllb.kernels.test_step import half
+
+pytestmark = pytest.mark.slow
+
+# Weights of few bits are rounded to bfloat16 once they are unpacked.
+TOLERANCES = {0: TOLERANCE, 8: 1.5 * TOLERANCE, 4: 3 * TOLERANCE}
+
+
+@pytest.fixture(autouse=True)
+def few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulated blocks take their time."""
+    monkeypatch.setattr(metal, "_BLOCKS", 3)
+    monkeypatch.setattr(metal, "_SEARCH_BLOCKS", 2)
+
+
+def check(step: Step, case: Case, tolerance: float = TOLERANCE) -> None:
+    """Outputs, keys, values and tokens are the plain step's."""
+    wanted, kept = case.plain()
+    found, held = case.outputs(step)
+    assert error(found, wanted) < tolerance
+    for one, other in zip(held, kept, strict=True):
+        assert error(one, other) < tolerance
+        changed = np.nonzero((one != np.array(case.past[0].astype(mx.float32))).any(axis=(0, 1, 3)))[0]
+        assert case.place in changed
+    tree = case.model.shared.head().tree
+    assert case.tokens(step, tree) == np.array(argmax(tree, mx.array(found), case.model.shared.bits)).tolist()
+
+
+# One block; blocks that share groups of outputs unevenly; more rows than one kernel's eight; a cache longer than a
+# block sees at once.
+@pytest.mark.parametrize(
+    ("case", "blocks", "bits", "backward"),
+    [
+        ({"rows": 1}, 1, 0, False),
+        ({"rows": 3, "counts": (4, 9, 1)}, 5, 0, True),
+        ({"rows": 19, "counts": (4, 9, 1), "place": 60, "length": 64, "source": 70}, 3, 0, False),
+        ({"rows": 2, "place": 0}, 3, 8, True),
+        ({"rows": 2, "counts": (4,)}, 3, 4, False),
+    ],
+)
+def test_one_kernel_equals_the_plain_step(
+    case: dict[str, int], blocks: int, bits: int, backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = gpu(monkeypatch, backward=backward)
+    check(CudaStep(network(SMALL, bits), blocks), Case(network(SMALL, bits), **case), TOLERANCES[bits])
+    assert launched == [f"nightingale_nllb_step_{1 if case['rows'] <= 8 else 4}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("case", "bits", "backward"),
+    [
+        ({"rows": 1, "counts": (4,)}, 0, False),
+        ({"rows": 11, "counts": (4, 9, 1), "place": 35, "length": 40}, 0, True),
+        ({"rows": 2}, 8, False),
+    ],
+)
+def test_phases_equal_the_plain_step(
+    case: dict[str, int], bits: int, backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = gpu(monkeypatch, "metal", backward=backward)
+    check(MetalStep(network(SMALL, bits)), Case(network(SMALL, bits), **case), TOLERANCES[bits])
+    assert len(launched) == 2 * 8 * SMALL.decoder_layers + 3
+
+
+@pytest.mark.parametrize("bits", [0, 8, 4])
+def test_the_phases_are_metal(bits: int, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(metal.device, "launch", checker(program("clang"), seen))
+    case = Case(network(replace(SMALL, decoder_layers=1), bits), 2, source=16)
+    step, tree = MetalStep(case.model), case.model.shared.head().tree
+    case.tokens(step, tree)
+    case.outputs(step)
+    assert set(seen) == {kernel.name for kernel in step._kernels.values()}
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("WAIT(at.index, at.blocks, counters, &met, &failed)", "((void)0)"),
+        ("? FETCH(to.x + row", "? 0.0f * FETCH(to.x + row"),
+        ("* inverse * low_half(gain[0])", "* inverse"),
+        ("sum > 0.0f ? sum : 0.0f", "sum"),
+        ("if (mask) score", "if (0) score"),
+        ("sum * 0.125f", "sum"),
+        ("origin ? origin[row * length + key] : row", "row"),
+        ("float sum = ahead->bias[i];", "float sum = 0.0f;"),
+        ("low_half(two) * EMBED_SCALE", "low_half(two)"),
+        ("to.place + 1, given.length", "to.place, given.length"),
+        ("vectors + 4 * HIDDEN", "vectors + 2 * HIDDEN"),
+    ],
+)
+def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail: without barriers, a residual, a gain, a mask, a bias; with another row's keys."""
+    case = Case(network(), 3, counts=(4, 9, 1))
+    origin = np.random.RandomState(1).randint(0, 3, case.origin.shape).astype(np.int32)
+    origin[:, case.place] = range(3)
+    case.origin = mx.array(origin)
+    gpu(monkeypatch)
+    step = CudaStep(network(), 3)
+    assert error(case.outputs(step)[0], case.plain()[0]) < TOLERANCE
+    gpu(monkeypatch, change=(words, instead))
+    assert not error(case.outputs(step)[0], case.plain()[0]) < 2 * TOLERANCE
+
+
+def test_the_search_takes_the_first_of_equals_and_no_banned_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shortlist: tokens by their places in its table, an odd number of rows."""
+    model, case = network(), Case(network(), 2)
+    gpu(monkeypatch)
+    step, hidden = CudaStep(model, 3), mx.array(case.outputs(CudaStep(model, 3))[0])
+    likeliest = int(np.argmax(np.array(hidden @ model.shared.weight.T)[0]))
+    ids = np.sort(np.array([*range(20, 119), likeliest]))
+    tree = model.shared.head(ids).tree
+    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).tolist()
+    assert case.tokens(step, tree)[0] == likeliest
+    banned = np.zeros(len(ids), np.float32)
+    banned[ids == likeliest] = -np.inf
+    tree = {**tree, "banned": [[mx.array(banned)]]}
+    assert case.tokens(step, tree) == np.array(argmax(tree, hidden)).tolist() != likeliest
+    same = {**tree, "parts": [[mx.ones((100, 512))]], "banned": [[mx.array([-np.inf] * 17 + [0] * 83)]]}
+    assert case.tokens(step, same) == [int(ids[17])] * 2
+
+
+def test_no_place_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the last place the cache stays as it is, the outputs are no numbers, and the tokens are none."""
+    case = Case(network(), 2, place=12)
+    gpu(monkeypatch)
+    step = CudaStep(network(), 3)
+    assert np.isnan(case.outputs(step)[0]).all()
+    assert case.tokens(step, network().shared.head().tree) == [-1, -1]
+
+
+def test_a_layer_at_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(SMALL, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layers=1)
+    assert headers.warps(config) == 16
+    gpu(monkeypatch)
+    check(CudaStep(network(config), 5), Case(network(config), 2))
+
+
+class Searches:
+    """The real `CompiledNetwork` in bfloat16, with the emulated kernel (or another step) and without."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, make: Callable[[Nllb], Step] = lambda _: CudaStep(_, 3)
+    ) -> None:
+        self.model = network.__wrapped__()
+        half(self.model)
+        self.plain, self.kernel = (CompiledNetwork(self.model, padded=True) for _ in range(2))
+        gpu(monkeypatch)
+        self.kernel.kernel = make(self.model)
+        self.plain.ahead = self.kernel.ahead = True  # as on a GPU
+        self.head = self.model.shared.head()
+
+    def run(self, search: Callable[..., object], *more: object, beams: int = 1) -> list[list[list[int]]]:
+        """Tokens of each sentence's hypotheses, by both."""
+        tasks = [SearchTask([5, 6, 7, 8, 2], 150, 9), SearchTask([9, 4, 11, 30, 31, 32, 2], 150, 5)]
+        both = []
+        for compiled in (self.plain, self.kernel):
+            group = compiled.encode([task.source for task in tasks], self.head, 12, beams)
+            found: dict[int, list[TokenHypothesis]] = dict(
+                each for each in search(compiled, group, tasks, *more) if each is not None
+            )
+            both.append([[one.tokens for one in found[which]] for which in (0, 1)])
+        return both
+
+
+def test_greedy_search_finds_the_plain_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt, steps sent ahead, and a row that ends first."""
+    plain, kernel = Searches(monkeypatch).run(greedy, lambda: False)
+    assert kernel == plain
+
+
+@pytest.mark.parametrize(
+    ("search", "more", "beams"),
+    [(greedy_no_repeat, (2, lambda: False), 1), (beam, (3, lambda: False), 3), (beam, (4, lambda: False), 4)],
+)
+def test_searches_with_a_step_that_writes_in_place(
+    search: Callable[..., object], more: tuple[object, ...], beams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hypotheses that go on from others' keys and values, also after the first sentence has ended. A step of the same
+    operations, as the rounding of a kernel may decide between hypotheses."""
+    plain, kernel = Searches(monkeypatch, PlainStep).run(search, *more, beams=beams)
+    assert kernel == plain
+
+
+def test_a_draft_is_followed_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = []
+    searches = Searches(monkeypatch)
+    for compiled in (searches.plain, searches.kernel):
+        group = compiled.encode([[5, 6, 7, 8, 2]], searches.head, 12)
+        task = SearchTask([5, 6, 7, 8, 2], 150, 9, draft=[17, 20])
+        both += [found[1][0].tokens for found in greedy(compiled, group, [task], lambda: False) if found is not None]
+    assert both[0] == both[1]
+
+
+def test_a_step_that_was_given_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = Searches(monkeypatch)
+    group = searches.kernel.encode([[5, 6, 2]], searches.head, 12)
+    searches.kernel.kernel = lambda ids, place, *_: (mx.full(ids.shape, -1), place + 1)
+    with pytest.raises(RuntimeError, match="given up"):
+        list(greedy(searches.kernel, group, [SearchTask([5, 6, 2], 150, 9)], lambda: False))
+
+
+def test_differences_tell_a_wrong_step() -> None:
+    model = network()
+
+    plain = PlainStep(model)
+    assert max(differences(plain, model, 3)) < 1e-5
+    later = lambda ids, place, *given: plain(ids, place + 1, *given)  # noqa: E731
+    assert differences(later, model, 3)[0] > 0.1
+    nothing = lambda *given: (plain(*given)[0] if given[-1] == headers.OUTPUTS else mx.full(3, 5), 0)  # noqa: E731
+    assert differences(nothing, model, 3)[1] > 0.1
+
+
+def test_kernels_are_chosen_where_they_agree(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    model = network()
+    assert choice.choose_step(model) is None or not on_cpu()
+    monkeypatch.setattr(agreement, "_found", {})
+    monkeypatch.setattr(cuda, "processors", lambda: 132)
+    monkeypatch.setattr(CudaStep, "available", staticmethod(lambda _: True))
+    monkeypatch.setattr(choice, "differences", lambda *_: (0.01, 0.0))
+    assert isinstance(choice.choose_step(model), CudaStep)
+    monkeypatch.setattr(choice, "differences", lambda *_: (0.01, float("nan")))
+    assert choice.choose_step(model) is None
+    assert "NLLB's step" in caplog.text
+
+
+def test_which_networks_have_it_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in bfloat16, with heads of 64 and widths that blocks can share, where MLX launches directly."""
+    model = Nllb(SMALL)
+    monkeypatch.setattr(cuda, "processors", lambda: 132)
+    monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "0")
+    assert not CudaStep.available(model)
+    model.set_dtype(mx.bfloat16)
+    assert CudaStep.available(model)
+    monkeypatch.setenv("MLX_USE_CUDA_GRAPHS", "1")
+    assert not CudaStep.available(model)
+    for config in (replace(SMALL, decoder_attention_heads=4), replace(SMALL, decoder_ffn_dim=1088)):
+        assert not headers.fits(config)
+    wide = replace(SMALL, d_model=2048, decoder_attention_heads=32, decoder_ffn_dim=8192)
+    assert headers.fits(wide)
+    assert not metal.fits_metal(wide)
+
+
+def test_weights_are_held_once() -> None:
+    """A network in bfloat16 has slices of the kernels' arrays as its products."""
+    model = network.__wrapped__()
+    half(model)
+    for _, module in model.decoder.named_modules():
+        if hasattr(module, "_parts"):
+            module._parts = [(mx.concatenate([part[0] for part in module._parts]),)]  # as lowered on a GPU
+    before = np.array(model.decoder.layers[1].fc1._parts[0][0].astype(mx.float32))
+    packed = pack(model)
+    own = model.decoder.layers[1].fc1
+    assert packed["fc1"].shape == (2, 1024, 512)
+    np.testing.assert_array_equal(np.array(packed["fc1"][1].astype(mx.float32)), before)
+    np.testing.assert_array_equal(np.array(own._parts[0][0].astype(mx.float32)), before)
+    assert own.weight is own._parts[0][0]
+
+
+def test_more_rows_than_the_kernel_has() -> None:
+    case = Case(network(), 33)
+    with pytest.raises(ValueError, match="at most 32 rows"):
+        case.outputs(CudaStep(network(), 3))
