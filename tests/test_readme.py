@@ -24,6 +24,7 @@ from app.cli.main import main
 from app.config import Settings
 from app.extras import EXTRAS
 from app.server.middleware.key_file import KeyFile
+from app.server.routes.transcription_form import TranscriptionForm
 from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
 from app.text.languages import LANGUAGES
@@ -176,6 +177,7 @@ def test_formats_and_languages_are_all_named():
         (SpeechBody, ["http", "voice-cloning"]),
         (PhonemesBody, ["http"]),
         (TranslateBody, ["translation"]),
+        (TranscriptionForm, ["recognition"]),
         (Start, ["websocket", "voice-cloning"]),
     ],
 )

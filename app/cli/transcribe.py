@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from app.cli.command import configure_logging, number
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
 from app.errors import BodyTooLargeError
@@ -20,8 +20,9 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     """Describe the command to argparse."""
     transcribe = commands.add_parser("transcribe", parents=[common], help="write down what is spoken in a recording")
     transcribe.add_argument(
-        "file", metavar="FILE", help="recording: WAV, FLAC, MP3, Ogg, MP4, ...; - reads it from standard input"
+        "file", metavar="FILE", nargs="?", help="recording: WAV, FLAC, MP3, Ogg, MP4, ...; - is standard input"
     )
+    transcribe.add_argument("--mic", action="store_true", help="record from the microphone until the first pause")
     transcribe.add_argument("--model", help="model (default: one that is installed)")
     transcribe.add_argument("--language", metavar="LANG", help="language that is spoken (default: detected)")
     transcribe.add_argument(
@@ -41,9 +42,16 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the transcript; return the exit status. Raises ServiceError and OSError."""
-    data = _read(arguments.file, settings.max_recording_bytes)
+    """Print the transcript; return the exit status. Raises CommandError, ServiceError and OSError."""
+    if arguments.mic == (arguments.file is not None):
+        raise CommandError("give either FILE or --mic (see nightingale transcribe --help)", USAGE_ERROR)
     configure_logging(settings)
+    if arguments.mic:
+        from app.cli.microphone import record
+
+        data = record(settings.recognition_seconds)
+    else:
+        data = _read(arguments.file, settings.max_recording_bytes)
     from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
     from app.recognition.transcript import TranscriptOptions
 

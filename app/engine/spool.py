@@ -21,8 +21,9 @@ class Spool:
         """Hold room for one upload of so many units. Raises OverloadedError."""
         who = client.get()
         owner = None if who is None else who.name
-        mine = sum(held for name, held in self._held if name == owner) if owner is not None else 0
-        if sum(held for _, held in self._held) + units > self._size or mine + units > self._size // 2:
+        held = sum(taken for _, taken in self._held)
+        mine = sum(taken for name, taken in self._held if name == owner)
+        if held + units > self._size or (owner is not None and mine + units > self._size // 2):
             raise OverloadedError("Enough recordings are being uploaded already; try again shortly.")
         entry = (owner, units)
         self._held.append(entry)

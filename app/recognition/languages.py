@@ -34,7 +34,7 @@ def resolve(name: str, known: Sequence[str], param: str = "language") -> str:
     except UnknownTranslationLanguage:
         pass
     for code in known:
-        if code == key.partition("-")[0] or key == _OTHERS.get(code, "").lower():
+        if code == key.partition("-")[0] or (code in _OTHERS and key == _OTHERS[code].lower()):
             return code
     raise UnsupportedLanguageError(
         f"The model does not recognize the language '{name[:_QUOTED]}'; accepted are {', '.join(known)}, and the "

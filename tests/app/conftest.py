@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
@@ -59,6 +60,8 @@ class ToneCatalog:
     ear: Ear = field(default_factory=Ear)
     translator: str = "absent-translator"
     recognizer: str | None = "absent-ear"
+    # Loads the model `ear`, on the thread of models.
+    load_ear: Callable[[], Any] | None = None
 
     def models(self) -> list[Info]:
         return [
@@ -113,9 +116,9 @@ class ToneCatalog:
     def present(self, name: str) -> bool:
         return not name.startswith("absent")
 
-    def load(self, name: str) -> Tone | Shout | Parrot | Ear:
+    def load(self, name: str) -> Any:
         if name == "ear":
-            return self.ear
+            return self.ear if self.load_ear is None else self.load_ear()
         if name == "shout":
             return self.shout
         if name == "parrot":
@@ -234,10 +237,13 @@ def start_server() -> Iterator[StartServer]:
         parrot: Parrot | None = None,
         translator: str = "absent-translator",
         recognizer: str | None = "absent-ear",
+        load_ear: Callable[[], Any] | None = None,
         ready: bool = True,
         **settings: object,
     ) -> Running:
-        catalog = ToneCatalog(tone or Tone(), parrot=parrot or Parrot(), translator=translator, recognizer=recognizer)
+        catalog = ToneCatalog(
+            tone or Tone(), parrot=parrot or Parrot(), translator=translator, recognizer=recognizer, load_ear=load_ear
+        )
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)
         return running

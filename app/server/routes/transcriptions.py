@@ -43,6 +43,7 @@ from app.server.routes.transcription_form import (
 from app.server.state import Services, services
 from app.voices.store import storage_error
 from models.contract import RecognitionTask
+from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
@@ -105,10 +106,13 @@ class TranscriptionExchange(StreamExchange[RecognitionStream]):
             try:
                 self._received = await held.enter_async_context(reading)
             except ClientDisconnect:
+                await Response(status_code=400)(scope, receive, send)  # nobody reads it
                 return
             except OSError as error:
                 log.error("an upload cannot be stored: %s", error)
                 raise storage_error("The upload cannot be stored", error) from error
+            # A slow sender's time is its own.
+            self.timeline = Timeline()
             await super().__call__(scope, receive, send)
 
     def _size(self, request: Request) -> int:

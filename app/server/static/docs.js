@@ -25,7 +25,7 @@ function curl(method, path, body, kinds) {
     parts.push("-H 'Content-Type: application/json'", `-d '${JSON.stringify(exampleOf(body.schema)).replaceAll("'", "'\\''")}'`);
   }
   if (body?.kind === "multipart/form-data") {
-    for (const name of body.schema.required) parts.push(`-F ${name}=${{ audio_sample: "@recording.wav", consent: "true" }[name] ?? "Ann"}`);
+    for (const name of body.schema.required) parts.push(`-F ${name}=${{ audio_sample: "@recording.wav", file: "@recording.wav", consent: "true" }[name] ?? "Ann"}`);
   }
   if (kinds.some((kind) => kind.startsWith("audio/"))) parts.push("-o speech");
   return parts.join(" \\\n  ");

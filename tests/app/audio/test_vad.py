@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeVar
@@ -143,6 +146,23 @@ def test_a_long_silence_costs_nothing_and_changes_nothing(speech: np.ndarray, mo
     assert len(asked) == 100 + vad.QUIET_FRAMES
     # The second hearing of the same words is the first again, to a frame.
     assert second.start - first.start == pytest.approx(150 * vad.FRAME, abs=vad.FRAME)
+
+
+def test_the_network_computes_on_one_thread() -> None:
+    program = """
+import os
+from pathlib import Path
+import numpy as np
+from app.audio.vad import VoiceDetector
+count = lambda: len(list(Path("/proc/self/task").glob("*")))
+before = count()
+VoiceDetector().push(np.ones(5_120, np.float32))
+assert count() == before, (before, count())
+assert "OMP_THREAD_LIMIT" not in os.environ
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_THREAD_LIMIT"}
+    environment["PYTHONPATH"] = str(Path(vad.__file__).parents[2])
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def test_a_voice_that_goes_on_is_known_before_it_ends(speech: np.ndarray) -> None:

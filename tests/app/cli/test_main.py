@@ -144,6 +144,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, argume
         (["say", "x", "-o", "/nowhere/x.wav"], "/nowhere/"),
         (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
         (["translate", "x", "--target", "fr"], "nightingale models pull nllb-200-distilled-600m"),
+        (["transcribe", __file__], "into models/whisper-large-v3-turbo of the data directory"),
         (["models", "pull", "house"], "nothing to pull"),
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
     ],
