@@ -170,12 +170,11 @@ class CompiledNetwork:
 
         All is sent at once: the kernel writes into `past`, and MLX knows of nothing that later readers wait for.
         """
-        parts = (
-            [ids] if ids.size <= MOST_ROWS else [mx.contiguous(part) for part in mx.split(ids, ids.shape[1], axis=1)]
-        )
+        parts = [ids] if ids.size <= MOST_ROWS else mx.split(ids, ids.shape[1], axis=1)
         origin, tree = self._own_rows(group), group.head.tree
         for part in parts:
-            made, place = kernel(part, place, group.past, group.memory, group.bias, origin, tree, ending)
+            one = mx.contiguous(part)  # a column of tokens is not
+            made, place = kernel(one, place, group.past, group.memory, group.bias, origin, tree, ending)
             mx.async_eval(made, place)
         return made, place
 

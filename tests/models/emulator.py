@@ -184,6 +184,8 @@ def launcher(
         if change[0]:
             header, body = header.replace(*change), body.replace(*change)
         given = dict(zip(kernel.inputs, inputs, strict=True))
+        for name, array in given.items() if kernel.in_place else ():  # MLX makes no contiguous copies of these
+            assert _own(array).flags.c_contiguous, f"{name} is not contiguous"
         made = dict(zip(kernel.outputs, outputs, strict=True))
         run = Run(device, threads, device == "cuda" and "ARRIVE" in header + body, written)
         return emulate(header, body, given, made, blocks, dict(template or {}), backward=backward, run=run)
