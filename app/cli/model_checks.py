@@ -21,6 +21,9 @@ from models.contract import (
     ModelError,
     OutsideCoverageError,
     Pcm,
+    RecognitionRequest,
+    RecognizedSegment,
+    Recognizer,
     Sampling,
     TokenSynthesizer,
     Translation,
@@ -30,6 +33,8 @@ from models.contract import (
 from models.timeline import Stage, Timeline
 
 MOST_RUNS = 50
+# Seconds of noise that recognizers hear.
+HEARD = 3.0
 TOKENS = 102  # about four seconds of speech, the length of published figures
 # Texts of 4, 12 and 44 characters, the lengths of published figures; the others are only spoken and checked.
 TIMED = ("Yes.", "Hello world.", "The quick brown fox jumps over the lazy dog.")
@@ -90,6 +95,8 @@ def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: fl
     try:
         if model.kind == "translation":
             return _check_translator(catalog, model.name, seconds)
+        if model.kind == "speech-recognition":
+            return check_recognizer(catalog, model.name, seconds)
         return asyncio.run(_check_synthesizer(settings, model.name, seconds))
     except (ServiceError, ModelError) as error:
         return ModelCheck(model.name, 0.0, (), (f"{model.name}: {error}",))
@@ -206,6 +213,27 @@ def _check_translator(catalog: Catalog, name: str, seconds: float) -> ModelCheck
         work = f"{found.source_tokens} to {made} tokens"
         return ModelCheck(name, load, (_times(work, runs, made, "tokens", median(runs[1:] or runs) / made),), ())
     return ModelCheck(name, load, (), (f"{name}: translates none of the {len(TRANSLATED)} sentences",))
+
+
+def check_recognizer(catalog: Catalog, name: str, seconds: float) -> ModelCheck:
+    """Load a recognizer and time it, for about `seconds`, on noise: it may write anything, but always the same."""
+    started = time.perf_counter()
+    recognizer = catalog.load(name)
+    assert isinstance(recognizer, Recognizer)  # noqa: S101  (the catalog says so)
+    load = time.perf_counter() - started
+    noise = 0.05 * np.random.default_rng(0).standard_normal(round(HEARD * recognizer.sample_rate))
+    request = RecognitionRequest(noise.astype(np.float32), recognizer.languages[0], temperature=0.0)
+    runs: list[float] = []
+    found: list[list[RecognizedSegment]] = []
+    until = time.perf_counter() + seconds
+    while len(runs) < 2 or (len(runs) <= MOST_RUNS and time.perf_counter() < until):
+        start = time.perf_counter()
+        items = recognizer.recognize(request, Timeline(), lambda: False)
+        found.append([item for item in items if item is not None])
+        runs.append((time.perf_counter() - start) * 1e3)
+    same = all(each == found[0] for each in found)
+    problems = () if same else (f"{name}: hears something else in the same sound",)
+    return ModelCheck(name, load, (_times(f"{HEARD:g} s of noise", runs, HEARD, "s"),), problems)
 
 
 def _translate(translator: Translator, request: TranslationRequest, seconds: float) -> tuple[list[float], Translation]:

@@ -17,12 +17,12 @@ import pytest
 
 from app import __version__
 from app.cli.doctor import reference, run
-from app.cli.model_checks import check_models, faults
+from app.cli.model_checks import check_models, check_recognizer, faults
 from app.config import Settings
 from app.engine.catalog import Catalog
 from loadtest.fake_checkpoints import small, write
 from models.backend import device_name, on_cpu
-from models.contract import Model
+from models.contract import Model, RecognizedSegment
 from models.layers.kernels import agreement
 from models.layers.kernels.agreement import Finding
 from models.native import kernels
@@ -98,6 +98,18 @@ def test_a_model_that_breaks_leaves_the_others(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
+def test_a_recognizer_hears_the_same_twice(make_catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = make_catalog()
+    check = check_recognizer(catalog, "ear", 0.01)
+    assert (check.model, check.problems) == ("ear", ())
+    assert [request.pcm.size for request in catalog.ear.requests[:2]] == [48_000, 48_000]
+    (times,) = check.times
+    assert (times.amount, times.unit) == (3.0, "s")
+    numbers = iter(range(1_000))
+    monkeypatch.setattr(type(catalog.ear), "_segment", lambda *_: RecognizedSegment(0.0, 1.0, str(next(numbers)), "en"))
+    assert "something else" in check_recognizer(catalog, "ear", 0.01).problems[0]
+
+
 def test_a_model_of_tokens_speaks_a_known_number_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "models" / "chatterbox-turbo", "chatterbox-turbo", small("chatterbox-turbo"))
     whole = Catalog(Settings(data_dir=tmp_path)).verify("house")
