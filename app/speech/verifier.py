@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from app.engine.jobs import CancelToken
 from app.errors import ServiceError
@@ -126,13 +126,13 @@ class Verifier:
         if len(self._sentences) >= AHEAD:
             await asyncio.wait({self._sentences[-AHEAD]})
 
-        async def in_turn(hearing: Coroutine[Any, Any, Heard]) -> Heard:
+        async def in_turn() -> Heard:
             if before is not None:
                 await before
-            return await hearing
+            return await self.hear(text, pcm, rate)
 
         self._spoken += 1
-        self._sentences.append(asyncio.create_task(in_turn(self.hear(text, pcm, rate))))
+        self._sentences.append(asyncio.create_task(in_turn()))
 
     def note(self, heard: Heard, attempts: int) -> None:
         """Keep the result of a sentence that was spoken `attempts` times."""

@@ -239,6 +239,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         for chunk in chunks:
             stream.delivered(chunk, sent=False)
         headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"}
+        if (report := await stream.verification()) is not None:
+            headers |= report.headers()
         text = subtitles.render(subtitles.cues(chunks), kind)
         await self.respond_in_time(Response(text, headers=headers, media_type=subtitles.MEDIA_TYPES[kind]))
 

@@ -56,6 +56,24 @@ def test_sentences_are_counted_together(hearing: Any) -> None:
     assert int(response.headers["content-length"]) == len(response.content)
 
 
+def test_subtitles_tell_the_result_of_their_audio(hearing: Any) -> None:
+    hearing.ear.says[:] = [GOOD]
+    response = speak(hearing, response_format="srt")
+    assert "Hello there, my friend." in response.text
+    assert result(response) == ("passed", 4, 0, 1, "ear")
+
+
+def test_a_client_that_leaves_ends_the_hearing(hearing: Any, wait_until: Any) -> None:
+    body = {"input": "Hello there. " * 20, "voice": "slow", "verify": "report"}
+    with pytest.raises(httpx.ReadTimeout):
+        CLIENT.post(f"{hearing.url}/v1/audio/speech", json=body, timeout=1.5)
+    wait_until(lambda: "nightingale_active_streams 0.0" in CLIENT.get(f"{hearing.url}/metrics").text)
+    heard = len(hearing.ear.requests)
+    assert heard <= 3  # a sentence takes a second
+    speak(hearing, verify="off")
+    assert len(hearing.ear.requests) == heard
+
+
 def test_nothing_is_heard_unless_it_is_asked_for(hearing: Any) -> None:
     response = speak(hearing, verify="off")
     assert not [name for name in response.headers if name.startswith(("x-verif", "x-word"))]
