@@ -211,7 +211,7 @@ def test_table_of_errors_is_the_errors():
 def test_metrics_are_those_of_the_server(server):
     named = set(re.findall(r"`(\w+)`", section("docs/metrics.md", "Names")))
     served = httpx.get(f"{server}/metrics").text
-    for name in named - {"stage", "outcome", "code", "model", "surface", "streaming", "nightingale_"}:
+    for name in named - {"stage", "outcome", "code", "verdict", "model", "surface", "streaming", "nightingale_"}:
         assert re.search(rf"^# HELP nightingale_{name}\b", served, re.MULTILINE), name
 
 

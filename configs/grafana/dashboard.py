@@ -279,7 +279,13 @@ def panels() -> list[dict[str, Any]]:
     board.row("Speech recognition")
     heard = {"{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface")}
     about = "Recordings that were recognized to their end."
-    board.graph("Seconds of recordings a second", heard, unit="short", width=24, about=about)
+    board.graph("Seconds of recordings a second", heard, unit="short", width=12, about=about)
+    verified = {
+        "{{verdict}}": rate("nightingale_verified_sentences_total", OF_MODEL, "verdict"),
+        "spoken again": rate("nightingale_verification_retries_total", OF_MODEL),
+    }
+    about = "Sentences that a recognizer heard after they were spoken."
+    board.graph("Verified sentences a second", verified, unit="short", width=12, about=about)
 
     board.row("Speech tokens and cloned voices")
     board.graph(

@@ -19,6 +19,7 @@ import websockets.sync.client
 
 from loadtest.fake_checkpoints import small, write
 from tests.conftest import START_SECONDS, serve
+from tests.models.whisper.builder import files
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "prometheus"
@@ -27,6 +28,7 @@ WAIT_SECONDS = 120
 
 pytestmark = pytest.mark.timeout(START_SECONDS + 900)
 
+HEARS = "whisper-tiny"
 CLONES = "chatterbox"  # the model of random numbers that clones voices
 LEFT = 2  # of the requests of `traffic`, those whose client goes
 LONG = "The last bus was late again. We walked along the river instead. Nobody minded, because the night was warm."
@@ -127,10 +129,13 @@ def test_every_metric_keeps_its_old_name_for_a_release(server):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[str]:
-    """Base URL of a server that has something to say for every panel: it speaks, translates, and clones voices."""
+    """Base URL of a server that has something to say for every panel: it speaks, hears, translates, clones voices."""
     folder = tmp_path_factory.mktemp("server")
     model = folder / "data" / "models" / CLONES
     write(model, CLONES, small(CLONES))
+    recognizer = folder / "data" / "models" / HEARS
+    recognizer.mkdir()
+    files(recognizer)
     # It guesses its own tokens ahead: what it would draw, so that guesses stand.
     settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX_STEPS": "2", "CHATTERBOX_DRAFT": str(model)}
     settings["WARMUP"] = "none"
@@ -217,11 +222,19 @@ def query(url: str, expression: str) -> list[float]:
 
 
 def traffic(url: str) -> None:
-    """Every kind of request once: heard, in a new cloned voice, translated, refused, left."""
+    """Every kind of request once: heard, verified, in a new cloned voice, translated, refused, left."""
     with httpx.Client(base_url=url, timeout=180) as client:
         for text in ("Hello world.", LONG):
             spoken = client.post("/v1/audio/speech", json={"input": text})
             assert spoken.status_code == 200
+        # Random numbers hear other words.
+        verified = client.post("/v1/audio/speech", json={"input": "Hello world.", "verify": "report"})
+        assert verified.headers["x-verification"] == "failed"
+        recording, fields = (
+            {"file": ("a.wav", verified.content)},
+            {"model": HEARS, "language": "en", "temperature": "0.2"},
+        )
+        assert client.post("/v1/audio/transcriptions", data=fields, files=recording).status_code == 200
         form = {"name": "House", "consent": "true"}
         sample = {"audio_sample": ("house.wav", spoken.content)}
         voice = client.post("/v1/audio/voices", data=form, files=sample).raise_for_status().json()["id"]
