@@ -16,4 +16,5 @@ async def verifiers(app: Services, speech: PreparedSpeech, mode: Mode) -> Callab
         return None
     listener = await app.recognition.listener(speech.language)
     phonemizer = None if listener is None else await app.speech.phonemizer(speech.language)
-    return partial(Verifier, listener, phonemizer, retries=mode == "retry")
+    # A model that draws nothing would say the same again.
+    return partial(Verifier, listener, phonemizer, retries=mode == "retry" and bool(speech.synthesizer.parameters))

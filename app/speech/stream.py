@@ -379,9 +379,8 @@ class SpeechStream:
         sentence.begin = self._position / self._rate
         sent = 0
         verifier, kept = self._verifier, []
-        retries = verifier is not None and verifier.retries and bool(self.speech.synthesizer.parameters)
-        async for chunk in self._best(sentence, verifier) if verifier and retries else sentence.results:
-            if verifier is not None and not retries:
+        async for chunk in self._best(sentence, verifier) if verifier and verifier.retries else sentence.results:
+            if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)
                 if chunk.last:
                     await verifier.follow(sentence.text, np.concatenate(kept), self._rate)
