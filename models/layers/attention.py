@@ -14,6 +14,18 @@ from models.backend import mx, on_cpu
 from models.layers.activation import exp_below
 
 
+def split_heads(x: mx.array, count: int, heads: int) -> mx.array:
+    """[B, T, count * C] -> [B, count * heads, T, C / heads]."""
+    batch, length, width = x.shape
+    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
+
+
+def join_heads(x: mx.array) -> mx.array:
+    """[B, heads, T, size] -> [B, T, heads * size]."""
+    batch, heads, length, size = x.shape
+    return x.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
+
+
 def attend(q: mx.array, k: mx.array, v: mx.array, scale: float, bias: mx.array | None = None) -> mx.array:
     """Return softmax attention of q [B, H, T, C] to k and v [B, H, S, C]: [B, H, T, C]; `bias` adds to the logits.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
-from models.layers.attention import sinusoids
+from models.layers.attention import sinusoids, split_heads
 from models.layers.kernels.device import gpu
 from models.layers.linear import Projection
 from models.native import kernels
@@ -173,7 +173,7 @@ class Decoder(nn.Module):
 
     def memories(self, encoded: mx.array) -> list[mx.array]:
         """Encoder output [B, S, C] -> keys and values [B, 2 * heads, S, C / heads] of each layer."""
-        wide = step.split_heads(self.memory_proj(encoded), 2 * len(self.layers), self.heads)
+        wide = split_heads(self.memory_proj(encoded), 2 * len(self.layers), self.heads)
         if encoded.shape[0] == 1:  # one copy, whose parts are contiguous
             wide = mx.contiguous(wide)
         return [mx.contiguous(part) for part in mx.split(wide, len(self.layers), axis=1)]

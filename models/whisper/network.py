@@ -18,6 +18,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers import activation, attention
+from models.layers.attention import join_heads, split_heads
 from models.layers.conv import Conv1d
 from models.layers.linear import Projection
 from models.native import kernels, transformer
@@ -28,18 +29,6 @@ from models.whisper.vocabulary import Vocabulary
 def gelu(x: mx.array) -> mx.array:
     """Return x Phi(x): the exact form, not that of tanh."""
     return transformer.gelu(x) if transformer.fits(x) else activation.gelu(x, mx.zeros((1,), dtype=x.dtype))
-
-
-def split_heads(x: mx.array, count: int, heads: int) -> mx.array:
-    """[B, T, count * C] -> [B, count * heads, T, C / heads]."""
-    batch, length, width = x.shape
-    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
-
-
-def join_heads(x: mx.array) -> mx.array:
-    """[B, heads, T, size] -> [B, T, heads * size]."""
-    batch, heads, length, size = x.shape
-    return x.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
 
 
 def attend(q: mx.array, kv: mx.array, bias: mx.array | None = None) -> mx.array:

@@ -18,6 +18,7 @@ from typing import Any
 from mlx import nn
 
 from models.backend import mx
+from models.layers.attention import join_heads, split_heads
 from models.layers.linear import Projection
 from models.native import transformer
 from models.nllb.kernels import source as cuda
@@ -84,17 +85,10 @@ def rows(x: mx.array) -> int:
     return x.shape[0] * x.shape[1]
 
 
-def split_heads(x: mx.array, count: int, heads: int) -> mx.array:
-    """[B, T, count * C] -> [B, count * heads, T, C / heads]."""
-    batch, length, width = x.shape
-    return x.reshape(batch, length, count * heads, width // (count * heads)).transpose(0, 2, 1, 3)
-
-
 def _softmax_attend(q: mx.array, kv: mx.array, bias: mx.array) -> mx.array:
     """Softmax attention of q [B, H, T, C] to kv [B, 2H, S, C] -> [B, T, H * C]; `bias` is added to the logits."""
-    batch, heads, length, size = q.shape
-    y = mx.fast.scaled_dot_product_attention(q, kv[:, :heads], kv[:, heads:], scale=1 / math.sqrt(size), mask=bias)
-    return y.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
+    heads, scale = q.shape[1], 1 / math.sqrt(q.shape[-1])
+    return join_heads(mx.fast.scaled_dot_product_attention(q, kv[:, :heads], kv[:, heads:], scale=scale, mask=bias))
 
 
 def dense_cuda(
