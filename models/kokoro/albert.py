@@ -8,9 +8,11 @@ from __future__ import annotations
 from mlx import nn
 
 from models.backend import mx
+from models.kokoro import encoder_kernel
 from models.kokoro.config import AlbertConfig
 from models.layers.activation import gelu_tanh
 from models.layers.conv import PaddingMask
+from models.layers.kernels.agreement import relative_difference, usable
 from models.layers.linear import Linear
 from models.native import kernels
 
@@ -123,6 +125,14 @@ class AlbertEncoder(nn.Module):
         x = self.embedding_hidden_mapping_in(x)
         if self._packed is not None:
             return kernels.encode(self._packed, x, valid.counts)
+        layer = self.albert_layer_groups[0].albert_layers[0]
+        inner = layer.ffn.weight.shape[0]
+        if encoder_kernel.fits(x, layer.attention.heads, inner) and usable("PL-BERT's kernel", self._differences):
+            return self.encode_kernel(x, valid)
+        return self.encode_reference(x, valid)
+
+    def encode_reference(self, x: mx.array, valid: PaddingMask) -> mx.array:
+        """Return x [B, T, hidden] after all layers, by plain operations."""
         bias = None
         if valid.mask is not None:
             bias = mx.where(valid.mask > 0, 0.0, float("-inf")).transpose(0, 2, 1)[:, None]
@@ -130,6 +140,22 @@ class AlbertEncoder(nn.Module):
         for _ in range(self.depth):
             x = layer(x, bias)
         return x
+
+    def encode_kernel(self, x: mx.array, valid: PaddingMask, blocks: int = 0) -> mx.array:
+        """Return `encode_reference` by one kernel, only where it `fits`; its grid may have other `blocks`."""
+        layer = self.albert_layer_groups[0].albert_layers[0]
+        attention, norms = layer.attention, (layer.attention.LayerNorm, layer.full_layer_layer_norm)
+        parts = [attention.qkv, attention.dense, norms[0], layer.ffn, layer.ffn_output, norms[1]]
+        weights = [array for part in parts for array in (part.weight, part.bias)]
+        return encoder_kernel.encode(x, valid.number(x), weights, self.depth, blocks)
+
+    def _differences(self) -> list[float]:
+        """Return the kernel's difference from the plain operations, on two sequences, one of them padded."""
+        width = self.embedding_hidden_mapping_in.bias.size
+        x = mx.random.normal((2, 16, width), key=mx.random.key(0))
+        valid = PaddingMask.of(mx.array([16, 5])[:, None, None], 16)
+        found, wanted = self.encode_kernel(x, valid), self.encode_reference(x, valid)
+        return [relative_difference(valid.zero(found), valid.zero(wanted))]
 
 
 class Albert(nn.Module):

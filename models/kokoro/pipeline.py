@@ -38,7 +38,9 @@ from models.kokoro.weights import load_weights
 from models.timeline import Stage, StageTimer, Timeline
 
 TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512)
-FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
+FRAME_BUCKETS = (50, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1200, 1600)
+# Rows of one of these share a batch, which is then padded to the bucket of its longest row.
+BATCH_FRAME_BUCKETS = (100, 200, 300, 400, 600, 800, 1200, 1600)
 BATCH_BUCKETS = (1, 2, 4, 8)
 # A longer utterance fills the device alone: it joins no batch.
 JOINED_TOKENS = 128
@@ -206,7 +208,7 @@ class KokoroSynthesizer:
     def synthesize_batch(self, rows: Sequence[BatchRow]) -> Iterator[tuple[int, AudioChunk]]:
         """Compute `rows` as one batch; yield the number of each row with its chunk, as soon as it is there.
 
-        The sound is computed in groups of rows whose frames fill one bucket. Rows that are cancelled meanwhile are left
+        The sound is computed in groups of rows of about as many frames. Rows that are cancelled meanwhile are left
         out. On the CPU, and for products on a GPU, a row's last bits depend on the other rows of the batch.
         """
         return (done for done in self._steps(rows) if done is not None)
@@ -296,10 +298,10 @@ class KokoroSynthesizer:
         return [*rows, *[rows[0]] * more]
 
     def _groups(self, rows: Sequence[int], totals: Sequence[int]) -> list[list[int]]:
-        """Group rows whose frames fill one bucket, as many in a group as BATCH_FRAMES allow."""
+        """Group rows of one of BATCH_FRAME_BUCKETS, as many in a group as BATCH_FRAMES allow."""
         groups: dict[int, list[list[int]]] = {}
         for at in rows:
-            size = bucket(totals[at], FRAME_BUCKETS)
+            size = bucket(totals[at], BATCH_FRAME_BUCKETS)
             of_size = groups.setdefault(size, [[]])
             if bucket(len(of_size[-1]) + 1, BATCH_BUCKETS) * size > BATCH_FRAMES and of_size[-1]:
                 of_size.append([])

@@ -1,6 +1,7 @@
-"""AdaIN (`models.layers.norm`) with the activation behind it, LeakyReLU or Snake: plain, and as two kernels.
+"""AdaIN (`models.layers.norm`) with the activation behind it, LeakyReLU or Snake: plain, and as kernels.
 
-The kernels are bound by memory: the first reads x for the statistics, the second reads it again and writes the result.
+Two kernels are bound by memory: the first reads x for the statistics, the second reads it again and writes the result.
+Few rows are bound by launches: one kernel does both there, with a block for all rows of 32 channels.
 """
 
 from __future__ import annotations
@@ -44,13 +45,9 @@ def adain_snake_reference(x: mx.array, affine: mx.array, alpha: mx.array, valid:
     return valid.zero(snake(y, y * (alpha / math.pi), 1 / alpha))
 
 
-_MOMENTS = r"""
-    // Mean and sum of squared deviations of SPLITS runs of rows, shifted by the run's first row against cancellation.
-    // A lane has one channel; the block's warps take rows in turn.
-    const int L = x_shape[1], C = x_shape[2], SPLITS = BLOCKS_Y, lane = THREAD % 32, warp = THREAD / 32;
-    const int c = BLOCK_X * 32 + lane, split = BLOCK_Y, b = BLOCK_Z;
-    const int valid = count[b], per = (valid + SPLITS - 1) / SPLITS;
-    const int start = split * per, n = max(0, min(valid, start + per) - start);
+# Sums over n rows from `start` on, shifted by the first of them against cancellation. A lane has one channel. The warps
+# of a block take rows in turn, and the first has the result: the mean is pivot + s1 / n.
+_SUMS = r"""
     const bool live = c < C && n > 0;
     GLOBAL const X *from = x + ((long)b * L + (live ? start : 0)) * C + (live ? c : 0);
     const float pivot = (float)from[0];
@@ -67,35 +64,16 @@ _MOMENTS = r"""
     sums[THREAD] = s1;
     squares[THREAD] = s2;
     SYNC();
-    if (warp == 0 && c < C) {
+    if (warp == 0) {
       for (int w = 1; w < WARPS; ++w) {
         s1 += sums[w * 32 + lane];
         s2 += squares[w * 32 + lane];
       }
-      const int to = (b * SPLITS + split) * 2 * C + c;
-      partial[to] = n ? pivot + s1 / n : 0.0f;
-      partial[to + C] = n ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
     }
 """
 
-_APPLY = r"""
-    // Combine the runs' moments (Chan's formula), normalize with style, activate; rows beyond the valid ones are 0.
-    const int L = x_shape[1], C = x_shape[2], SPLITS = partial_shape[1], lane = THREAD % 32, warp = THREAD / 32;
-    const int c = BLOCK_X * 32 + lane, b = BLOCK_Z, valid = count[b];
-    SHARED_ARRAY(float, scales, 32);
-    SHARED_ARRAY(float, shifts, 32);
-    if (warp == 0 && c < C) {
-      const int per = (valid + SPLITS - 1) / SPLITS;
-      float mean = 0.0f, m2 = 0.0f, seen = 0.0f;
-      for (int s = 0; s < SPLITS; ++s) {
-        const float n = (float)max(0, min(valid, (s + 1) * per) - s * per);
-        if (n == 0.0f) continue;
-        const int from = (b * SPLITS + s) * 2 * C + c;
-        const float d = partial[from] - mean, total = seen + n;
-        mean += d * (n / total);
-        m2 += partial[from + C] + d * d * (seen * n / total);
-        seen = total;
-      }
+# Normalize the rows from `first` to `end` with style, and activate; rows beyond the valid ones are 0.
+_STYLE = r"""
       const float scale = (1.0f + (float)affine[b * 2 * C + c]) * RSQRT(m2 / fmaxf(seen, 1.0f) + 1e-5f);
       scales[lane] = scale;
       shifts[lane] = (float)affine[b * 2 * C + C + c] - mean * scale;
@@ -103,8 +81,7 @@ _APPLY = r"""
     SYNC();
     if (c >= C) return;
     const float scale = scales[lane], shift = shifts[lane], a = SNAKE ? (float)alpha[c] : 0.0f;
-    const int end = min(L, (BLOCK_Y + 1) * ROWS);
-    for (int r = BLOCK_Y * ROWS + warp; r < end; r += WARPS) {
+    for (int r = first + warp; r < end; r += WARPS) {
       const long at = ((long)b * L + r) * C + c;
       float v = 0.0f;
       if (r < valid) {
@@ -119,9 +96,59 @@ _APPLY = r"""
       y[at] = (X)v;
     }
 """
+
+_MOMENTS = f"""
+    // Of SPLITS runs of rows.
+    const int L = x_shape[1], C = x_shape[2], SPLITS = BLOCKS_Y, lane = THREAD % 32, warp = THREAD / 32;
+    const int c = BLOCK_X * 32 + lane, split = BLOCK_Y, b = BLOCK_Z;
+    const int valid = count[b], per = (valid + SPLITS - 1) / SPLITS;
+    const int start = split * per, n = max(0, min(valid, start + per) - start);
+    {_SUMS}
+    if (warp == 0 && c < C) {{
+      const int to = (b * SPLITS + split) * 2 * C + c;
+      partial[to] = n > 0 ? pivot + s1 / n : 0.0f;
+      partial[to + C] = n > 0 ? fmaxf(s2 - s1 * s1 / n, 0.0f) : 0.0f;
+    }}
+"""
+
+_APPLY = f"""
+    // Combine the runs' moments (Chan's formula).
+    const int L = x_shape[1], C = x_shape[2], SPLITS = partial_shape[1], lane = THREAD % 32, warp = THREAD / 32;
+    const int c = BLOCK_X * 32 + lane, b = BLOCK_Z, valid = count[b];
+    const int first = BLOCK_Y * ROWS, end = min(L, (BLOCK_Y + 1) * ROWS);
+    SHARED_ARRAY(float, scales, 32);
+    SHARED_ARRAY(float, shifts, 32);
+    if (warp == 0 && c < C) {{
+      const int per = (valid + SPLITS - 1) / SPLITS;
+      float mean = 0.0f, m2 = 0.0f, seen = 0.0f;
+      for (int s = 0; s < SPLITS; ++s) {{
+        const float n = (float)max(0, min(valid, (s + 1) * per) - s * per);
+        if (n == 0.0f) continue;
+        const int from = (b * SPLITS + s) * 2 * C + c;
+        const float d = partial[from] - mean, total = seen + n;
+        mean += d * (n / total);
+        m2 += partial[from + C] + d * d * (seen * n / total);
+        seen = total;
+      }}
+    {_STYLE}
+"""
+
+_WHOLE = f"""
+    const int L = x_shape[1], C = x_shape[2], lane = THREAD % 32, warp = THREAD / 32;
+    const int c = BLOCK_X * 32 + lane, b = BLOCK_Y, valid = count[b], start = 0, n = valid, first = 0, end = L;
+    SHARED_ARRAY(float, scales, 32);
+    SHARED_ARRAY(float, shifts, 32);
+    {_SUMS}
+    if (warp == 0 && c < C) {{
+      const float seen = fmaxf((float)n, 1.0f), mean = pivot + s1 / seen, m2 = fmaxf(s2 - s1 * s1 / seen, 0.0f);
+    {_STYLE}
+"""
 MOMENTS = Kernel("nightingale_moments", ("x", "count"), ("partial",), _MOMENTS)
 APPLY = Kernel("nightingale_adain", ("x", "count", "partial", "affine", "alpha"), ("y",), _APPLY)
+WHOLE = Kernel("nightingale_adain_whole", ("x", "count", "affine", "alpha"), ("y",), _WHOLE)
 _ROWS = 64  # a block of the second
+_FEW_ROWS = 256  # for one kernel, which has no more blocks however many rows there are
+_MOST_WARPS = 16  # of its blocks
 
 
 def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: mx.array) -> mx.array:
@@ -130,12 +157,19 @@ def adain_kernel(x: mx.array, affine: mx.array, alpha: mx.array | None, count: m
     tiles = -(-channels // LANES)
     splits = max(1, min(64, length // 128))
     template: dict[str, int | bool | mx.Dtype] = {"X": x.dtype, "WARPS": THREADS // LANES}
+    rates = affine if alpha is None else alpha
+    if length <= _FEW_ROWS:
+        template |= {"WARPS": _MOST_WARPS, "SNAKE": alpha is not None}
+        whole: mx.array = launch(
+            WHOLE, [x, count, affine, rates], [(x.shape, x.dtype)], (tiles, batch, 1), template, _MOST_WARPS * LANES
+        )[0]
+        return whole
     partial = launch(
         MOMENTS, [x, count], [((batch, splits, 2, channels), mx.float32)], (tiles, splits, batch), template
     )[0]
     y: mx.array = launch(
         APPLY,
-        [x, count, partial, affine, affine if alpha is None else alpha],
+        [x, count, partial, affine, rates],
         [(x.shape, x.dtype)],
         (tiles, -(-length // _ROWS), batch),
         {**template, "SNAKE": alpha is not None, "ROWS": _ROWS},
@@ -150,12 +184,16 @@ def adain_fused(dtype: mx.Dtype) -> bool:
 
 
 def _differences(dtype: mx.Dtype) -> list[float]:
-    """Return the kernels' differences from plain operations: either activation, rows with a mean, padding."""
-    shapes = ((2, 140, 48), (2, 96), (48,))
+    """Return the kernels' differences from plain operations: few rows and more, either activation, padding."""
+    return [each for rows in (140, _FEW_ROWS + 44) for each in _difference(rows, dtype)]
+
+
+def _difference(rows: int, dtype: mx.Dtype) -> list[float]:
+    shapes = ((2, rows, 48), (2, 96), (48,))
     keys = mx.random.split(mx.random.key(0), len(shapes))
     exact = [mx.abs(mx.random.normal(shape, key=key)) + 0.5 for shape, key in zip(shapes, keys, strict=True)]
     x, affine, alpha = (each.astype(dtype) for each in exact)
-    valid = PaddingMask.of(mx.array([140, 53])[:, None, None], 140)
+    valid = PaddingMask.of(mx.array([rows, 53])[:, None, None], rows)
     count = valid.number(x)
     leaky = adain_leaky_reference(exact[0], exact[1], valid)
     curved = adain_snake_reference(exact[0], exact[1], exact[2], valid)

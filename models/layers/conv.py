@@ -9,12 +9,21 @@ convolutions are split into their phases, each an ordinary convolution, on every
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mlx import nn
 
 from models.backend import compiled_cache, cpu_streams, mx, on_cpu
 from models.layers.linear import column_chunks
 from models.native import kernels
+
+
+@lru_cache(maxsize=64)
+def _places(rows: int) -> mx.array:
+    """Return the numbers of the rows [1, rows, 1]: a constant, so that no mask costs a launch of its own for them."""
+    places = mx.arange(rows)[None, :, None]
+    mx.eval(places)
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class PaddingMask:
         """Return the mask of the first `count` [B, 1, 1] of `rows` rows; all rows where count is None."""
         if count is None:
             return PaddingMask()
-        return PaddingMask((mx.arange(rows)[None, :, None] < count).astype(mx.float32), count.astype(mx.float32))
+        return PaddingMask((_places(rows) < count).astype(mx.float32), count.astype(mx.float32))
 
     @property
     def counts(self) -> mx.array | None:
@@ -206,6 +215,9 @@ class Conv1d(nn.Module):
         return x.reshape(batch, total // self.stride, self.stride * channels)
 
     def _native(self, x: mx.array, left: int, right: int, start: mx.array | None) -> mx.array:
+        if self.kernel == self.stride == self.groups == 1 and not left and not right:
+            weight = self.weight[:, 0].T
+            return x @ weight if start is None else mx.addmm(start, x, weight)
         if self.groups == x.shape[2] == self.weight.shape[0] and self.stride == 1:
             y = self._depthwise(_pad_rows(x, left, right))
         elif left == right:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from mlx import nn
 
 from models.backend import cpu_streams, mx, on_cpu
-from models.layers.activation import gelu_tanh
+from models.layers.activation import exact_gelu, gelu_tanh
 from models.native import kernels
 from models.native.transformer import GROUP, Before, PackedMatrix
 
@@ -101,6 +101,8 @@ def prepare(x: mx.array, before: Before) -> mx.array:
         return mx.maximum(x, 0)
     if before == Before.GELU:
         return gelu_tanh(x)
+    if before == Before.EXACT_GELU:
+        return exact_gelu(x)
     return swiglu(x) if before == Before.SWIGLU else x
 
 

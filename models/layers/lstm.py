@@ -75,8 +75,8 @@ def bilstm_reference(xp: mx.array, wh: mx.array, mask: mx.array | None) -> mx.ar
 
 _SOURCE = r"""
     // A block computes UNITS hidden units of one direction of one sequence: 4 UNITS columns of the recurrent weights.
-    // Four threads share COLUMNS neighbors of them, each with every fourth term of their sums.
-    const int b = BLOCK_Z, dir = BLOCK_Y, first = BLOCK_X * UNITS, T = xp_shape[1], valid = count[b];
+    // Four threads share COLUMNS neighbors of them, each with every fourth term of their sums. Steps are valid rows.
+    const int b = BLOCK_Z, dir = BLOCK_Y, first = BLOCK_X * UNITS, T = xp_shape[1], valid = min(count[b], T);
     const int slice = THREAD & 3, column = (THREAD >> 2) * COLUMNS, place = column / UNITS * H + first + column % UNITS;
     GLOBAL const float *weights = wh + (dir * H + slice) * 4 * H + place;
     GLOBAL const float *given = xp + (long)b * T * 8 * H + dir * 4 * H + place;
@@ -84,8 +84,11 @@ _SOURCE = r"""
     SHARED_ARRAY(float, g, 4 * UNITS);
     float c = 0.0f, x[COLUMNS];
     UNROLL
-    for (int i = 0; i < COLUMNS; ++i) x[i] = given[(long)(dir ? T - 1 : 0) * 8 * H + i];
+    for (int i = 0; i < COLUMNS; ++i) x[i] = given[(long)(dir ? max(valid - 1, 0) : 0) * 8 * H + i];
     for (int k = THREAD; k < H; k += THREADS) h[k] = 0.0f;
+    for (int k = THREAD; k < (T - valid) * UNITS; k += THREADS) {
+      y[((long)b * T + valid + k / UNITS) * 2 * H + dir * H + first + k % UNITS] = 0.0f;
+    }
 #if GRID_BARRIER
     // Where blocks can meet, those of a direction hold its weights in registers (COLUMNS is 1) and exchange h.
     float held[H / 4];
@@ -95,8 +98,8 @@ _SOURCE = r"""
     int *meeting = (int *)counters + (b * 2 + dir) * 32;
     int met = 0, failed = 0;
 #endif
-    for (int t = 0; t < T; ++t) {
-      const int at = dir ? T - 1 - t : t;
+    for (int t = 0; t < valid; ++t) {
+      const int at = dir ? valid - 1 - t : t;
       float sums[COLUMNS];
       UNROLL
       for (int i = 0; i < COLUMNS; ++i) sums[i] = 0.0f;
@@ -125,7 +128,7 @@ _SOURCE = r"""
         sums[i] += LANE_XOR(sums[i], 1);
         sums[i] += LANE_XOR(sums[i], 2);
         if (slice == 0) g[column + i] = sums[i] + x[i];
-        if (t + 1 < T) x[i] = given[(long)(dir ? at - 1 : at + 1) * 8 * H + i];
+        if (t + 1 < valid) x[i] = given[(long)(dir ? at - 1 : at + 1) * 8 * H + i];
       }
       SYNC();
       if (THREAD < UNITS) {
@@ -133,8 +136,7 @@ _SOURCE = r"""
         const float i = 1.0f / (1.0f + expf(-g[u])), f = 1.0f / (1.0f + expf(-g[UNITS + u]));
         const float o = 1.0f / (1.0f + expf(-g[3 * UNITS + u]));
         c = f * c + i * tanhf(g[2 * UNITS + u]);
-        float v = o * tanhf(c);
-        if (at >= valid) c = v = 0.0f;
+        const float v = o * tanhf(c);
         y[((long)b * T + at) * 2 * H + dir * H + first + u] = v;
 #if GRID_BARRIER
         POST(state + (t & 1) * H + first + u, v);

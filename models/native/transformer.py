@@ -21,13 +21,15 @@ from models.native import kernels
 class Before(IntEnum):
     """Function of a product's input; the values are those of `BeforeKind` in kernels.h.
 
-    SWIGLU takes rows of gates, then of as many factors. `PackedMatrix.__call__` takes the norms, not named here.
+    GELU is the form of tanh. SWIGLU takes rows of gates, then of as many factors. `PackedMatrix.__call__` takes the
+    norms, not named here.
     """
 
     NONE = 0
     RELU = 1
     GELU = 2
     SWIGLU = 3
+    EXACT_GELU = 6
 
 
 _RMS_NORM, _LAYER_NORM = 4, 5
@@ -160,6 +162,12 @@ def log_sum_exp(x: mx.array) -> mx.array:
 def gelu(x: mx.array) -> mx.array:
     """Return x Phi(x) of x [...], by an erf with an absolute error of 2e-7."""
     result: mx.array = kernels.module().gelu(x)
+    return result
+
+
+def to_heads(x: mx.array, parts: int, size: int) -> mx.array:
+    """Return rows x [B, S, parts * heads * size] as [parts, B, heads, S, size]."""
+    result: mx.array = kernels.module().to_heads(x, parts, size)
     return result
 
 

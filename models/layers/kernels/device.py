@@ -12,7 +12,6 @@ common. Mind what MLX adds to the body:
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.backend import mx, on_cpu
+from models.layers.kernels.nvrtc import cuda_kernel
+from models.native import nvidia
 
 Device = Literal["cuda", "metal"]
 Output = tuple[tuple[int, ...], mx.Dtype]
@@ -28,7 +29,6 @@ Output = tuple[tuple[int, ...], mx.Dtype]
 
 LANES = 32
 THREADS = 256  # a block, unless a kernel says otherwise
-_PROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 _WORDS: dict[Device, tuple[str, ...]] = {"cuda": ("cuda.h", "cuda_memory.h"), "metal": ("metal.h",)}
 
@@ -57,19 +57,9 @@ def gpu() -> Device | None:
     return "metal" if mx.metal.is_available() else None
 
 
-@cache
 def processors() -> int:
     """Multiprocessors of the NVIDIA GPU that MLX uses first; 0 where there is none."""
-    if gpu() != "cuda":
-        return 0
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count, device = ctypes.c_int(), ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
-        return 0
-    return 0 if driver.cuDeviceGetAttribute(ctypes.byref(count), _PROCESSORS, device) else count.value
+    return nvidia.processors() if gpu() == "cuda" else 0
 
 
 @cache
@@ -137,10 +127,10 @@ class Kernel:
 
 @cache
 def build(kernel: Kernel, target: Device) -> Any:
-    """Return MLX's function that launches the kernel. MLX compiles it at run time, once per template."""
+    """Return MLX's function that launches the kernel, which is compiled once per template and types of inputs."""
     header, body = kernel.text(target)
     given: dict[str, Any] = {"shared_memory": kernel.shared_bytes} if target == "cuda" else {}
-    return (mx.fast.cuda_kernel if target == "cuda" else mx.fast.metal_kernel)(
+    return (cuda_kernel if target == "cuda" else mx.fast.metal_kernel)(
         name=kernel.name,
         input_names=list(kernel.inputs),
         output_names=list(kernel.outputs),

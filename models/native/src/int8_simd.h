@@ -18,6 +18,7 @@ namespace int8 {
 
 // For each instruction set: `Cell`, the weights of kCell outputs and four inputs as 4 * kCell bytes q + kOffset; `Four`,
 // four rounded inputs for every output; `Sums` of their products. A tile has kTileRows rows and kTileCells cells at most.
+// Where cells are taken by halves, they and fours have two inputs of the four.
 #if defined(__AVX512VNNI__)
 using Coarse = int8_t;
 using Cell = __m512i;
@@ -76,31 +77,31 @@ inline void put(int32_t* to, Sums sums) {
   const __m512i both = _mm512_add_epi32(sums, _mm512_srli_epi64(sums, 32));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi64_epi32(both));
 }
-#elif defined(__AVX2__)
+#elif defined(__AVX2__)  // the first two inputs of each four, then the others: no sums of two are left to add up
+#define NIGHTINGALE_HALVES
 using Coarse = int16_t;
 using Cell = __m256i;
 using Four = __m256i;
 using Sums = __m256i;
-constexpr int kOffset = 128, kCell = 4, kTileRows = 3, kTileCells = 4;
-inline Cell cell(const uint8_t* w) {
-  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w)));
+constexpr int kOffset = 128, kCell = 8, kTileRows = 6, kTileCells = 2;
+constexpr int place_of(int input) { return (input & 1) << 1 | input >> 1; }
+// Half of a cell: its bytes of even numbers, or those of odd ones.
+inline Cell cell(const uint8_t* w, int half) {
+  const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
+  return half ? _mm256_srli_epi16(both, 8) : _mm256_and_si256(both, _mm256_set1_epi16(255));
 }
-inline Four four(const Coarse* x) {
-  int64_t all;
-  std::memcpy(&all, x, sizeof all);
-  return _mm256_set1_epi64x(all);
+inline Four four(const Coarse* x, int half) {
+  int32_t both;
+  std::memcpy(&both, x + 2 * half, sizeof both);
+  return _mm256_set1_epi32(both);
 }
 inline Sums zero() { return _mm256_setzero_si256(); }
 inline Sums add(Sums sums, Cell w, Four x) {
-  sums = _mm256_add_epi32(sums, _mm256_madd_epi16(w, x));
-  asm volatile("" : "+x"(sums));  // as above
+  __m256i products;  // in this order, and without copies of sums
+  asm volatile("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sums), "=&x"(products) : "x"(w), "x"(x));
   return sums;
 }
-inline void put(int32_t* to, Sums sums) {
-  const __m256i both = _mm256_add_epi32(sums, _mm256_srli_epi64(sums, 32));
-  const __m256i low = _mm256_permutevar8x32_epi32(both, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(low));
-}
+inline void put(int32_t* to, Sums sums) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums); }
 #elif defined(__SSE2__)
 using Coarse = int16_t;
 using Cell = __m128i;
@@ -153,6 +154,11 @@ inline Sums add(Sums sums, Cell w, Four x) { return vpadalq_s16(sums, vmull_s8(w
 inline void put(int32_t* to, Sums sums) { vst1_s32(to, vpadd_s32(vget_low_s32(sums), vget_high_s32(sums))); }
 #else
 #error "no products of 8 bits for this processor"
+#endif
+
+#if !defined(NIGHTINGALE_HALVES)
+// Where input k of a four lies in its bytes.
+constexpr int place_of(int input) { return input; }
 #endif
 
 }  // namespace int8

@@ -41,8 +41,9 @@ struct Recurrence {
   bool backward;
 };
 
-// What a product's input goes through first, row by row. Swiglu takes rows of gates, then of as many factors.
-enum class BeforeKind : int { kNone = 0, kRelu = 1, kGelu = 2, kSwiglu = 3, kRmsNorm = 4, kLayerNorm = 5 };
+// What a product's input goes through first, row by row. Swiglu takes rows of gates, then of as many factors. GELU is that
+// of tanh, the exact one that of erf.
+enum class BeforeKind : int { kNone = 0, kRelu = 1, kGelu = 2, kSwiglu = 3, kRmsNorm = 4, kLayerNorm = 5, kExactGelu = 6 };
 
 struct Before {
   BeforeKind kind;

@@ -79,6 +79,8 @@ void prepare(const Before& before, const float* x, float* y, int n) {
       return map(n, y, [](Vec a, Vec, Vec) {
         return 0.5f * a * (1.0f + tanh(0.797884561f * (a + 0.044715f * a * a * a)));
       }, x);
+    case BeforeKind::kExactGelu:
+      return map(n, y, [](Vec a, Vec, Vec) { return nightingale::gelu(a); }, x);
     case BeforeKind::kSwiglu:
       return map(n, y, [](Vec gate, Vec up, Vec) { return gate * sigmoid(gate) * up; }, x, x + n);
     case BeforeKind::kRmsNorm: {
@@ -152,16 +154,32 @@ __attribute__((noinline)) void dots(const Part& part) {
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) sums[r][c] = zero();
   for (int k = 0; k < part.count; ++k, w += kPanel * 4, ahead += kPanel * 4, x += 4) {
-    Four inputs[R];
     if (R > 1) __builtin_prefetch(ahead);
+    const auto weights_at = [&](int c) { return w + c / kPanelCells * panel + c % kPanelCells * kCell * 4; };
+#if defined(NIGHTINGALE_HALVES)
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      Cell weights[C];
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) weights[c] = cell(weights_at(c), half);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Four input = four(x + r * stride, half);
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c) sums[r][c] = add(sums[r][c], weights[c], input);
+      }
+    }
+#else
+    Four inputs[R];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) inputs[r] = four(x + r * stride);
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
-      const Cell weights = cell(w + c / kPanelCells * panel + c % kPanelCells * kCell * 4);
+      const Cell weights = cell(weights_at(c));
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) sums[r][c] = add(sums[r][c], weights, inputs[r]);
     }
+#endif
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)

@@ -57,8 +57,8 @@ __attribute__((noinline)) void pair_dots(const float* x, size_t stride, const ui
       const Vec first = (Vec)(both << 16), second = (Vec)(both & -65536);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        sums[r][v] = sums[r][v] + x[r * stride] * first;
-        sums[r][v] = sums[r][v] + x[r * stride + 1] * second;
+        sums[r][v] = fused(splat(x[r * stride]), first, sums[r][v]);
+        sums[r][v] = fused(splat(x[r * stride + 1]), second, sums[r][v]);
       }
     }
   }

@@ -1,6 +1,6 @@
 // The packing of weights of 8 and 4 bits and in bfloat16, and what is known of their rounding.
 //
-// Order: panels of kPanel outputs, fours of inputs, outputs of the panel, inputs of the four. With 4 bits a byte holds two
+// Order: panels of kPanel outputs, fours of inputs, outputs of the panel, inputs of the four as `place_of` has them. With 4 bits a byte holds two
 // weights, of neighboring fours: see `expand`.
 #pragma once
 
@@ -18,7 +18,7 @@ size_t size(int outputs, int inputs, int bits) {
 void pack_bytes(const float* w, uint8_t* panel, float* scale, int inputs) {
   *scale = largest(w, inputs) / 127;
   for (int k = 0; k < inputs; ++k)
-    panel[k / 4 * kPanel * 4 + k % 4] = static_cast<uint8_t>(static_cast<int>(std::nearbyint(w[k] / *scale)) + kOffset);
+    panel[k / 4 * kPanel * 4 + place_of(k % 4)] = static_cast<uint8_t>(static_cast<int>(std::nearbyint(w[k] / *scale)) + kOffset);
 }
 
 // The same to 4 bits. The largest of a group is -8 of its scales. A last factor makes the error orthogonal to the result,
@@ -33,7 +33,7 @@ void pack_halves(const float* w, uint8_t* panel, float* scales, int inputs) {
     const float scale = scales[g * kPanel] = most / -8, inverse = most ? 1 / scale : 0;
     for (int k = 0; k < kGroup; ++k) {
       const int q = std::clamp(static_cast<int>(std::nearbyint(in[k] * inverse)), -8, 7);
-      uint8_t& byte = panel[g * kGroupBytes / 2 + k / 8 * kPanel * 4 + k % 4];
+      uint8_t& byte = panel[g * kGroupBytes / 2 + k / 8 * kPanel * 4 + place_of(k % 4)];
       byte = k % 8 < 4 ? (byte & 0xf0) | (q + 8) : (byte & 0x0f) | (q + 8) << 4;
       product += static_cast<double>(in[k]) * q * scale;
       square += static_cast<double>(q * scale) * (q * scale);
@@ -72,12 +72,12 @@ void unpack(const uint8_t* packed, const float* scales, int output, int inputs, 
   const uint8_t* w = panel + output % kPanel * 4;
   if (bits == 16) return unpack_pairs(panel, output % kPanel, inputs, y);
   if (bits == 8) {
-    for (int k = 0; k < inputs; ++k) y[k] = scales[output] * value_of(w[k / 4 * kPanel * 4 + k % 4]);
+    for (int k = 0; k < inputs; ++k) y[k] = scales[output] * value_of(w[k / 4 * kPanel * 4 + place_of(k % 4)]);
     return;
   }
   const float* own = scales + static_cast<size_t>(output / kPanel) * (inputs / kGroup) * kPanel + output % kPanel;
   for (int k = 0; k < inputs; ++k) {
-    const uint8_t both = w[k / 8 * kPanel * 4 + k % 4];
+    const uint8_t both = w[k / 8 * kPanel * 4 + place_of(k % 4)];
     y[k] = own[k / kGroup * kPanel] * ((k % 8 < 4 ? both & 15 : both >> 4) - 8);
   }
 }

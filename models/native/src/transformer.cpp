@@ -6,6 +6,8 @@ namespace {
 
 constexpr int kFewRows = 8;           // whose weights are read once, in large pieces
 constexpr int kLeastWeights = 1 << 17;  // that a second thread is worth
+constexpr size_t kCoarseBytes = 256 << 10;  // of rounded rows that stay in the second cache
+constexpr int kRowsUnit = 48;               // rows that share weights in the first cache: see products.h
 
 template <typename T>
 const T* optional_data(const mx::array& a) {
@@ -34,6 +36,11 @@ const Kernels& kernels_for(int rows) {
   return matrices && rows >= matrices->int8_rows ? *matrices : kernels();
 }
 
+// Bytes of a row of rounded inputs.
+size_t coarse_bytes(const Int8Product& m) {
+  return static_cast<size_t>((m.inputs + 3) / 4 * 4) * (m.bits == 16 ? sizeof(float) : kernels().int8_coarse);
+}
+
 // Room for the rounded inputs of a product, and their rounding.
 struct Rounded {
   std::unique_ptr<char[]> coarse, pairs;
@@ -43,9 +50,8 @@ struct Rounded {
   // With `grouped`, also what products with weights of 4 bits need.
   Rounded(Int8Product& m, bool grouped)
       : steps(new float[m.rows]), sums(new int32_t[static_cast<size_t>(m.rows) * (grouped ? 1 + m.inputs / kGroup : 1)]) {
-    const size_t row = (m.inputs + 3) / 4 * 4 * (m.bits == 16 ? sizeof(float) : kernels().int8_coarse);
-    coarse.reset(new char[m.rows * row]);
-    if (m.bits != 16 && kernels_for(m.rows).int8_pairs) pairs.reset(new char[(m.rows + 1) / 2 * 2 * row]);
+    coarse.reset(new char[m.rows * coarse_bytes(m)]);
+    if (m.bits != 16 && kernels_for(m.rows).int8_pairs) pairs.reset(new char[(m.rows + 1) / 2 * 2 * coarse_bytes(m)]);
     m.coarse = coarse.get();
     m.pairs = pairs.get();
     m.steps = steps.get();
@@ -68,6 +74,29 @@ void for_panels(const Int8Product& m, const std::function<void(int, int)>& work)
   for_tiles(1, panels, 4 * std::max(1, wanted), [&](int, int first, int last) { work(first, last); });
 }
 
+// Rows [first, last) of a product.
+Int8Product rows_of(Int8Product m, int first, int last) {
+  m.x += static_cast<size_t>(first) * m.x_stride;
+  if (m.residual) m.residual += static_cast<size_t>(first) * m.outputs;
+  m.y += static_cast<size_t>(first) * m.outputs;
+  m.coarse = static_cast<char*>(m.coarse) + first * coarse_bytes(m);
+  if (m.pairs) m.pairs = static_cast<char*>(m.pairs) + first * coarse_bytes(m);
+  m.steps += first;
+  m.sums += first;
+  if (m.group_sums) m.group_sums += static_cast<size_t>(first) * (m.inputs / kGroup);
+  m.rows = last - first;
+  return m;
+}
+
+// Multiply all rows by all panels. Rounded rows that do not fit the second cache beside the weights are taken in parts.
+void multiply_all(const Int8Product& m) {
+  const auto& table = kernels_for(m.rows);
+  const int most = static_cast<int>(kCoarseBytes / coarse_bytes(m)) / kRowsUnit * kRowsUnit;
+  if (most < kRowsUnit || m.rows <= most) return for_panels(m, [&](int first, int last) { table.int8_multiply(m, first, last); });
+  const int parts = tiles_of(tiles_of(m.rows, most), pool_size()) * pool_size(), tile = tiles_of(tiles_of(m.rows, parts), kRowsUnit) * kRowsUnit;
+  for_tiles(1, m.rows, tile, [&](int, int first, int last) { table.int8_multiply(rows_of(m, first, last), 0, panels_of(m.outputs)); });
+}
+
 Task linear_task(Int8Product shape) {
   return [m = shape](const Arrays& in, mx::array& out) mutable {
     m.x = floats(in[0]);
@@ -80,7 +109,7 @@ Task linear_task(Int8Product shape) {
     m.y = out.data<float>();
     const Rounded rounded(m, m.bits == 4);
     for_rows(m, [&](int first, int last) { kernels().int8_round(m, first, last); });
-    for_panels(m, [&](int first, int last) { kernels_for(m.rows).int8_multiply(m, first, last); });
+    multiply_all(m);
   };
 }
 
@@ -381,12 +410,12 @@ enum class Sight { kSelf, kMemory, kPast };
 
 // Queries to which attention one by one is as fast as by tiles.
 constexpr int kFewQueries = 128;
-constexpr int kQueryTile = 384;  // each tile packs the keys and values again
+constexpr int kQueryTile = 384;  // of too few heads for all threads; each tile packs the keys and values again
 
 // Attention of rows of queries, keys and values [B, n, 3C] to all of them, by tiles of queries.
 void attend_tiles(const float* rows, const float* bias, int H, mx::array& out) {
   const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H;
-  for_tiles(B * H, n, kQueryTile, [&](int number, int first, int last) {
+  for_tiles(B * H, n, B * H < 4 * pool_size() ? kQueryTile : n, [&](int number, int first, int last) {
     const int b = number / H, h = number % H;
     const float* q = rows + static_cast<size_t>(b) * n * 3 * C + h * D;
     kernels().attend_rows({.q = q,
@@ -449,6 +478,22 @@ mx::array attend(const mx::array& q, const Maybe& memory, const Maybe& bias, int
                   attend_task(heads, self ? Sight::kSelf : Sight::kMemory));
 }
 
+// Rows x [B, S, parts * heads * size] as [parts, B, heads, S, size].
+mx::array to_heads(const mx::array& x, int parts, int size) {
+  const int width = x.ndim() == 3 ? x.shape(2) : 0;
+  if (parts < 1 || size < 1 || !width || width % (parts * size)) throw std::invalid_argument("to_heads: shapes do not fit");
+  const int B = x.shape(0), S = x.shape(1), H = width / parts / size;
+  auto s = mx::default_stream(mx::Device::cpu);
+  return computed("NightingaleToHeads", {parts, B, H, S, size}, {dense(x, s)}, [=](const Arrays& in, mx::array& out) {
+    parallel(parts * B * H, [&](int k) {
+      const int part = k / (B * H), b = k / H % B, h = k % H;
+      const float* from = floats(in[0]) + static_cast<size_t>(b) * S * width + (part * H + h) * size;
+      float* to = out.data<float>() + static_cast<size_t>(k) * S * size;
+      for (int row = 0; row < S; ++row) std::copy_n(from + static_cast<size_t>(row) * width, size, to + static_cast<size_t>(row) * size);
+    });
+  });
+}
+
 std::pair<mx::array, mx::array> step_attend(const mx::array& qkv, const mx::array& past, const mx::array& place, int heads,
                                             const Maybe& wavelengths) {
   const int C = qkv.ndim() == 3 ? qkv.shape(2) / 3 : 0, D = heads > 0 ? C / heads : 0;
@@ -476,6 +521,7 @@ void bind_transformer(nb::module_& m) {
   m.def("int8_rough", &int8_rough);
   m.def("log_sum_exp", &log_sum_exp);
   m.def("gelu", &gelu);
+  m.def("to_heads", &to_heads);
   m.def("attend", &attend, nb::arg("q"), nb::arg("memory").none(), nb::arg("bias").none(), nb::arg("heads"));
   m.def("step_attend", &step_attend, nb::arg("qkv"), nb::arg("past"), nb::arg("place"), nb::arg("heads"), nb::arg("wavelengths").none());
 }

@@ -269,5 +269,5 @@ def test_profiling_changes_no_sample() -> None:
 
 
 def test_token_buckets_hold_every_utterance() -> None:
-    assert FRAME_BUCKETS == (100, 200, 300, 400, 600, 800, 1200, 1600)
+    assert FRAME_BUCKETS == (50, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1200, 1600)
     assert bucket(house().max_phonemes + 2, TOKEN_BUCKETS) == TOKEN_BUCKETS[-1] == 512

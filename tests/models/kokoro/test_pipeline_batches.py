@@ -11,7 +11,14 @@ import pytest
 from models.backend import bucket, mx
 from models.contract import AudioChunk, BatchItem, BatchSynthesizer, Cancelled, ModelError, SpeechRequest, WarmupStep
 from models.kokoro.network import Kokoro
-from models.kokoro.pipeline import BATCH_BUCKETS, BATCH_FRAMES, FRAME_BUCKETS, BatchRow, KokoroSynthesizer
+from models.kokoro.pipeline import (
+    BATCH_BUCKETS,
+    BATCH_FRAME_BUCKETS,
+    BATCH_FRAMES,
+    FRAME_BUCKETS,
+    BatchRow,
+    KokoroSynthesizer,
+)
 from models.layers.conv import PaddingMask
 from models.timeline import Stage, Timeline
 from tests.models.kokoro.builder import TINY, build, official_arrays, tiny_config, to_mx, voice_pack
@@ -201,7 +208,8 @@ def test_groups_need_no_more_memory_than_the_longest_utterance() -> None:
         groups = model._groups(range(len(totals)), totals)
         assert sorted(at for group in groups for at in group) == list(range(len(totals)))
         for group in groups:
-            (size,) = {bucket(totals[at], FRAME_BUCKETS) for at in group}
+            (size,) = {bucket(totals[at], BATCH_FRAME_BUCKETS) for at in group}
+            assert bucket(max(totals[at] for at in group), FRAME_BUCKETS) <= size
             assert len(group) == 1 or bucket(len(group), BATCH_BUCKETS) * size <= BATCH_FRAMES
 
 
@@ -220,11 +228,14 @@ def test_warm_up_has_every_shape_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     assert [name for name in one if "x" in name] == []
     assert {name for name in three if "x" in name} == {
         *(f"tokens={n}x{batch}" for n in (16, 32, 64, 128) for batch in (2, 4)),
-        *(f"frames={n}x2" for n in (100, 200, 300, 400, 600, 800)),
-        *(f"frames={n}x4" for n in (100, 200, 300, 400)),
+        *(f"frames={n}x2" for n in FRAME_BUCKETS if n <= 800),
+        *(f"frames={n}x4" for n in FRAME_BUCKETS if n <= 400),
         "utterance=1x2",
     }
-    assert set(eight) - set(three) == {f"tokens={n}x8" for n in (16, 32, 64, 128)} | {"frames=100x8", "frames=200x8"}
+    assert set(eight) - set(three) == {
+        *(f"tokens={n}x8" for n in (16, 32, 64, 128)),
+        *(f"frames={n}x8" for n in (50, 100, 150, 200)),
+    }
 
 
 def test_warm_up_computes_what_will_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +245,6 @@ def test_warm_up_computes_what_will_be_served(monkeypatch: pytest.MonkeyPatch) -
     pieces = model._compiled.pieces
     monkeypatch.setattr(model._compiled, "pieces", lambda text, *rest: seen.append(text.shape) or pieces(text, *rest))
     model._warm_tokens(16, 2, style_row("rms"))
-    model._warm_frames(100, 2, style_row("rms"))
+    model._warm_frames(50, 2, style_row("rms"))
     list(model.synthesize_batch(rows_of(BATCHES["two"])))
-    assert seen[0] == seen[1] == (2, 100, model.config.hidden_dim)
+    assert seen[0] == seen[1] == (2, 50, model.config.hidden_dim)

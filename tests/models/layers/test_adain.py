@@ -14,7 +14,13 @@ from tests.models.emulator import DEVICES, launcher
 
 pytestmark = pytest.mark.slow
 
-SHAPES = [(1, 40, 32, (40,)), (2, 300, 48, (300, 131)), (3, 70, 5, (1, 70, 64))]
+SHAPES = [
+    (1, 40, 32, (40,)),
+    (2, 300, 48, (300, 131)),
+    (3, 70, 5, (1, 70, 64)),
+    (1, 290, 33, (270,)),
+    (2, 64, 48, (64, 31)),
+]
 
 
 def given(batch: int, length: int, channels: int, dtype: mx.Dtype) -> list[mx.array]:
@@ -40,7 +46,7 @@ def differences(shape: tuple[int, int, int, tuple[int, ...]], dtype: mx.Dtype) -
 def test_kernels_equal_plain_operations(
     device: Device, shape: tuple[int, int, int, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run of rows and two, channels that fill no warp, one valid row; later threads first."""
+    """One kernel and two, channels that fill no warp, one valid row; later threads first."""
     monkeypatch.setattr(adain, "launch", launcher(device, backward=True))
     assert max(differences(shape, mx.float32)) < 1e-4
 
@@ -67,13 +73,37 @@ def test_kernels_in_bfloat16(device: Device, monkeypatch: pytest.MonkeyPatch) ->
         ("- pivot;", "- 0.0f;"),
         ("d * d * (seen * n / total)", "0.0f"),
         ("if (r < valid) {", "if (true) {"),
-        ("const int end = min(L, (BLOCK_Y + 1) * ROWS)", "const int end = min(L, BLOCK_Y * ROWS + ROWS / 2)"),
+        ("end = min(L, (BLOCK_Y + 1) * ROWS)", "end = min(L, BLOCK_Y * ROWS + ROWS / 2)"),
         ("SYNC();\nif (c >= C)", "if (c >= C)"),
     ],
 )
 def test_a_mistake_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adain, "launch", launcher("metal", backward=True, change=(words, instead)))
     assert not max(differences(SHAPES[1], mx.float32)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("if (r < valid) {", "if (true) {"),
+        ("w < WARPS", "w < WARPS - 1"),
+        ("n = valid", "n = L"),
+        ("end = L", "end = L - 1"),
+    ],
+)
+def test_a_mistake_in_the_one_kernel_shows(words: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adain, "launch", launcher("metal", backward=True, change=(words, instead)))
+    assert not max(differences(SHAPES[-1], mx.float32)) < 1e-3
+
+
+def test_few_rows_are_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(adain, "launch", launcher("cuda", seen=seen))
+    adain._difference(adain._FEW_ROWS, mx.float32)
+    assert set(seen) == {"nightingale_adain_whole"}
+    seen.clear()
+    adain._difference(adain._FEW_ROWS + 1, mx.float32)
+    assert set(seen) == {"nightingale_moments", "nightingale_adain"}
 
 
 @pytest.mark.parametrize("device", DEVICES)

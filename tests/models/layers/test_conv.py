@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -29,6 +31,24 @@ def test_lowered_equals_mlx(name: str) -> None:
     case, values = CONV[name], golden("conv", name)
     layer = checks.conv_layer(case, values, lowered=False)
     assert checks.distance(layer(mx.array(values["x"])), values["y"]) < TOLERANCE
+
+
+def test_one_tap_is_a_product() -> None:
+    """On a GPU, where a layer stays as it is loaded."""
+    layer = Conv1d(6, 10, 1)
+    layer.apply(lambda array: mx.random.normal(array.shape, key=mx.random.key(array.size)))
+    x, start = mx.random.normal((2, 7, 6)), mx.random.normal((2, 7, 10))
+    wanted = mx.conv1d(x, layer.weight) + layer.bias
+    assert checks.distance(layer(x), np.array(wanted)) < TOLERANCE
+    assert checks.distance(layer(x, start), np.array(wanted + start)) < TOLERANCE
+    assert "Convolution" not in graph(layer(x))
+    assert "Convolution" in graph(Conv1d(6, 10, 3)(x))
+
+
+def graph(y: mx.array) -> str:
+    made = io.StringIO()
+    mx.export_to_dot(made, y)
+    return made.getvalue()
 
 
 def test_lowering_twice_changes_nothing() -> None:

@@ -77,7 +77,7 @@ def test_the_kernel_on_random_shapes(device: Device, monkeypatch: pytest.MonkeyP
     [
         ("cuda", "WAIT(THREAD, H / UNITS", "WAIT(THREAD, 0"),
         ("cuda", "(t & 1) * H + first", "first"),
-        ("metal", "if (at >= valid) c = v = 0.0f;", ""),
+        ("metal", "dir ? valid - 1 - t : t", "dir ? T - 1 - t : t"),
         ("metal", "n < j + 8", "n < j + 7"),
         ("metal", "dir ? at - 1 : at + 1", "at + 1 - dir"),
     ],

@@ -78,7 +78,11 @@ def test_sums(bits: int) -> None:
 def test_functions_of_the_input(kind: Before, width: int) -> None:
     weight = random_array(40, width)
     x = mx.array(3 * random_array(7, 2 * width if kind == Before.SWIGLU else width, seed=1))
-    expected = product_reference(np.array(prepare(x, kind)), weight)
+    before = np.array(prepare(x, kind))
+    if kind == Before.EXACT_GELU:
+        erf = np.vectorize(math.erf)(np.array(x) * math.sqrt(0.5))
+        assert np.allclose(before, np.array(x) * (1 + erf) / 2, atol=1e-5)
+    expected = product_reference(before, weight)
     assert np.allclose(
         np.array(packed(weight)(x, before=kind)), expected, rtol=1e-3, atol=2e-3 * np.abs(expected).max()
     )
@@ -93,6 +97,27 @@ def test_norms_of_the_input(kind: type[nn.LayerNorm | nn.RMSNorm], width: int) -
         norm.bias = mx.array(random_array(width, seed=3))
     expected = product_reference(np.array(norm(x)), weight)
     assert np.allclose(np.array(packed(weight)(x, norm=norm)), expected, rtol=1e-3, atol=2e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1201, 512), (250, 2112)])
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_more_rows_than_the_cache_holds(bits: int, rows: int, width: int) -> None:
+    """They are taken in parts, the last of them short: each row is as among few."""
+    matrix, x = packed(random_array(40, width), random_array(40, seed=1), bits=bits), random_array(rows, width, seed=2)
+    add = random_array(rows, 40, seed=3)
+    found = np.array(matrix(mx.array(x), add=mx.array(add)))
+    for first in range(0, rows, 40):
+        part = slice(first, first + 40)
+        alone = np.array(matrix(mx.array(x[part]), add=mx.array(add[part])))
+        assert np.allclose(found[part], alone, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_as_heads() -> None:
+    x = random_array(2, 7, 3 * 4 * 5)
+    wanted = x.reshape(2, 7, 3, 4, 5).transpose(2, 0, 3, 1, 4)
+    assert np.array_equal(np.array(transformer.to_heads(mx.array(x), 3, 5)), wanted)
+    with pytest.raises(ValueError, match="to_heads"):
+        transformer.to_heads(mx.array(x), 7, 5)
 
 
 @pytest.mark.parametrize("bits", [16, 8, 4])

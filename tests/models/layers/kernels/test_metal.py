@@ -24,7 +24,13 @@ def test_the_kernels_are_metal(program: Program, monkeypatch: pytest.MonkeyPatch
     source._difference(300)
     for dtype in (mx.float32, mx.bfloat16):
         adain._differences(dtype)
-    assert set(seen) == {"nightingale_lstm", "nightingale_harmonics", "nightingale_moments", "nightingale_adain"}
+    assert set(seen) == {
+        "nightingale_lstm",
+        "nightingale_harmonics",
+        "nightingale_moments",
+        "nightingale_adain",
+        "nightingale_adain_whole",
+    }
 
 
 # Helpers that a body may call: one that is right, and one for each mistake.

@@ -1,0 +1,37 @@
+"""Kernels on a real GPU beside their plain definitions; the other tests emulate one."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.backend import mx
+from models.kokoro import source
+from models.kokoro.albert import AlbertEncoder
+from models.kokoro.config import AlbertConfig
+from models.layers import adain, lstm
+from models.layers.kernels.agreement import MOST_APART, MOST_APART_SINGLE
+from models.layers.kernels.device import gpu
+
+pytestmark = pytest.mark.skipif(gpu() is None, reason="needs a GPU")
+
+
+def test_bilstm() -> None:
+    assert lstm.fits(256)
+    assert lstm._difference(256) < MOST_APART_SINGLE
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(mx.float32, MOST_APART_SINGLE), (mx.bfloat16, MOST_APART)])
+def test_adain(dtype: mx.Dtype, most: float) -> None:
+    assert max(adain._differences(dtype)) < most
+
+
+@pytest.mark.skipif(gpu() != "cuda", reason="Metal has no such kernel")
+def test_albert() -> None:
+    encoder = AlbertEncoder(AlbertConfig(768, 12, 2048, 512, 12))
+    encoder.apply(lambda array: mx.random.normal(array.shape) / max(array.shape[-1], 16) ** 0.5)
+    encoder.lower()
+    assert max(encoder._differences()) < MOST_APART_SINGLE
+
+
+def test_harmonic_source() -> None:
+    assert source._difference(300) < MOST_APART_SINGLE
