@@ -33,14 +33,14 @@ from models.nllb.network import Nllb
 from models.nllb.search import Finished, SearchTask, TokenHypothesis
 from models.nllb.steps import (
     BATCH_BUCKETS,
+    DRAFT_BUCKETS,
     MAX_TOKENS,
-    PROMPT_BUCKETS,
     SOURCE_BUCKETS,
     CompiledNetwork,
     Group,
     length_cap,
 )
-from models.nllb.text import NllbTokenizer
+from models.nllb.text import NllbTokenizer, TranslationTokenizer
 from models.nllb.vocabulary import Head
 from models.nllb.weights import load_weights
 from models.timeline import Stage, Timeline
@@ -57,12 +57,14 @@ _DTYPES = {"auto": mx.float32, "float32": mx.float32, "float16": mx.float16, "bf
 
 
 def load(spec: ModelSpec) -> NllbTranslator:
-    """Load a checkpoint: spec.files has "config", "weights", "tokenizer" and, for a demonstrator, "coverage".
+    """Load a checkpoint: spec.files has "config", "weights", "tokenizer"; "coverage" of a demonstrator.
+
+    M2M-100 and SMaLL-100 have "vocabulary" too, and a SentencePiece model as "tokenizer".
 
     The CPU computes in float32; with `spec.dtype` bfloat16 its native kernels read weights in it. Raises WeightsError.
     """
     config = load_config(spec.files["config"])
-    tokenizer = NllbTokenizer(spec.files["tokenizer"], config)
+    tokenizer = _tokenizer(spec, config)
     coverage = None
     if "coverage" in spec.files:
         from models.nllb.coverage import Coverage
@@ -81,6 +83,15 @@ def load(spec: ModelSpec) -> NllbTranslator:
     # A demonstrator's vocabulary is as short as a shortlist, and not in the order of frequency.
     shortlist = spec.shortlist if coverage is None else 0
     return NllbTranslator(config, network, tokenizer, coverage=coverage, shortlist=shortlist)
+
+
+def _tokenizer(spec: ModelSpec, config: NllbConfig) -> TranslationTokenizer:
+    if "vocabulary" not in spec.files:
+        return NllbTokenizer(spec.files["tokenizer"], config)
+    from models.nllb.m2m100 import M2m100Tokenizer  # loads SentencePiece
+
+    model, vocabulary = spec.files["tokenizer"], spec.files["vocabulary"]
+    return M2m100Tokenizer(model, vocabulary, config, target_first=spec.target_first)
 
 
 @dataclass(slots=True)
@@ -113,7 +124,7 @@ class NllbTranslator:
         self,
         config: NllbConfig,
         network: Nllb,
-        tokenizer: NllbTokenizer,
+        tokenizer: TranslationTokenizer,
         *,
         coverage: Coverage | None = None,
         shortlist: int = 0,
@@ -144,7 +155,7 @@ class NllbTranslator:
             )
         if request.draft and request.beams > 1:
             raise ModelRequestError("a draft is verified by greedy search: it takes beams=1")
-        count = len(self.tokenizer.encode(request.text, request.source))
+        count = len(self._encode(request, request.text))
         if count > self.config.max_position_embeddings:
             raise InputTooLongError(
                 f"{count} tokens in one sentence; at most {self.config.max_position_embeddings} are accepted"
@@ -191,14 +202,17 @@ class NllbTranslator:
             yield None if item is None else self._translation(item[0], self._unlooped(*item))
         yield from self._by_clauses(short, timeline, cancelled)
 
+    def _encode(self, request: TranslationRequest, text: str) -> list[int]:
+        return self.tokenizer.encode(text, request.target if self.tokenizer.target_first else request.source)
+
     def _prepare(self, index: int, request: TranslationRequest, text: str, *, guarded: bool = True) -> _SourceText:
         capitals = guarded and self._coverage is None and repair.is_capitals(text)
         if capitals:
             text = repair.sentence_case(text, request.source)
-        source = self.tokenizer.encode(text, request.source)
+        source = self._encode(request, text)
         if len(source) > self.config.max_position_embeddings:  # ordinary letters may be more tokens than capitals
             capitals, text = False, request.text
-            source = self.tokenizer.encode(text, request.source)
+            source = self._encode(request, text)
         return _SourceText(index, request, text, source, capitals, guarded)
 
     def _sentence(self, work: _SourceText, ngram: int) -> SearchTask:
@@ -209,7 +223,8 @@ class NllbTranslator:
                 break
             draft.append(token)
         should_stop = repair.loops if not repair.has_loop(work.source) else (lambda _tokens: False)
-        return SearchTask(work.source, self.tokenizer.language(work.request.target), limit, draft, should_stop)
+        target = None if self.tokenizer.target_first else self.tokenizer.language(work.request.target)
+        return SearchTask(work.source, target, limit, draft, should_stop)
 
     def _search(
         self, works: Sequence[_SourceText], ngram: int, timeline: Timeline, cancelled: IsCancelled
@@ -271,7 +286,7 @@ class NllbTranslator:
         script = self._script(target)
         if script not in self._heads:
             ids = self.tokenizer.shortlist(script, self._shortlist) if script else None
-            self._heads[script] = self.network.shared.head(ids, self._shortlist)
+            self._heads[script] = self.network.shared.head(ids, self._shortlist, self.tokenizer.unused)
         return self._heads[script]
 
     def _unlooped(self, work: _SourceText, found: list[TokenHypothesis]) -> list[TokenHypothesis]:
@@ -346,21 +361,22 @@ class NllbTranslator:
         def group() -> Group:
             return self.compiled.encode([[steps.PAD] * size] * batch, head, longest)
 
-        prompt, token = np.full((batch, 2), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
+        start = 1 if self.tokenizer.target_first else 2
+        prompt, token = np.full((batch, start), steps.END, np.int32), np.full((batch, 1), steps.END, np.int32)
         order = mx.arange(batch)
         run = group()
         following, place = self.compiled.step(mx.array(prompt), mx.array([0]), run)
         mx.eval(self.compiled.step(following[:, None], place, run), run.past)
         run = group()
         mx.eval(self.compiled.best(mx.array(prompt), mx.array([0]), order, run))
-        mx.eval(self.compiled.best(mx.array(token), mx.array([2]), order, run))
+        mx.eval(self.compiled.best(mx.array(token), mx.array([start]), order, run))
         if batch > 1:
             run.select(list(range(batch // 2)))
             mx.eval(run.past, run.memory)
         if batch == 1 or not self._padded:
             run = group()
             room = run.past[0].shape[2]
-            for length in [n for n in PROMPT_BUCKETS[1:] if n < room] + [room]:
+            for length in [n for n in DRAFT_BUCKETS if n < room] + [room]:
                 mx.eval(
                     self.compiled.verify(mx.full((run.rows, length), steps.PAD, dtype=mx.int32), mx.array([0]), run)
                 )

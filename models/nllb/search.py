@@ -3,7 +3,7 @@
 Beam search follows transformers' `generate` (num_beams, length_penalty 1, early_stopping False, max_new_tokens). It
 takes twice as many candidates as beams. A hypothesis' score is the sum of its log-probabilities over its length to the
 power of the length penalty. A sentence is done when no running hypothesis can beat the worst finished one. Lengths
-count the target language's token and the end, as in transformers.
+count the target language's token, where translations begin with it, and the end, as in transformers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from models.backend import bucket, mx
 from models.contract import Cancelled, IsCancelled
-from models.nllb.steps import END, PAD, PROMPT_BUCKETS, CompiledNetwork, Group
+from models.nllb.steps import DRAFT_BUCKETS, END, PAD, CompiledNetwork, Group
 
 _STEPS_A_TURN = 4  # after so many steps the thread may do other work
 
@@ -28,14 +28,20 @@ StopCriterion = Callable[[Sequence[int]], bool]
 class SearchTask:
     """One sentence to translate: `source` ids, the target language's id, and at most `limit` tokens, the end included.
 
-    `draft` holds tokens with which the translation may begin. Greedy search asks `should_stop` after every token.
+    `target` is None where the source has that id. `draft` holds tokens with which the translation may begin. Greedy
+    search asks `should_stop` after every token.
     """
 
     source: Sequence[int]
-    target: int
+    target: int | None
     limit: int
     draft: Sequence[int] = ()
     should_stop: StopCriterion = lambda _tokens: False
+
+    @property
+    def prompt(self) -> list[int]:
+        """Return the tokens from which the translation is decoded."""
+        return [END] if self.target is None else [END, self.target]
 
 
 @dataclass(slots=True)
@@ -78,8 +84,9 @@ def _read(tokens: mx.array) -> npt.NDArray[np.int32]:
 
 
 def _prompts(sentences: Sequence[SearchTask], rows: int, copies: int = 1) -> mx.array:
-    prompts = [[END, sentence.target] for sentence in sentences for _ in range(copies)]
-    return mx.array(prompts + [[END, END]] * (rows - len(prompts)), dtype=mx.int32)
+    prompts = [sentence.prompt for sentence in sentences for _ in range(copies)]
+    spare = [END] * len(prompts[0])
+    return mx.array(prompts + [spare] * (rows - len(prompts)), dtype=mx.int32)
 
 
 def greedy(
@@ -138,20 +145,21 @@ def _verify(
     of rejected draft tokens lie at later places: they are masked until they are overwritten.
     """
     draft = list(sentence.draft[: sentence.limit])
-    size = len(draft) + 2
+    start = len(sentence.prompt)
+    size = start + len(draft)
     if compiled.padded:
-        size = min(bucket(size, PROMPT_BUCKETS), group.past[0].shape[2])
-        draft = draft[: size - 2]
-    ids = [END, sentence.target, *draft]
+        size = min(bucket(size, DRAFT_BUCKETS), group.past[0].shape[2])
+        draft = draft[: size - start]
+    ids = [*sentence.prompt, *draft]
     said = compiled.verify(mx.array([ids + [PAD] * (size - len(ids))], dtype=mx.int32), mx.array([0]), group)
-    for at, token in enumerate(np.array(said)[0].tolist()[1 : len(ids)]):
+    for at, token in enumerate(np.array(said)[0].tolist()[start - 1 : len(ids)]):
         finished = found.append(token, sentence)
         stands = at < len(draft) and draft[at] == token
         found.accepted += stands
         if finished:
             return None, 0
         if not stands:
-            return token, at + 2
+            return token, at + start
     raise AssertionError("the last position has no draft token after it")
 
 
@@ -170,7 +178,7 @@ def greedy_no_repeat(
         place += feed.shape[1]
         chosen = [END] * group.rows
         for row, tokens, values in zip(range(len(sentences)), np.array(ids), np.array(scores), strict=False):
-            banned = _repeats([END, sentences[row].target, *found[row].tokens], ngram)
+            banned = _repeats([*sentences[row].prompt, *found[row].tokens], ngram)
             ranked = (int(tokens[k]) for k in np.argsort(-values, kind="stable"))
             chosen[row] = next((token for token in ranked if token not in banned), END)
         finished = [row for row in sorted(live) if found[row].append(chosen[row], sentences[row])]
@@ -207,10 +215,11 @@ class _Beam:
         """Extend the hypotheses by candidates [beams, K]; return each new one's parent and token, or None when done."""
         if ngram:
             for beam, (_, tokens) in enumerate(self.running):
-                banned = list(_repeats([END, self.sentence.target, *tokens], ngram))
+                banned = list(_repeats([*self.sentence.prompt, *tokens], ngram))
                 scores[beam][np.isin(ids[beam], banned)] = -np.inf
         total = scores + np.array([score for score, _ in self.running], np.float32)[:, None]
         length = len(self.running[0][1]) + 1  # of the new hypotheses, without language and end
+        whole = np.float32((length + len(self.sentence.prompt) - 1) ** self.penalty)
         ranked = np.argsort(-total, axis=None, kind="stable")[: 2 * self.beams]
         following: list[tuple[np.float32, list[int]]] = []
         parents, fed = [], []
@@ -219,7 +228,7 @@ class _Beam:
             tokens = self.running[parent][1]
             if token == END or length >= self.sentence.limit:
                 if rank < self.beams:
-                    value = float(score / np.float32((length + 1) ** self.penalty))
+                    value = float(score / whole)
                     kept = tokens if token == END else [*tokens, token]
                     self.finished.append(TokenHypothesis(kept, value, ended=token == END))
             elif len(following) < self.beams:
@@ -230,7 +239,7 @@ class _Beam:
         if not following:
             return None
         self.running = following
-        best = float(following[0][0] / np.float32((length + 1) ** self.penalty))
+        best = float(following[0][0] / whole)
         if len(self.finished) == self.beams and best <= self.finished[-1].score:
             return None
         return parents, fed

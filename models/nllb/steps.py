@@ -1,6 +1,6 @@
 """Parts of the network as functions of arrays alone, which a GPU compiles once per bucket; and their shapes.
 
-The sentences of a group are decoded in one batch, from `[</s>, target language]` on, all at the same place. A row is a
+The sentences of a group are decoded in one batch, all from prompts of one length on, at the same place. A row is a
 sentence or, in beam search, a hypothesis. Copies pad a bucket; their results are ignored.
 """
 
@@ -22,7 +22,7 @@ from models.nllb.vocabulary import Head, Tree, argmax, best, logits
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 SOURCE_BUCKETS = (16, 32, 64, 128, 256, 512, 1024)
-PROMPT_BUCKETS = (2, 8, 16, 32, 64, 128, 256, 512, 1024)  # 2: no draft
+DRAFT_BUCKETS = (8, 16, 32, 64, 128, 256, 512, 1024)  # a prompt and its draft
 MAX_TOKENS = 4096  # padded source tokens of one group: a bound on the memory of keys and values
 _LENGTH_RATIO, _LENGTH_ROOM = 1.5, 10  # most tokens of a translation: ratio to its source, plus room
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-import unicodedata
-from collections.abc import Sequence
-from functools import cache
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,42 +14,47 @@ from tokenizers import Tokenizer
 
 from models.contract import UnknownLanguageError, WeightsError, WeightsMissingError
 from models.nllb.config import NllbConfig
+from models.nllb.scripts import script_of, scripts
 
 _LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
-_SPECIAL = ("bos", "pad", "eos", "unk")
+_SPECIAL = {"<s>": "bos", "<pad>": "pad", "</s>": "eos", "<unk>": "unk"}
 
 
-class NllbTokenizer:
-    """Tokenizer of sources, `[source language] pieces </s>`, and of translations, `</s> [target language] pieces`.
+class TranslationTokenizer(ABC):
+    """Tokenizer of sources, `[language] pieces </s>`, and of translations, `</s> [target language] pieces`.
 
+    The language of a source is its own one. With `target_first` it is the target language, and translations begin with
+    `</s>` alone. Ids from `size` on have no token; those of `unused` must not come out of the network.
     A special token spelled in the text ("</s>", "eng_Latn") is ordinary text. Methods are safe on any thread.
     """
 
-    def __init__(self, path: str | Path, config: NllbConfig) -> None:
-        """Read `path`. Raises WeightsError unless it is a tokenizer of `config`'s layout."""
-        if not Path(path).is_file():
-            raise WeightsMissingError(f"{path} does not exist")
-        try:
-            self._tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # tokenizers raises Exception itself
-            raise WeightsError(f"{path}: not a tokenizer: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = True
-        self.size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        if self.size > config.vocab_size:
-            raise WeightsError(f"{path}: {self.size} tokens, but the checkpoint has {config.vocab_size}")
-        for kind, token in zip(_SPECIAL, ("<s>", "<pad>", "</s>", "<unk>"), strict=True):
-            wanted = getattr(config, f"{kind}_token_id")
-            if self._tokenizer.token_to_id(token) != wanted:
-                raise WeightsError(f"{path}: {token} must have id {wanted}")
-        added = self._tokenizer.get_added_tokens_decoder()
-        codes = {token.content: id_ for id_, token in added.items() if _LANGUAGE.fullmatch(token.content)}
-        if not codes:
-            raise WeightsError(f"{path}: no language codes among its added tokens")
-        self.languages: dict[str, int] = dict(sorted(codes.items(), key=lambda item: item[1]))
-        self._special = frozenset(added)
-        self._end = config.eos_token_id
+    target_first = False
+    unused: Sequence[int] = ()
+
+    def __init__(self, languages: Mapping[str, int], special: Iterable[int], size: int, end: int) -> None:
+        """Keep the layout.
+
+        Args:
+            languages: FLORES-200 codes and their ids.
+            special: Ids of special tokens, languages included.
+            size: Number of tokens.
+            end: Id of the token that ends a sentence.
+        """
+        self.languages = dict(sorted(languages.items(), key=lambda item: item[1]))
+        self.size = size
+        self._special, self._end = frozenset(special), end
+
+    @abstractmethod
+    def pieces(self, text: str) -> list[int]:
+        """Return the ids of `text`, without language and end."""
+
+    @abstractmethod
+    def piece(self, id_: int) -> str:
+        """Return the piece of an id below `size`, "" where an id has none. U+2581 stands for a space."""
+
+    @abstractmethod
+    def join(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`, none of them special."""
 
     def language(self, code: str) -> int:
         """Return the id of a FLORES-200 code. Raises UnknownLanguageError, with the nearest codes."""
@@ -62,16 +66,13 @@ class NllbTokenizer:
             )
         return found
 
-    def encode(self, text: str, source: str) -> list[int]:
-        """Return the ids of `text` in the language `source`, with the language before and the end after them."""
-        pieces: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return [self.language(source), *pieces, self._end]
+    def encode(self, text: str, language: str) -> list[int]:
+        """Return the ids of `text`, with the language `language` before and the end after them."""
+        return [self.language(language), *self.pieces(text), self._end]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, without special tokens and ids that have no token."""
-        kept = [id_ for id_ in ids if id_ not in self._special and id_ < self.size]
-        text: str = self._tokenizer.decode(kept, skip_special_tokens=False)
-        return text.strip()
+        return self.join([id_ for id_ in ids if id_ not in self._special and id_ < self.size]).strip()
 
     def shortlist(self, script: str, size: int) -> npt.NDArray[np.int32]:
         """Return the ids, ascending, of about `size` tokens that translations into languages of `script` most need.
@@ -85,11 +86,10 @@ class NllbTokenizer:
         kept: set[int] = set(self._special)
         own: list[int] = []
         latin: list[int] = []
-        for id_ in range(self.size):
+        for id_ in self._by_frequency():
             if id_ in self._special:
                 continue
-            piece = self._tokenizer.id_to_token(id_) or ""  # an id may have no token
-            letters = [name for c in piece if (name := _script_of(c))]
+            letters = [name for c in self.piece(id_) if (name := script_of(c))]
             found = set(letters)
             if not letters or (len(letters) == 1 and found <= wanted | {"LATIN"}):
                 kept.add(id_)
@@ -102,52 +102,50 @@ class NllbTokenizer:
         kept.update(rare, own[: room - len(rare)])
         return np.array(sorted(kept), np.int32)
 
-
-# ISO 15924 codes of FLORES-200 -> first words of the Unicode names of their letters.
-_SCRIPTS: dict[str, tuple[str, ...]] = {
-    "Arab": ("ARABIC",),
-    "Armn": ("ARMENIAN",),
-    "Beng": ("BENGALI", "OL"),  # FLORES writes Santali as sat_Beng; it is in Ol Chiki
-    "Cyrl": ("CYRILLIC",),
-    "Deva": ("DEVANAGARI",),
-    "Ethi": ("ETHIOPIC",),
-    "Geor": ("GEORGIAN",),
-    "Grek": ("GREEK",),
-    "Gujr": ("GUJARATI",),
-    "Guru": ("GURMUKHI",),
-    "Hang": ("HANGUL", "CJK"),
-    "Hans": ("CJK", "IDEOGRAPHIC"),
-    "Hant": ("CJK", "IDEOGRAPHIC", "BOPOMOFO"),
-    "Hebr": ("HEBREW",),
-    "Jpan": ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH"),
-    "Khmr": ("KHMER",),
-    "Knda": ("KANNADA",),
-    "Laoo": ("LAO",),
-    "Latn": ("LATIN",),
-    "Mlym": ("MALAYALAM",),
-    "Mymr": ("MYANMAR",),
-    "Orya": ("ORIYA",),
-    "Sinh": ("SINHALA",),
-    "Taml": ("TAMIL",),
-    "Telu": ("TELUGU",),
-    "Tfng": ("TIFINAGH",),
-    "Thai": ("THAI",),
-    "Tibt": ("TIBETAN",),
-}
+    def _by_frequency(self) -> Iterable[int]:
+        """Return all ids, those of frequent tokens first."""
+        return range(self.size)
 
 
-_KNOWN = frozenset(name for names in _SCRIPTS.values() for name in names)
+class NllbTokenizer(TranslationTokenizer):
+    """Tokenizer of NLLB: tokenizer.json, with FLORES-200 codes among its added tokens."""
+
+    def __init__(self, path: str | Path, config: NllbConfig) -> None:
+        """Read `path`. Raises WeightsError unless it is a tokenizer of `config`'s layout."""
+        if not Path(path).is_file():
+            raise WeightsMissingError(f"{path} does not exist")
+        try:
+            self._tokenizer: Tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises Exception itself
+            raise WeightsError(f"{path}: not a tokenizer: {error}") from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+        size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        if size > config.vocab_size:
+            raise WeightsError(f"{path}: {size} tokens, but the checkpoint has {config.vocab_size}")
+        check_specials(path, {token: self._tokenizer.token_to_id(token) for token in _SPECIAL}, config)
+        added = self._tokenizer.get_added_tokens_decoder()
+        codes = {token.content: id_ for id_, token in added.items() if _LANGUAGE.fullmatch(token.content)}
+        if not codes:
+            raise WeightsError(f"{path}: no language codes among its added tokens")
+        super().__init__(codes, added, size, config.eos_token_id)
+
+    def pieces(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return found
+
+    def piece(self, id_: int) -> str:
+        return self._tokenizer.id_to_token(id_) or ""  # an id may have no token
+
+    def join(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text
 
 
-def scripts(script: str) -> frozenset[str]:
-    """Return the first words of the Unicode names of a script's letters."""
-    return frozenset(_SCRIPTS.get(script, ("LATIN",)))
-
-
-@cache
-def _script_of(character: str) -> str:
-    """Return the first word of a letter's or mark's Unicode name; "" for a character of no script in particular."""
-    if unicodedata.category(character)[0] not in "LM":
-        return ""
-    name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return name if name in _KNOWN else ""
+def check_specials(path: str | Path, found: Mapping[str, int | None], config: NllbConfig) -> None:
+    """Raise WeightsError unless `found`, ids of tokens, has `config`'s special tokens."""
+    for token, kind in _SPECIAL.items():
+        wanted = getattr(config, f"{kind}_token_id")
+        if found.get(token) != wanted:
+            raise WeightsError(f"{path}: {token} must have id {wanted}")

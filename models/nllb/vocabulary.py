@@ -6,6 +6,8 @@ translates nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from mlx import nn
@@ -75,14 +77,14 @@ class Vocabulary(nn.Module):
             return mx.dequantize(weight, scales, offsets, group_size=GROUP, bits=self._bits)
         return self.weight[ids]
 
-    def head(self, ids: Ids | None = None, rows: int = 0) -> Head:
+    def head(self, ids: Ids | None = None, rows: int = 0, unused: Sequence[int] = ()) -> Head:
         """Return the projection onto `ids`, ascending, or onto all tokens, with at least `rows` rows.
 
-        On GPUs rows are padded to a multiple of 128. Padding never comes out as a token.
+        On GPUs rows are padded to a multiple of 128. Neither padding nor tokens of `unused` come out.
         """
         if ids is None and self._native is not None:
             table = np.arange(self._size, dtype=np.int32)
-            return Head(self.weight, table, self._unknown, matrix=self._native)
+            return Head(self.weight, table, self._unknown, matrix=self._native, unused=unused)
         if ids is None and not self._bits:
             weight = self.weight
         else:
@@ -96,11 +98,11 @@ class Vocabulary(nn.Module):
         table = np.full(count + spare, self._unknown, np.int32)
         table[:count] = np.arange(count) if ids is None else ids
         matrix = None if self._native is None else PackedMatrix.pack(weight, bits=self._native.bits)
-        return Head(weight, table, self._unknown, self._bits, matrix=matrix)
+        return Head(weight, table, self._unknown, self._bits, matrix=matrix, unused=unused)
 
 
 class Head:
-    """Scores of the tokens in `table` [rows], for hidden states. `unknown` and padding never come out.
+    """Scores of the tokens in `table` [rows], for hidden states. `unknown`, `unused` and padding never come out.
 
     On the CPU `search` finds the likeliest token from an 8-bit copy of the weights and a few rows of the weights
     themselves: the same token as `argmax`, for a quarter of the memory read. With a `matrix`, its weights are all there
@@ -110,14 +112,21 @@ class Head:
     """
 
     def __init__(
-        self, weight: mx.array, table: Ids, unknown: int, bits: int = 0, *, matrix: PackedMatrix | None = None
+        self,
+        weight: mx.array,
+        table: Ids,
+        unknown: int,
+        bits: int = 0,
+        *,
+        matrix: PackedMatrix | None = None,
+        unused: Sequence[int] = (),
     ) -> None:
         self.size, self.bits, self.matrix = len(table), bits, matrix
         # A second array on the same memory: compiled functions take the head as an argument and the embeddings as a
         # constant, and MLX would confuse the two.
         parts = row_parts(mx.stop_gradient(weight), bits) if matrix is None else []
         edges = np.cumsum([part[0].shape[0] for part in parts]).tolist()
-        banned = np.where(table == unknown, -np.inf, 0).astype(np.float32)
+        banned = np.where(np.isin(table, [unknown, *unused]), -np.inf, 0).astype(np.float32)
         place = int(np.searchsorted(table[: np.count_nonzero(table != unknown) + 1], unknown))
         self.tree: Tree = {
             "parts": [list(part) for part in parts],

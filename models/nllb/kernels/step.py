@@ -19,6 +19,7 @@ from mlx import nn
 
 from models.backend import mx
 from models.layers.attention import join_heads, split_heads
+from models.layers.kernels.nvrtc import cuda_kernel
 from models.layers.linear import Projection
 from models.native import transformer
 from models.nllb.kernels import source as cuda
@@ -46,7 +47,7 @@ def fits(width: int, heads: int, inner: int) -> bool:
 
 @cache
 def _kernel(name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
-    return mx.fast.cuda_kernel(
+    return cuda_kernel(
         name=f"nightingale_nllb_{name}",
         input_names=list(inputs),
         output_names=list(outputs),

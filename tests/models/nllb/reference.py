@@ -57,16 +57,20 @@ class Reference:
         return found
 
     def generate(
-        self, source: Sequence[int], target: int, beams: int, limit: int, **more: Any
+        self, source: Sequence[int], target: int | None, beams: int, limit: int, **more: Any
     ) -> tuple[list[list[int]], list[float]]:
-        """Hypotheses of `generate`, best first, without prompt, padding and end; and their scores (beams only)."""
+        """Hypotheses of `generate`, best first, without prompt, padding and end; and their scores (beams only).
+
+        Without a `target`, nothing is forced at the beginning.
+        """
+        start = 1 if target is None else 2
         with torch.inference_mode():
             out = self.model.generate(
                 torch.tensor([source]),
                 forced_bos_token_id=target,
                 num_beams=beams,
                 num_return_sequences=beams,
-                max_new_tokens=limit + 1,
+                max_new_tokens=limit + start - 1,
                 do_sample=False,
                 suppress_tokens=[UNKNOWN],
                 return_dict_in_generate=True,
@@ -74,7 +78,7 @@ class Reference:
                 **more,
             )
         scores = out.sequences_scores.tolist() if beams > 1 else [math.nan]
-        return [_plain(row[2:].tolist()) for row in out.sequences], scores
+        return [_plain(row[start:].tolist()) for row in out.sequences], scores
 
 
 def _plain(tokens: list[int]) -> list[int]:

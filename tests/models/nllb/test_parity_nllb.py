@@ -1,21 +1,23 @@
-"""NLLB-200-distilled-600M at full size against transformers, on shared random weights (`make parity`).
+"""NLLB-200-distilled-600M, M2M-100 418M and SMaLL-100 at full size against transformers (`make parity`).
 
-Weights go through the file that transformers writes. Where a translation ended, and which hypotheses came in which
-order, must be equal; scores to 1e-4. Inputs are short, so that two processors need minutes and no more; the end of a
-sentence is made likely enough that some end by themselves.
+The weights are random, and shared: they go through the file that transformers writes. Where a translation ended, and
+which hypotheses came in which order, must be equal; scores to 1e-4. Inputs are short, so that two processors need
+minutes and no more; the end of a sentence is made likely enough that some end by themselves.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from loadtest.official import NLLB
+from loadtest.official import M2M100, NLLB, SMALL100
 from models.backend import mx
 from models.checkpoint import read_arrays
 from models.nllb import search
@@ -33,20 +35,45 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(2400)]
 
 RELATIVE = 1e-4
 
-PAIRS = [(256047, 256057), (256057, 256042), (256200, 256047), (256161, 256079), (256011, 256068)]
 LIMIT, BEAMS = 9, 4
+# Inputs of each model, for minutes on two processors. `NLLB_PARITY=50` gives as many to all, and to M2M-100 418M, too,
+# which is SMaLL-100 with more layers.
+INPUTS = {"nllb": 25, "small100": 12}
+GIVEN = os.environ.get("NLLB_PARITY")
+Input = tuple[list[int], int | None]
 
 
-def _inputs() -> list[tuple[list[int], int]]:
-    rng = random.Random(0)
-    found = []
-    for k in range(50):
-        source, target = PAIRS[k % len(PAIRS)]
-        found.append(([source, *(rng.randrange(4, 256000) for _ in range(3 + k % 21)), 2], target))
-    return found
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A model: its numbers, pairs of languages, and the first of the ids that are no pieces."""
+
+    config: dict[str, Any]
+    parameters: int
+    pairs: tuple[tuple[int, int | None], ...]
+    pieces: int
+
+    def inputs(self, count: int) -> list[Input]:
+        rng = random.Random(0)
+        found: list[Input] = []
+        for k in range(count):
+            first, target = self.pairs[k % len(self.pairs)]
+            found.append(([first, *(rng.randrange(4, self.pieces) for _ in range(3 + k % 21)), 2], target))
+        return found
 
 
-INPUTS = _inputs()
+SIZES = {
+    "nllb": Size(
+        NLLB,
+        615_073_792,
+        ((256047, 256057), (256057, 256042), (256200, 256047), (256161, 256079), (256011, 256068)),
+        256000,
+    ),
+    "m2m100": Size(
+        M2M100, 483_905_536, ((128022, 128028), (128028, 128016), (128102, 128022), (128006, 128035)), 128004
+    ),
+    # The source begins with the target language.
+    "small100": Size(SMALL100, 332_735_488, ((128028, None), (128022, None), (128102, None)), 128004),
+}
 
 
 class Ours:
@@ -59,9 +86,7 @@ class Ours:
         self.network.lower()
         self.head: Head = self.network.shared.head()
 
-    def search(
-        self, inputs: Sequence[tuple[list[int], int]], beams: int, *, padded: bool = False
-    ) -> list[list[TokenHypothesis]]:
+    def search(self, inputs: Sequence[Input], beams: int, *, padded: bool = False) -> list[list[TokenHypothesis]]:
         """All of `inputs` in one group."""
         stages = CompiledNetwork(self.network, padded=padded)
         sentences = [SearchTask(source, target, LIMIT) for source, target in inputs]
@@ -74,18 +99,33 @@ class Ours:
         return [found[k] for k in range(len(inputs))]
 
 
+@pytest.fixture(scope="module", params=SIZES if GIVEN else INPUTS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def reference() -> Reference:
+def size(name: str) -> Size:
+    return SIZES[name]
+
+
+@pytest.fixture(scope="module")
+def inputs(name: str, size: Size) -> list[Input]:
+    return size.inputs(int(GIVEN or INPUTS[name]))
+
+
+@pytest.fixture(scope="module")
+def reference(size: Size) -> Reference:
     from tests.models.nllb.reference import Reference
 
-    return Reference(NLLB, seed=1)
+    return Reference(size.config, seed=1)
 
 
 @pytest.fixture(scope="module")
-def ours(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Ours:
+def ours(size: Size, reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Ours:
     folder = tmp_path_factory.mktemp("nllb")
     reference.save(folder)
-    assert sum(p.numel() for p in reference.model.parameters()) == 615_073_792
+    assert sum(p.numel() for p in reference.model.parameters()) == size.parameters
     found = Ours(folder)
     (folder / "model.safetensors").unlink()
     return found
@@ -95,21 +135,21 @@ Expected = Callable[[int], list[tuple[list[list[int]], list[float]]]]
 
 
 @pytest.fixture(scope="module")
-def expected(reference: Reference) -> Expected:
+def expected(reference: Reference, inputs: list[Input]) -> Expected:
     """Results of `generate` for each input alone, with so many beams; each computed once."""
-    return cache(lambda beams: [reference.generate(source, target, beams, LIMIT) for source, target in INPUTS])
+    return cache(lambda beams: [reference.generate(source, target, beams, LIMIT) for source, target in inputs])
 
 
 def distance(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)))
 
 
-def test_encoder_and_logits(reference: Reference, ours: Ours) -> None:
+def test_encoder_and_logits(reference: Reference, ours: Ours, inputs: list[Input]) -> None:
     worst = [0.0, 0.0]
-    for source, target in INPUTS[::5]:
+    for source, target in inputs[::5]:
         hidden, bias = ours.network.encode(mx.array([source]), mx.array([len(source)]))
         worst[0] = max(worst[0], distance(np.array(hidden)[0], reference.encode([source])[0]))
-        decoded = [2, target, *source[1:4]]
+        decoded = [2, *([] if target is None else [target]), *source[1:4]]
         memory, past = ours.network.decoder.memories(hidden), ours.network.allocate(1, 8)
         out, _ = ours.network.advance(mx.array([decoded]), mx.array([0]), past, memory, bias)
         found = np.array(logits(ours.head.tree, out))[0]
@@ -118,8 +158,8 @@ def test_encoder_and_logits(reference: Reference, ours: Ours) -> None:
     assert max(worst) < RELATIVE
 
 
-def test_encoder_in_a_padded_batch(reference: Reference, ours: Ours) -> None:
-    sources = [source for source, _ in INPUTS[:16]]
+def test_encoder_in_a_padded_batch(reference: Reference, ours: Ours, inputs: list[Input]) -> None:
+    sources = [source for source, _ in inputs[:16]]
     length = max(map(len, sources)) + 3
     ids = np.full((len(sources), length), 1)
     for row, source in enumerate(sources):
@@ -137,19 +177,22 @@ def _compare(found: list[list[TokenHypothesis]], wanted: list[tuple[list[list[in
 
 
 @pytest.mark.parametrize("beams", [1, BEAMS])
-def test_alone(ours: Ours, expected: Expected, beams: int) -> None:
-    found = [ours.search([one], beams)[0] for one in INPUTS]
+def test_alone(ours: Ours, expected: Expected, inputs: list[Input], beams: int) -> None:
+    found = [ours.search([one], beams)[0] for one in inputs]
     _compare(found, expected(beams))
-    ended = sum(mine[0].ended for mine in found)
-    assert 1 <= ended <= 49, "both ways to end must occur"
-    assert len({tuple(mine[0].tokens) for mine in found}) > 40, "inputs that make no difference would prove little"
+    assert len({tuple(mine[0].tokens) for mine in found}) > 0.8 * len(found), "equal translations would prove little"
+    if len(found) >= 50:  # fewer may by chance all end alike
+        ended = sum(mine[0].ended for mine in found)
+        assert 1 <= ended < len(found), "both ways to end must occur"
 
 
 @pytest.mark.parametrize("beams", [1, BEAMS])
 @pytest.mark.parametrize("padded", [False, True])
-def test_batched_with_mixed_languages(ours: Ours, expected: Expected, beams: int, padded: bool) -> None:
+def test_batched_with_mixed_languages(
+    ours: Ours, expected: Expected, inputs: list[Input], beams: int, padded: bool
+) -> None:
     size = 25 if beams == 1 else 5
     found = [
-        one for k in range(0, len(INPUTS), size) for one in ours.search(INPUTS[k : k + size], beams, padded=padded)
+        one for k in range(0, len(inputs), size) for one in ours.search(inputs[k : k + size], beams, padded=padded)
     ]
     _compare(found, expected(beams))
