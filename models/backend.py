@@ -17,7 +17,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ParamSpec, TypeVar, cast
 
-from models.native import process
+from models.native import nvidia, process
 from models.native.process import preload_blas
 from models.native.processors import cpu_count
 from models.private import FolderError
@@ -72,8 +72,10 @@ _pages_kept = process.tune_malloc()
 os.environ.setdefault("MLX_USE_CUDA_GRAPHS", "0")
 # Plans of eight frame buckets exceed the 128 that MLX keeps: the first call after a bucket change took 60 ms more.
 os.environ.setdefault("MLX_CUDA_CONV_CACHE_SIZE", "8192")
-# MLX takes minutes to compile its CUDA kernels, and keeps them in a temporary folder, which others may write.
-os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / _mlx_version()))
+# MLX takes minutes to compile its CUDA kernels, and keeps them in a temporary folder, which others may write. Their
+# names do not tell for which GPU they are: machines with different ones may share this user's home.
+_kernels = f"{_mlx_version()}-{nvidia.architecture()}"
+os.environ.setdefault("MLX_PTX_CACHE_DIR", str(process.cache_folder() / "ptx" / _kernels))
 
 import mlx.core as mx  # noqa: E402  (after BLAS, as the module's docstring says)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,11 @@ class Conditioning:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays.values())
+
+
+MIN_SPEED: Final = 0.25
+MAX_SPEED: Final = 4.0
+"""Bounds of `SpeechRequest.speed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +378,9 @@ class RecognitionRequest:
     that comes before, or words to expect. `temperature` None: 0, and higher ones where the text looks wrong. `beams` in
     [1, 8] hypotheses are kept at temperature 0. `word_times` asks for the time of each word. `draft` holds the tokens
     of a text that was probably said: they are verified in one pass, and never change the result (one beam at
-    temperature 0). Equal requests with equal seeds give equal results on one device.
+    temperature 0). `prefix` holds tokens with which the text begins, final ones of earlier audio: the text goes on from
+    there, in one segment with words, greedily; None: as usual. It is for models that say `takes_prefix`, and for one
+    window. Equal requests with equal seeds give equal results on one device.
     """
 
     pcm: Pcm
@@ -384,6 +391,7 @@ class RecognitionRequest:
     beams: int = 1
     word_times: bool = False
     draft: tuple[int, ...] = ()
+    prefix: tuple[int, ...] | None = None
     seed: int = 0
 
 
@@ -398,12 +406,16 @@ class RecognizedToken:
 
 @dataclass(frozen=True, slots=True)
 class RecognizedWord:
-    """One word with the spaces and marks that belong to it, its times in seconds, its probability in [0, 1]."""
+    """One word with the spaces and marks that belong to it, its times in seconds, its probability in [0, 1].
+
+    `heard`: second to which the model listened while it wrote the word; None: it does not tell.
+    """
 
     text: str
     start: float
     end: float
     probability: float
+    heard: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +424,8 @@ class RecognizedSegment:
 
     `seek` is the start of its window. `temperature`, `mean_logprob`, `compression` (of the text by zlib) and
     `no_speech` (the probability of silence) are those of the window. `words` are empty unless they were asked for.
-    `accepted` counts the tokens of the draft that were right.
+    `accepted` counts the tokens of the draft that were right. `language_probability`: of a language that was detected;
+    1 for one that was given.
     """
 
     start: float
@@ -427,6 +440,7 @@ class RecognizedSegment:
     compression: float = 0.0
     no_speech: float = 0.0
     accepted: int = 0
+    language_probability: float = 1.0
 
 
 @runtime_checkable
@@ -473,7 +487,8 @@ class ModelSpec:
     choice for this device ("auto"). `bits` (0, 4 or 8) quantizes the weights of models that can, `cache_bits` (0, 4 or
     8) their keys and values. `shortlist` (0: off) bounds the output vocabulary of translation per target language.
     `steps` (0: the model's own) counts the evaluations of a flow-matching decoder. `draft` names the drafter of tokens
-    ("": none). `batch` bounds the requests that a model speaks at once.
+    ("": none). `batch` bounds the requests that a model speaks at once. `target_first`: the source of a translation
+    begins with its target language.
     """
 
     name: str
@@ -487,3 +502,4 @@ class ModelSpec:
     steps: int = 0
     draft: str = ""
     batch: int = 1
+    target_first: bool = False

@@ -12,7 +12,14 @@ from pathlib import Path
 
 
 class FolderError(OSError):
-    """Error for a private folder that is not available. The message is one line: the folder, the cause, the remedy."""
+    """Error for a private folder that is not available. The message is one line: the folder, the cause, the remedy.
+
+    `why` is the cause alone.
+    """
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why or message
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
@@ -65,7 +72,8 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise FolderError(
             f"Compiled code cannot be kept in {folder}: {why}. Set XDG_CACHE_HOME to the absolute path of a folder "
-            "that only you can write."
+            "that only you can write.",
+            why,
         ) from None
     return real
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from models.backend import mx
 from models.layers.mel import Floats
+from models.whisper.ctc import token_spans
 from models.whisper.network import Whisper
 from models.whisper.steps import Memory
 from models.whisper.text import WhisperTokenizer
@@ -24,13 +25,17 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class WordTiming:
-    """A word with its tokens, its times in seconds from the window's start, and the mean probability of its tokens."""
+    """A word with its tokens, its times in seconds from the window's start, and the mean probability of its tokens.
+
+    `heard`: second to which the heads that follow the audio looked at most while the tokens were written.
+    """
 
     word: str
     tokens: list[int]
     start: float
     end: float
     probability: float
+    heard: float = 0.0
 
 
 def median_filter(x: Floats, width: int = _MEDIAN) -> Floats:
@@ -73,8 +78,8 @@ def warp(cost: npt.NDArray[np.float64]) -> tuple[Ints, Ints]:
     return found[:, 0], found[:, 1]
 
 
-def align_tokens(logits: Floats, positions: int, first: int) -> Floats:
-    """Return the seconds at which each text token, and the end, begin.
+def follow(logits: Floats, positions: int, first: int) -> Floats:
+    """Return how much each text token, and the end, looks at each position [tokens + 1, positions].
 
     Args:
         logits: Of the cross-attention [heads, tokens, S]: of the start sequence, "no timestamps", text and end.
@@ -86,10 +91,39 @@ def align_tokens(logits: Floats, positions: int, first: int) -> Floats:
     weights /= weights.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # a head that looks at one place has no deviation, and NaN counts for nothing
         weights = (weights - weights.mean(axis=1, keepdims=True)) / weights.std(axis=1, keepdims=True)
-    matrix = median_filter(weights).mean(axis=0)[first:-1]
+    found: Floats = median_filter(weights).mean(axis=0)[first:-1]
+    return found
+
+
+def token_times(matrix: Floats) -> Floats:
+    """Return the seconds at which each text token, and the end, begin, by the matrix of `follow`."""
     rows, columns = warp(-matrix.astype(np.float64))
     jumps = np.concatenate([[True], np.diff(rows) != 0])
     found: Floats = columns[jumps] / POSITIONS_A_SECOND
+    return found
+
+
+def ctc_words(
+    scores: Floats, tokenizer: WhisperTokenizer, tokens: Sequence[int], language: str, positions: int
+) -> list[WordTiming]:
+    """Return the words of text `tokens`, where the CTC head's `scores` [S, n_ctc] place them.
+
+    Where these have too few positions for the tokens, the words share the time of all `positions` of audio.
+    """
+    words, grouped = tokenizer.split_words(tokens, language)
+    spans = token_spans(scores, tokens)
+    if spans is None:
+        edges = np.linspace(0, positions, len(tokens) + 1).astype(np.int64)
+        spans = np.stack([edges[:-1], edges[1:]], axis=1)
+    spans = np.minimum(spans, positions)
+    found, at = [], 0
+    for word, group in zip(words, grouped, strict=True):
+        own = spans[at : at + len(group)]
+        likely = [float(np.exp(scores[a : max(b, a + 1), token].max())) if a < len(scores) else 0.0
+                  for token, (a, b) in zip(group, own, strict=True)]  # fmt: skip
+        start, end = own[0, 0] / POSITIONS_A_SECOND, own[-1, 1] / POSITIONS_A_SECOND
+        found.append(WordTiming(word, list(group), float(start), float(end), float(np.mean(likely))))
+        at += len(group)
     return found
 
 
@@ -129,10 +163,13 @@ def find_words(
     words, grouped = tokenizer.split_words([*tokens, tokenizer.end], language)
     if len(grouped) <= 1:
         return []
-    begins = align_tokens(np.array(attention), frames // 2, len(start))
+    matrix = follow(np.array(attention), frames // 2, len(start))
+    begins, looks = token_times(matrix), matrix.argmax(axis=1) / POSITIONS_A_SECOND
     edges = np.cumsum([0, *(len(group) for group in grouped[:-1])])
     probability = np.array(chosen)
     return [
-        WordTiming(word, group, float(begins[a]), float(begins[b]), float(probability[a:b].mean()))
+        WordTiming(
+            word, group, float(begins[a]), float(begins[b]), float(probability[a:b].mean()), float(looks[a:b].max())
+        )
         for word, group, a, b in zip(words, grouped, edges[:-1].tolist(), edges[1:].tolist(), strict=False)
     ]

@@ -32,6 +32,7 @@ class WhisperConfig:
     """Widths, depths and lengths, by the names of openai-whisper's ModelDimensions.
 
     `n_audio_ctx` positions of 20 ms are the longest audio, `n_text_ctx` tokens the longest text with its prompt.
+    `n_ctc` counts the outputs of a CTC head on the encoder, the blank last; 0: there is none, as in OpenAI's models.
     """
 
     n_mels: int
@@ -44,6 +45,7 @@ class WhisperConfig:
     n_text_state: int
     n_text_head: int
     n_text_layer: int
+    n_ctc: int = 0
 
     @property
     def multilingual(self) -> bool:
@@ -56,17 +58,20 @@ class WhisperConfig:
         return 2 * self.n_audio_ctx
 
 
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Layout of quantized weights: numbers of `bits` with a scale and an offset for each `group_size` of inputs."""
+
+    group_size: int
+    bits: int
+
+
 def load_config(path: str | Path) -> WhisperConfig:
     """Read config.json, of either layout. Raises WeightsError where a key is missing or the network is not Whisper's.
 
     Keys that inference does not read (dropout, suppressed tokens, versions) differ between releases and are ignored.
     """
-    try:
-        values: dict[str, Any] = dict(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise WeightsError(f"{path}: not a Whisper configuration: {error!r}") from error
-    if "quantization" in values:
-        raise WeightsError(f"{path}: quantized checkpoints are not read: take the one in floating point")
+    values = _read(path)
     if "n_mels" in values:
         return read_dims(values, str(path))
     required = {"model_type": "whisper", "activation_function": "gelu", "scale_embedding": False}
@@ -79,11 +84,33 @@ def load_config(path: str | Path) -> WhisperConfig:
     return read_dims({name: values[key] for name, key in _HUB.items() if key in values}, str(path))
 
 
+def load_quantization(path: str | Path) -> Quantization | None:
+    """Read config.json's `quantization`, of the MLX community's layout; None: the weights are floating point.
+
+    Raises WeightsError where it is not one that MLX has.
+    """
+    found = _read(path).get("quantization")
+    if found is None:
+        return None
+    values = found if isinstance(found, dict) else {}
+    group_size, bits, mode = values.get("group_size"), values.get("bits"), values.get("mode", "affine")
+    if group_size not in (32, 64, 128) or bits not in (2, 3, 4, 5, 6, 8) or mode != "affine":
+        raise WeightsError(f"{path}: quantization must be affine, of 2 to 8 bits in groups of 32 to 128, not {found!r}")
+    return Quantization(group_size, bits)
+
+
+def _read(path: str | Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise WeightsError(f"{path}: not a Whisper configuration: {error!r}") from error
+
+
 def read_dims(values: Mapping[str, Any], source: str) -> WhisperConfig:
     """Return the configuration of openai-whisper's `dims`. Raises WeightsError naming `source`."""
     known = {field.name: values[field.name] for field in fields(WhisperConfig) if field.name in values}
     for key, value in known.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or value < (key != "n_ctc"):
             raise WeightsError(f"{source}: {key} must be a positive whole number, not {value!r}")
     try:
         config = WhisperConfig(**known)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.contract import IsCancelled, RecognitionTask
+from models.whisper.drafts import search_draft
 from models.whisper.rules import TokenRules, log_sum_exp
 from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, search
 from models.whisper.steps import Memory, Steps
@@ -23,7 +24,7 @@ class DecodingOptions:
     `language` is one of the tokenizer's codes. At `temperature` 0, `beams` hypotheses are kept, with `patience`; above,
     the best of `best_of` samples is taken, drawn by `seed`. `length_penalty` is in [0, 1]. `prompt` are tokens of
     earlier text, `prefix` those with which the transcript begins. `limit` is the most tokens of the transcript; None:
-    half of the model's.
+    half of the model's. `draft` are text tokens that were probably said: greedy search of one window verifies them.
     """
 
     language: str = "en"
@@ -40,6 +41,7 @@ class DecodingOptions:
     suppress_blank: bool = True
     latest_start: float | None = 1.0
     limit: int | None = None
+    draft: tuple[int, ...] = ()
     seed: int = 0
 
 
@@ -49,6 +51,7 @@ class Decoded:
 
     `logprobs` are those of the tokens. `average_logprob` is the mean log-probability of the tokens and the end.
     `no_speech` is the probability that nobody spoke. `compression_ratio` is large for text that repeats itself.
+    `accepted` counts the tokens of the draft that are in the transcript, `used` those that lie before its end.
     """
 
     tokens: tuple[int, ...]
@@ -58,6 +61,8 @@ class Decoded:
     no_speech: float
     temperature: float
     compression_ratio: float
+    accepted: int = 0
+    used: int = 0
 
 
 Decode = Callable[[DecodingOptions], Generator[None, None, Decoded]]
@@ -101,15 +106,13 @@ def decode_with_fallback(
 
 
 def prompt_tokens(tokenizer: WhisperTokenizer, options: DecodingOptions, context: int) -> tuple[list[int], int]:
-    """Return the tokens before the transcript, for a decoder of `context` tokens, and the start token's place."""
+    """Return the tokens before the transcript, for a decoder of `context` tokens, and the place that tells silence."""
     tokens = tokenizer.start_sequence(options.language, options.task, timestamps=options.timestamps)
     if options.prefix:
         room = context // 2 - (options.limit or context // 2)
         tokens += options.prefix[-room:] if room else options.prefix[-(context // 2) :]
-    if not options.prompt:
-        return tokens, 0
-    before = [tokenizer.start_of_previous, *options.prompt[-(context // 2 - 1) :]]
-    return before + tokens, len(before)
+    before = [tokenizer.start_of_previous, *options.prompt[-(context // 2 - 1) :]] if options.prompt else []
+    return before + tokens, len(before) if tokenizer.official else len(before + tokens) - 1
 
 
 def compression_ratio(text: str) -> float:
@@ -135,18 +138,31 @@ def decode(
         latest=options.latest_start,
     )
     tasks = [SearchTask(prompt, start, limit)] * windows
-    first = yield from search(steps, memory, tasks, states, rules, cancelled)
+    accepted, used, state = 0, 0, states[0]
+    if options.draft and windows == 1 and isinstance(state, Sampled) and options.temperature == 0:
+        leading = [tokenizer.first_timestamp] if options.timestamps else []  # the likeliest beginning
+        draft = [*leading, *options.draft]
+        verified = yield from search_draft(steps, memory, tasks[0], state, rules, draft, cancelled)
+        first = [verified.first]
+        began = state.sampled[0][:1] == leading[:1]
+        accepted = verified.accepted - (len(leading) if began else 0)
+        used = max(0, verified.used - len(leading))
+    else:
+        first = yield from search(steps, memory, tasks, states, rules, cancelled)
     found = []
     for state, logits in zip(states, first, strict=True):
         best = _best(state.hypotheses(), options.length_penalty)
         # Language tokens are not suppressed; where one comes out, the text that is measured has its name.
         text = tokenizer.decode_all([token for token in best.tokens if token < tokenizer.first_timestamp]).strip()
-        silence = math.exp(float(logits[tokenizer.no_speech] - log_sum_exp(logits)[0]))
+        silence = math.exp(float(logits[tokenizer.silence] - log_sum_exp(logits)[0]))
         average = best.sum_logprob / (len(best.tokens) + 1)
         ratio = compression_ratio(text)
         found.append(
-            Decoded(tuple(best.tokens), tuple(best.logprobs), text, average, silence, options.temperature, ratio)
-        )
+            Decoded(
+                tuple(best.tokens), tuple(best.logprobs), text, average, silence, options.temperature, ratio,
+                max(0, accepted), used,
+            )
+        )  # fmt: skip
     return found
 
 

@@ -17,6 +17,8 @@ HOP = 160  # samples a frame
 FRAMES_A_SECOND = SAMPLE_RATE // HOP
 _N_FFT = 400
 _BLOCK = 3000  # frames that are transformed at a time
+_PAUSE = 20  # frames of a pause that are looked at together
+_STEP = 50  # frames: lengths of short windows are multiples
 _FLOOR, _DECADES = 1e-10, 8
 
 
@@ -55,6 +57,27 @@ def padded_samples(pcm: Floats, mels: int, frames: int) -> Generator[None, None,
 def recording(pcm: Floats, mels: int, frames: int) -> Generator[None, None, Floats]:
     """Compute the spectrogram [N // 160 + frames, mels] of pcm [N] and of `frames` of silence, to cut windows from."""
     return (yield from log_mel(pcm, mels, frames * HOP))
+
+
+def quiet_cut(mel: Floats, start: int, window: int) -> int:
+    """Return how many frames to take from `start` on, `window` at most: to the quietest place of the second half.
+
+    All that is left is taken where it fits.
+    """
+    left = len(mel) - start
+    if left <= window:
+        return left
+    level = mel[start : start + window].mean(axis=-1)
+    smooth = np.convolve(level, np.full(_PAUSE, 1 / _PAUSE, np.float32), mode="valid")
+    first = window // 2
+    place = first + int(smooth[first:].argmin()) + _PAUSE // 2
+    return place - place % 2
+
+
+def short_window(mel: Floats, start: int, size: int) -> Floats:
+    """Return `size` frames from `start` on, filled up with silent samples to a multiple of half a second."""
+    cut = mel[start : start + size]
+    return np.pad(cut, ((0, -len(cut) % _STEP), (0, 0)), constant_values=mel.min() if mel.size else 0)
 
 
 def padded_features(mel: Floats, start: int, size: int, frames: int) -> Floats:

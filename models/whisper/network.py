@@ -17,18 +17,15 @@ from collections.abc import Sequence
 from mlx import nn
 
 from models.backend import mx
-from models.layers import activation, attention
+from models.layers import attention
+from models.layers.activation import exact_gelu
 from models.layers.attention import join_heads, split_heads
 from models.layers.conv import Conv1d
 from models.layers.linear import Projection
 from models.native import kernels, transformer
+from models.native.transformer import Before
 from models.whisper.config import WhisperConfig
 from models.whisper.vocabulary import Vocabulary
-
-
-def gelu(x: mx.array) -> mx.array:
-    """Return x Phi(x): the exact form, not that of tanh."""
-    return transformer.gelu(x) if transformer.fits(x) else activation.gelu(x, mx.zeros((1,), dtype=x.dtype))
 
 
 def attend(q: mx.array, kv: mx.array, bias: mx.array | None = None) -> mx.array:
@@ -73,7 +70,7 @@ class EncoderBlock(nn.Module):
     def feed_forward(self, x: mx.array) -> mx.array:
         """Add the feed-forward part to x [B, S, C]."""
         wide = self.mlp1.after(x, norm=self.mlp_ln)
-        return self.mlp2.after(gelu(wide), add=x)
+        return self.mlp2.after(wide, before=Before.EXACT_GELU, add=x)
 
 
 class DecoderBlock(EncoderBlock):
@@ -127,7 +124,7 @@ class Encoder(nn.Module):
         """Return the input [B, S, C] of the first block."""
         x = mel.astype(self.ln_post.weight.dtype)
         for conv in (self.conv1, self.conv2):
-            x = gelu(conv(x))
+            x = exact_gelu(conv(x))
         return x + self.positional_embedding[: x.shape[1]]
 
     def __call__(self, mel: mx.array) -> mx.array:
@@ -157,7 +154,10 @@ class Decoder(nn.Module):
 
     def memories(self, encoded: mx.array) -> list[mx.array]:
         """Encoder output [B, S, C] -> keys and values [B, 2 * heads, S, size] of each layer."""
-        wide = split_heads(self.memory_proj(encoded), 2 * len(self.blocks), self.heads)
+        rows = self.memory_proj(encoded)
+        if transformer.fits(rows):
+            return list(transformer.to_heads(rows, len(self.blocks), encoded.shape[-1] // self.heads))
+        wide = split_heads(rows, 2 * len(self.blocks), self.heads)
         return [mx.contiguous(part) for part in mx.split(wide, len(self.blocks), axis=1)]
 
     def __call__(
@@ -205,14 +205,28 @@ class Decoder(nn.Module):
         return x, mx.where(mx.arange(past.shape[2]) <= rows[:, None], 0.0, float("-inf")).astype(x.dtype)
 
 
+class CtcHead(nn.Module):
+    """Encoder output [B, S, C] -> CTC logits [B, S, n_ctc] in float32: text tokens, and the blank last."""
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__()
+        self.ln = nn.LayerNorm(config.n_audio_state)
+        self.out = Projection(config.n_audio_state, config.n_ctc)
+
+    def __call__(self, encoded: mx.array) -> mx.array:
+        return self.out.after(encoded, norm=self.ln).astype(mx.float32)
+
+
 class Whisper(nn.Module):
-    """Whole network: `encoder` once a window, `decoder` a token at a time."""
+    """Whole network: `encoder` once a window, `decoder` a token at a time, and `ctc` where the model has that head."""
 
     def __init__(self, config: WhisperConfig) -> None:
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
+        self.bits, self.rounded = 0, False
+        self.ctc = CtcHead(config) if config.n_ctc else None
 
     @property
     def dtype(self) -> mx.Dtype:
@@ -222,6 +236,7 @@ class Whisper(nn.Module):
     def lower(self, bits: int = 0) -> None:
         """Bring every product into the device's order, once, after loading; `bits` 8 or 4 quantizes the weights."""
         native = kernels.available() and self.dtype == mx.float32
+        self.rounded = bits != 0
         self.bits = 0 if native else bits  # of MLX's quantization
         self.decoder.token_embedding.lower(bits)  # the largest first: the memory of what it was serves the others
         for block in (*self.encoder.blocks, *self.decoder.blocks):

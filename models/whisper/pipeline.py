@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from models.backend import mx, on_cpu
 from models.contract import (
     Cancelled,
+    InputTooLongError,
     IsCancelled,
     ModelRequestError,
     ModelSpec,
@@ -30,14 +33,16 @@ from models.native import kernels
 from models.native.transformer import GROUP, weight_bits
 from models.timeline import Stage, Timeline
 from models.whisper import features
-from models.whisper.alignment import WordTiming, find_words
+from models.whisper.alignment import WordTiming, ctc_words, find_words
 from models.whisper.config import WhisperConfig
-from models.whisper.decoding import Decoded, DecodingOptions, decode, detect_language
+from models.whisper.ctc import best_tokens
+from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, detect_language
 from models.whisper.network import Whisper
 from models.whisper.steps import Memory, Steps
 from models.whisper.text import WhisperTokenizer
 from models.whisper.transcribe import Transcriber, TranscriptionOptions, WindowTranscript
 from models.whisper.weights import Heads, load_weights, read_checkpoint
+from models.whisper.words import Segment, add_words
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +88,8 @@ class WhisperRecognizer:
         self.tasks: frozenset[RecognitionTask] = frozenset(
             ("transcribe", "translate") if translates else ("transcribe",)
         )
+        # Nor do their heads follow the audio well enough to tell what was not heard to its end (turbo).
+        self.takes_prefix = config.n_text_layer == config.n_audio_layer
         self.steps = Steps(network)
 
     def check(self, request: RecognitionRequest) -> None:
@@ -97,8 +104,20 @@ class WhisperRecognizer:
             raise ModelRequestError(f"temperature must be between 0 and 1, not {request.temperature}")
         if not 1 <= request.beams <= MAX_BEAMS:
             raise ModelRequestError(f"beams must be between 1 and {MAX_BEAMS}, not {request.beams}")
+        self._check_prefix(request)
         if request.draft and (request.beams > 1 or request.temperature):
             raise ModelRequestError("a draft is verified by greedy search: it takes beams=1 and temperature 0")
+
+    def _check_prefix(self, request: RecognitionRequest) -> None:
+        if request.prefix is None:
+            return
+        if request.beams > 1 or request.temperature:
+            raise ModelRequestError("a prefix is continued by greedy search: it takes beams=1 and temperature 0")
+        most = self.config.n_text_ctx // 2
+        if len(request.prefix) >= most or any(not 0 <= token < self.tokenizer.end for token in request.prefix):
+            raise ModelRequestError(f"a prefix has fewer than {most} tokens, all of text")
+        if len(request.pcm) // features.HOP > self.config.window:
+            raise InputTooLongError(f"with a prefix, at most {self.config.window / 100:g} seconds are heard")
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a transcript `text`, for a draft. Safe on any thread."""
@@ -130,33 +149,60 @@ class WhisperRecognizer:
         window.task = request.task
         if request.language is None:
             yield from window.hear(0, min(content, self.config.window))
-            window.language = window.detect()
+            window.language, window.probability = window.detect()
         else:
             window.language = self.tokenizer.language(request.language)
         options = self._options(request, window.language)
-        transcriber = Transcriber(window, self.tokenizer, options, content=content, window=self.config.window)
+        if request.prefix is not None:
+            yield from self._continue(window, options.decoding, request.prefix, content)
+            return
+        longest = self.config.window
+        short = None if self.tokenizer.timed else partial(features.quiet_cut, mel[:content], window=longest)
+        transcriber = Transcriber(window, self.tokenizer, options, content=content, window=longest, size_of=short)
         for item in transcriber.run():
             if item is None:
                 yield None
             else:
-                yield from self._segments(item, window.language)
+                yield from self._segments(item, window.language, window.probability)
+
+    def _continue(
+        self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int
+    ) -> Iterator[RecognizedSegment | None]:
+        """Yield one segment of a window of `size` frames: the text that begins with `prefix`, without timestamps."""
+        yield from window.hear(0, size)
+        # A text to which nothing is added may end at once.
+        options = replace(options, prefix=prefix, timestamps=False, suppress_blank=not prefix)
+        decoded = yield from window.decode(options)
+        if not prefix and Thresholds().is_silent(decoded):
+            return
+        pairs = [pair for pair in zip(decoded.tokens, decoded.logprobs, strict=True) if pair[0] < self.tokenizer.end]
+        tokens = [*prefix, *(token for token, _ in pairs)]
+        logprobs = [*(0.0 for _ in prefix), *(logprob for _, logprob in pairs)]
+        segment = Segment(0.0, size / features.FRAMES_A_SECOND, tokens, logprobs)
+        add_words([segment], window.align(tokens, size), 0.0, 0.0, self.tokenizer.end)
+        yield from self._segments(WindowTranscript(0, [segment], decoded), options.language, window.probability)
 
     def _options(self, request: RecognitionRequest, language: str) -> TranscriptionOptions:
-        prompt = self.tokenizer.encode_prompt(request.prompt) if request.prompt.strip() else []
+        official = self.tokenizer.official  # other models were trained without earlier text, and to be right at once
+        prompt = self.tokenizer.encode_prompt(request.prompt) if official and request.prompt.strip() else []
         decoding = DecodingOptions(
             language=language,
             task=request.task,
             beams=request.beams,
             best_of=SAMPLES,
             prompt=tuple(prompt),
+            timestamps=self.tokenizer.timed,
+            draft=request.draft,
             seed=request.seed,
         )
-        temperatures = TEMPERATURES if request.temperature is None else (request.temperature,)
-        return TranscriptionOptions(decoding, temperatures, word_times=request.word_times)
+        default = TEMPERATURES if official else TEMPERATURES[:1]
+        temperatures = default if request.temperature is None else (request.temperature,)
+        return TranscriptionOptions(decoding, temperatures, previous_text=official, word_times=request.word_times)
 
-    def _segments(self, found: WindowTranscript, language: str) -> Iterator[RecognizedSegment]:
+    def _segments(self, found: WindowTranscript, language: str, probability: float) -> Iterator[RecognizedSegment]:
         """Yield a window's segments with text, in the contract's form."""
         decoded, end = found.decoded, self.tokenizer.end
+        accepted = decoded.accepted  # of the window: its first segment tells
         for segment in found.segments:
             if not segment.tokens:
                 continue
@@ -168,14 +214,18 @@ class WhisperRecognizer:
                 language=language,
                 tokens=tuple(RecognizedToken(id_, self.tokenizer.bytes_of(id_), p) for id_, p in pairs if id_ < end),
                 words=tuple(
-                    RecognizedWord(word.word, word.start, word.end, word.probability) for word in segment.words
+                    RecognizedWord(word.word, word.start, word.end, word.probability, word.heard)
+                    for word in segment.words
                 ),
                 seek=found.seek / features.FRAMES_A_SECOND,
                 temperature=decoded.temperature,
                 mean_logprob=decoded.average_logprob,
                 compression=decoded.compression_ratio,
                 no_speech=decoded.no_speech,
+                accepted=accepted,
+                language_probability=probability,
             )
+            accepted = 0
 
     def warm(self, progress: Progress) -> None:
         """Run a window of noise: encoder, prompt, steps of one row and of many, and alignment."""
@@ -204,27 +254,39 @@ class _Window:
         self._timeline, self._cancelled = timeline, cancelled
         self._heard: tuple[int, int] | None = None
         self._memory: Memory = []
+        self._labels: Floats | None = None
         self.language, self.task = "en", "transcribe"
+        # Of the language.
+        self.probability = 1.0
 
     def hear(self, seek: int, size: int) -> Iterator[None]:
         """Encode the window, unless it is the one that was encoded last."""
         if self._heard == (seek, size):
             return
         self._heard = None
-        frames = features.padded_features(self._mel, seek, size, self._recognizer.config.window)
-        encoding = self._recognizer.steps.encode(frames[None])
-        self._memory = yield from _timed(encoding, self._timeline, Stage.ENCODE)
+        if self._recognizer.tokenizer.timed:
+            frames = features.padded_features(self._mel, seek, size, self._recognizer.config.window)
+        else:
+            frames = features.short_window(self._mel, seek, size)
+        encoding = self._recognizer.steps.hear(frames[None])
+        self._memory, self._labels = yield from _timed(encoding, self._timeline, Stage.ENCODE)
         self._heard = (seek, size)
 
-    def detect(self) -> str:
-        """Return the likeliest language of the window."""
+    def detect(self) -> tuple[str, float]:
+        """Return the likeliest language of the window, and its probability."""
+        if len(self._recognizer.languages) == 1:
+            return self._recognizer.languages[0], 1.0
         with self._timeline.measure(Stage.DECODE):
             shares = detect_language(self._recognizer.steps, self._recognizer.tokenizer, self._memory)
-        return max(shares, key=lambda code: shares[code])
+        language = max(shares, key=lambda code: shares[code])
+        return language, shares[language]
 
     def decode(self, options: DecodingOptions) -> Generator[None, None, Decoded]:
         """Decode the window."""
         one = self._recognizer
+        if self._labels is not None and not options.draft and options.beams == 1 and options.temperature == 0:
+            draft, count = tuple(best_tokens(self._labels[0])), len(options.prefix)
+            options = replace(options, draft=draft[count:] if draft[:count] == options.prefix else draft)
         found = decode(one.steps, one.tokenizer, self._memory, options, self._cancelled)
         return (yield from _timed(found, self._timeline, Stage.DECODE))[0]
 
@@ -232,6 +294,8 @@ class _Window:
         """Return the words of text `tokens` in the window's `size` frames."""
         one = self._recognizer
         with self._timeline.measure(Stage.ALIGN):
+            if self._labels is not None:
+                return ctc_words(self._labels[0], one.tokenizer, tokens, self.language, size // 2)
             return find_words(
                 one.network,
                 one.tokenizer,

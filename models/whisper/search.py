@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from models.contract import Cancelled, IsCancelled
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
 from models.whisper.steps import Memory, Steps
 
-_STEPS_A_TURN = 4  # after so many steps the thread may do other work
+STEPS_A_TURN = 4  # after so many steps the thread may do other work
+_FOLD = 64  # numbers of a row that are one column
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,25 @@ class Sampled:
         return found
 
 
+def likeliest(x: Floats, count: int) -> npt.NDArray[np.intp]:
+    """Return the places of the `count` largest of each row of x [R, V], in no order: [R, count].
+
+    They lie in the `count` columns with the largest maxima of the folded row, which are few numbers to sort.
+    """
+    rows, size = x.shape
+    columns = size // _FOLD
+    if columns <= count:
+        return np.argpartition(-x, count - 1, axis=-1)[:, :count]
+    folded = columns * _FOLD
+    maxima = x[:, :folded].reshape(rows, _FOLD, columns).max(axis=1)
+    chosen = np.argpartition(-maxima, count - 1, axis=-1)[:, :count]
+    places = (chosen[:, None] + np.arange(0, folded, columns)[:, None]).reshape(rows, -1)
+    rest = np.broadcast_to(np.arange(folded, size), (rows, size - folded))
+    places = np.concatenate([places, rest], axis=1)
+    best = np.argpartition(-np.take_along_axis(x, places, axis=1), count - 1, axis=-1)[:, :count]
+    return np.take_along_axis(places, best, axis=1)
+
+
 class Beam:
     """Hypotheses of beam search, and the finished ones."""
 
@@ -125,8 +146,7 @@ class Beam:
         count = self._beams + 1
         # Rows with the same tokens are one: at first, all are the same.
         found: dict[tuple[int, ...], tuple[int, TokenHypothesis]] = {}
-        likeliest = np.argpartition(-logprobs, count - 1, axis=-1)[:, :count]
-        for row, (before, places) in enumerate(zip(self._running, likeliest, strict=True)):
+        for row, (before, places) in enumerate(zip(self._running, likeliest(logprobs, count), strict=True)):
             for place in np.argsort(-logprobs[row, places], kind="stable"):
                 token = int(places[place])
                 value = logprobs[row, token]
@@ -188,6 +208,6 @@ def search(
             break
         group.select(kept, order)
         logits = steps.step([tokens[-1] for window in live for tokens in states[window].sampled], group)
-        if number % _STEPS_A_TURN == 0:
+        if number % STEPS_A_TURN == 0:
             yield
     return list(first)

@@ -41,12 +41,19 @@ class Steps:
     def __init__(self, network: Whisper) -> None:
         self.network = network
         self.config = network.config
+        # Scores that lie closer may change their order with the number of rows of a product.
+        self.margin = 1e-3 if network.dtype == mx.float32 and not network.rounded else 0.25
 
     def encode(self, mel: Floats) -> Generator[None, None, Memory]:
         """Encode mel [B, frames, mels], an even number of frames -> memories [B, 2 * heads, frames / 2, size].
 
         On the CPU, where a layer takes long, it yields after each.
         """
+        memory, _ = yield from self.hear(mel)
+        return memory
+
+    def hear(self, mel: Floats) -> Generator[None, None, tuple[Memory, Floats | None]]:
+        """Encode as `encode` -> memories, and log-probabilities [B, frames / 2, n_ctc] of the CTC head, if any."""
         note_shape("whisper", *mel.shape[:2])
         encoder = self.network.encoder
         x = encoder.embed(mx.array(mel))
@@ -55,9 +62,15 @@ class Steps:
             if on_cpu():
                 mx.eval(x)
                 yield
-        memory = self.network.decoder.memories(encoder.ln_post(x))
-        mx.eval(memory)
-        return memory
+        encoded = encoder.ln_post(x)
+        memory = self.network.decoder.memories(encoded)
+        if self.network.ctc is None:
+            mx.eval(memory)
+            return memory, None
+        logits = self.network.ctc(encoded)
+        scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        mx.eval(memory, scores)
+        return memory, np.array(scores)
 
     def begin(
         self, prompts: Sequence[Sequence[int]], memory: Memory, rows: int, room: int, start: int
@@ -84,6 +97,21 @@ class Steps:
         mx.eval(logits, past)
         found = np.array(logits)
         return Group(memory, past, count), np.repeat(found[:, 1], rows, axis=0), found[:, 0]
+
+    def begin_draft(self, ids: Sequence[int], memory: Memory, room: int, start: int) -> tuple[Group, Floats, Floats]:
+        """Decode a prompt and a draft of one window, as `begin` -> the logits [n, V] after each of `ids`."""
+        length = min(room + -room % 8, self.config.n_text_ctx)
+        group = Group(memory, self.network.allocate(1, length), 0)
+        logits = self.extend(ids, group)
+        return group, logits, logits[start].copy()
+
+    def extend(self, tokens: Sequence[int], group: Group) -> Floats:
+        """Decode several tokens [n] of a group's only row -> the logits [n, V] after each."""
+        ids = mx.array(list(tokens), dtype=mx.int32)[None]
+        hidden, group.past = self.network.decoder(ids, mx.array([group.place]), group.past, group.memory)
+        group.place += len(tokens)
+        found: Floats = np.array(self.network.decoder.token_embedding.logits(hidden[0]))
+        return found
 
     def step(self, tokens: Sequence[int], group: Group) -> Floats:
         """Decode one token of each row -> the logits [R, V] of the next."""

@@ -1,6 +1,7 @@
 """Text to token ids and back, by a hub's tokenizer.json or by OpenAI's file of ranks; and the special tokens.
 
-Special tokens follow the text tokens in one order for all models, so their ids come from the size of the vocabulary.
+Special tokens follow the text tokens in one order for all of OpenAI's models, so their ids come from the size of the
+vocabulary. A tokenizer.json of another size names its own, in any order.
 A special token spelled in a text ("<|endoftext|>") is ordinary text.
 """
 
@@ -46,40 +47,51 @@ class WhisperTokenizer:
         self._tokenizer, self.pieces = _read_ranks(path) if path.suffix == ".tiktoken" else _read_json(path)
         self._tokenizer.encode_special_tokens = True
         self._set_specials(path, config)
-        self.multilingual = config.multilingual
 
     def _set_specials(self, path: Path, config: WhisperConfig) -> None:
+        added = {token.content: id_ for id_, token in self._tokenizer.get_added_tokens_decoder().items()}
         count = config.n_vocab - len(self.pieces) - 2 - len(_TASKS) - TIMESTAMPS
-        if not 1 <= count <= len(LANGUAGES):
-            raise WeightsError(
-                f"{path}: {len(self.pieces)} text tokens, but the checkpoint has {config.n_vocab} tokens"
-            )
-        codes = list(LANGUAGES)[:count]
-        times = (f"{k * TIMESTAMP_SECONDS:.2f}" for k in range(TIMESTAMPS))
-        names = ["endoftext", "startoftranscript", *codes, *_TASKS, *times]
-        self.specials = {name: len(self.pieces) + k for k, name in enumerate(names)}
-        self.languages = codes if config.multilingual else ["en"]
+        self.official = 1 <= count <= len(LANGUAGES)
+        if self.official:
+            codes = list(LANGUAGES)[:count]
+            times = (f"{k * TIMESTAMP_SECONDS:.2f}" for k in range(TIMESTAMPS))
+            names = ["endoftext", "startoftranscript", *codes, *_TASKS, *times]
+            self.specials = {name: len(self.pieces) + k for k, name in enumerate(names)}
+            self.languages = codes if config.multilingual else ["en"]
+        else:
+            self.specials = {name[2:-2]: id_ for name, id_ in added.items() if name[:2] == "<|" and name[-2:] == "|>"}
+            self.languages = [name for name in self.specials if name in LANGUAGES]
+            wanted = {"endoftext", "startoftranscript", *_TASKS}
+            ids = range(len(self.pieces), config.n_vocab)
+            if not self.languages or not wanted <= set(self.specials) or sorted(self.specials.values()) != [*ids]:
+                raise WeightsError(
+                    f"{path}: {len(self.pieces)} text tokens, but the checkpoint has {config.n_vocab} tokens"
+                )
+        # OpenAI's English models have neither language nor task before their transcripts.
+        self.prompted = config.multilingual or not self.official
+        self.timed = self.official
         self.end, self.start = self.specials["endoftext"], self.specials["startoftranscript"]
         self.translate, self.transcribe = self.specials["translate"], self.specials["transcribe"]
         self.start_of_previous = self.specials["startofprev"]
         self.no_speech, self.no_timestamps = self.specials["nospeech"], self.specials["notimestamps"]
-        self.first_timestamp = self.no_timestamps + 1
-        self.first_language = self.start + 1
+        # OpenAI's models tell silence after their first token; others begin with the end.
+        self.silence = self.no_speech if self.official else self.end
+        self.first_timestamp = self.no_timestamps + 1 if self.timed else config.n_vocab
+        self.first_language = self.specials[self.languages[0]]
         self._names = {id_: f"<|{name}|>" for name, id_ in self.specials.items()}
-        added = {token.content: id_ for id_, token in self._tokenizer.get_added_tokens_decoder().items()}
         for name in ("endoftext", "startoftranscript", "translate", "transcribe", "notimestamps"):
-            wanted = self.specials[name]
-            if added.get(f"<|{name}|>", wanted) != wanted:
-                raise WeightsError(f"{path}: <|{name}|> must have id {wanted}, not {added[f'<|{name}|>']}")
+            id_ = self.specials[name]
+            if added.get(f"<|{name}|>", id_) != id_:
+                raise WeightsError(f"{path}: <|{name}|> must have id {id_}, not {added[f'<|{name}|>']}")
 
     def language(self, name: str) -> str:
         """Return the code of a language by code, tag or name. Raises UnknownLanguageError."""
         return language_code(name, self.languages)
 
     def start_sequence(self, language: str, task: str, *, timestamps: bool) -> list[int]:
-        """Return the tokens with which a transcript begins. English models have neither language nor task."""
+        """Return the tokens with which a transcript begins; `timestamps`: it may have them."""
         found = [self.start]
-        if self.multilingual:
+        if self.prompted:
             found += [self.specials[language], self.specials[task]]
         return found if timestamps else [*found, self.no_timestamps]
 
@@ -111,12 +123,17 @@ class WhisperTokenizer:
 
     @cached_property
     def blank(self) -> list[int]:
-        """Return the tokens that no transcript begins with: a space, and the end."""
-        return [*self.encode(" "), self.end]
+        """Return the tokens that no transcript begins with: a space, and the end; none for a model not of OpenAI's."""
+        return [*self.encode(" "), self.end] if self.official else []
 
     @cached_property
     def not_speech(self) -> list[int]:
-        """Return the ids, ascending, of tokens that are not spoken: brackets, notes, dashes before a speaker."""
+        """Return the ids, ascending, of tokens that are not spoken: brackets, notes, dashes before a speaker.
+
+        A small vocabulary spells words with the beginnings of such tokens: there are none in it.
+        """
+        if not self.official:
+            return []
         found = {self.encode(" -")[0], self.encode(" '")[0]}
         for symbol in [*_SYMBOLS, *_MUSIC]:
             for ids in (self.encode(symbol), self.encode(" " + symbol)):

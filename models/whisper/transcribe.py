@@ -5,7 +5,7 @@ Follows openai-whisper's `transcribe`, frame by frame and token by token.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from models.whisper.words import (
     first_spoken,
     is_anomalous,
     last_word_end,
+    sentences,
     unspoken,
 )
 
@@ -110,7 +111,10 @@ def cut_segments(found: Decoded, first_timestamp: int, seek: int, size: int) -> 
 
 
 class Transcriber:
-    """Way through one recording of `content` frames, in windows of `window` frames."""
+    """Way through one recording of `content` frames, in windows of at most `window` frames.
+
+    `size_of` returns the frames of the window from a frame on; None: as many as there are.
+    """
 
     def __init__(
         self,
@@ -120,9 +124,12 @@ class Transcriber:
         *,
         content: int,
         window: int,
+        size_of: Callable[[int], int] | None = None,
     ) -> None:
         self._model, self._tokenizer, self._options = model, tokenizer, options
         self._content, self._window = content, window
+        self._size_of = size_of or (lambda seek: min(window, content - seek))
+        self._draft = options.decoding.draft
         self._seek = 0
         self._tokens = list(options.decoding.prompt)
         self._prompt_from = 0
@@ -132,11 +139,13 @@ class Transcriber:
         """Yield each window with speech in it, and None wherever the thread may turn to other work."""
         options = self._options
         while self._seek < self._content:
-            seek, size = self._seek, min(self._window, self._content - self._seek)
+            seek, size = self._seek, self._size_of(self._seek)
             yield from self._model.hear(seek, size)
-            decoding = replace(options.decoding, prompt=tuple(self._tokens[self._prompt_from :]))
+            prompt = tuple(self._tokens[self._prompt_from :])
+            decoding = replace(options.decoding, prompt=prompt, draft=self._draft)
             tries = decode_with_fallback(self._model.decode, decoding, options.temperatures, options.thresholds)
             found = yield from tries
+            self._draft = self._draft[found.used :]
             if options.thresholds.is_silent(found):
                 self._seek += size
                 continue
@@ -156,6 +165,10 @@ class Transcriber:
 
     def _segments(self, found: Decoded, seek: int, size: int) -> list[Segment] | None:
         """Return the window's segments, and move to the next; None if all of it must be heard again from there."""
+        if not self._options.decoding.timestamps:
+            self._seek = seek + size
+            words = self._model.align(found.tokens, size)
+            return sentences(words, found.logprobs, seek / FRAMES_A_SECOND, keep=self._options.word_times)
         cut = cut_segments(found, self._tokenizer.first_timestamp, seek, size)
         self._seek = seek + cut.advance
         if not self._options.word_times:

@@ -2,7 +2,7 @@
 
 Three layouts are read, in any float type: OpenAI's `.pt`, whose names the network has; transformers'
 WhisperForConditionalGeneration; and the MLX community's, with convolutions in MLX's order and without the encoder's
-positions, which are computed.
+positions, which are computed, and perhaps quantized. A network of floats comes of all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from models.backend import mx
 from models.checkpoint import check_shapes, read_arrays, read_torch_parts
 from models.contract import WeightsError
 from models.layers.attention import sinusoids
-from models.whisper.config import WhisperConfig, load_config, read_dims
+from models.whisper.config import Quantization, WhisperConfig, load_config, load_quantization, read_dims
 from models.whisper.network import Whisper
 
 Heads = tuple[tuple[int, int], ...]  # layers of the decoder, and heads of them
@@ -80,6 +80,9 @@ def read_checkpoint(files: Mapping[str, str], name: str) -> tuple[WhisperConfig,
     path = files["weights"]
     if "config" in files:
         config, arrays = load_config(files["config"]), read_arrays(path, lazy=True)
+        quantization = load_quantization(files["config"])
+        if quantization is not None:
+            arrays = dequantized(arrays, quantization, path)
     else:
         dims, arrays = read_torch_parts(path, "dims", "model_state_dict")
         config = read_dims(dims, path)
@@ -113,6 +116,26 @@ def read_heads(generation: str | None, name: str, config: WhisperConfig) -> Head
         for layer in range(config.n_text_layer // 2, config.n_text_layer)
         for head in range(config.n_text_head)
     )
+
+
+def dequantized(arrays: Mapping[str, mx.array], layout: Quantization, source: str) -> dict[str, mx.array]:
+    """Return arrays with each `<name>.weight` that has `<name>.scales` and `<name>.biases` as floats.
+
+    Raises WeightsError naming what does not fit together.
+    """
+    found = dict(arrays)
+    for name in [name for name in arrays if name.endswith(".scales")]:
+        base = name.removesuffix(".scales")
+        weight, scales, offsets = (found.pop(f"{base}.{part}", None) for part in ("weight", "scales", "biases"))
+        if weight is None or scales is None or offsets is None:
+            raise WeightsError(f"{source}: {base} must have a weight, scales and biases")
+        try:
+            found[f"{base}.weight"] = mx.dequantize(
+                weight, scales, offsets, group_size=layout.group_size, bits=layout.bits
+            )
+        except ValueError as error:
+            raise WeightsError(f"{source}: {base} is not of {layout.bits} bits: {error}") from error
+    return found
 
 
 def rename(arrays: Mapping[str, mx.array], config: WhisperConfig) -> dict[str, mx.array]:

@@ -84,12 +84,42 @@ def add_words(
             word = words[at]
             if word.word:
                 start, stop = round(offset + word.start, 2), round(offset + word.end, 2)
-                segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability))
+                heard = offset + word.heard
+                segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability, heard))
             seen += len(word.tokens)
             at += 1
         if segment.words:
             _fit(segment, median, last_speech)
             last_speech = segment.end
+
+
+def sentences(words: list[WordTiming], logprobs: Sequence[float], offset: float, *, keep: bool) -> list[Segment]:
+    """Return a segment for each sentence of a window whose tokens have no timestamps.
+
+    Args:
+        words: Of all its tokens, with times from the window's start.
+        logprobs: Of these tokens.
+        offset: Seconds at which the window begins.
+        keep: Keep the words in the segments.
+    """
+    merge_punctuation(words)
+    found: list[Segment] = []
+    at, ended = 0, True
+    for word in words:
+        if not word.word:
+            continue
+        start, stop = round(offset + word.start, 2), round(offset + word.end, 2)
+        if ended:
+            found.append(Segment(start, stop, []))
+        segment = found[-1]
+        segment.end = stop
+        segment.tokens += word.tokens
+        segment.logprobs += logprobs[at : at + len(word.tokens)]
+        if keep:
+            segment.words.append(WordTiming(word.word, word.tokens, start, stop, word.probability))
+        at += len(word.tokens)
+        ended = word.word[-1] in _SENTENCE_END
+    return found
 
 
 def _cut_sentence_ends(words: Sequence[WordTiming], longest: float) -> None:

@@ -14,22 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from models.backend import mx
+from models.layers.kernels import nvrtc
 
 FOLDER = Path(os.environ.get("NVRTC_FOLDER", Path(__file__).parents[2] / "build" / "nvrtc")) / "nvidia" / "cu13"
 # Ampere, Hopper, Blackwell; MLX asks for the instructions of one architecture alone from 9.0 on.
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120a")
-_TYPES = {
-    mx.float32: "float", mx.bfloat16: "__nv_bfloat16", mx.float16: "__half", mx.int32: "int", mx.uint32: "unsigned",
-    mx.uint16: "unsigned short", mx.uint8: "unsigned char", mx.int64: "long long",
-}  # fmt: skip
-# In place of MLX's header: the types of numbers and of shapes. 10 dimensions are MLX's most.
-_HEADER = """
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-template <typename T> struct Sizes { T v[10]; __device__ T operator[](int i) const { return v[i]; } };
-using Shape = Sizes<int>;
-using Strides = Sizes<long long>;
-"""
 _USED = re.compile(r"Used (\d+) registers")
 _SPILLED = re.compile(r"(\d+) bytes spill stores")
 
@@ -51,7 +40,8 @@ class Compiler:
     compiled: list[Compiled] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._nvrtc = ctypes.CDLL(str(FOLDER / "lib" / "libnvrtc.so.13"))
+        library = ctypes.CDLL(str(FOLDER / "lib" / "libnvrtc.so.13"))
+        self._compiler = nvrtc.Compiler(library, [FOLDER / "include"])
         self._done: set[str] = set()
 
     def __call__(
@@ -71,48 +61,18 @@ class Compiler:
             template: Sequence[tuple[str, Any]] = (),
             **grid: Any,
         ) -> list[mx.array]:
-            signature = []
-            for key, array in zip(input_names, inputs, strict=True):
-                signature.append(f"const {_TYPES[array.dtype]}* {key}")
-                if array.ndim and f"{key}_shape" in source:
-                    signature.append(f"const __grid_constant__ Shape {key}_shape")
-            signature += [f"{_TYPES[d]}* {key}" for key, d in zip(output_names, output_dtypes, strict=True)]
-            constants = "".join(f"  {_constant(*item)}\n" for item in template)
-            text = f"{_HEADER}{header}\n__global__ void kernel({', '.join(signature)}) {{\n{constants}{source}\n}}\n"
+            function, text = nvrtc.kernel_source(
+                name, input_names, inputs, output_names, output_dtypes, source, header, template
+            )
             if text not in self._done:
                 self._done.add(text)
-                self.compiled += [self.compile(name, text, each) for each in ARCHITECTURES]
+                self.compiled += [self.compile(name, function, text, each) for each in ARCHITECTURES]
             return [mx.zeros(shape, dtype) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
 
         return launch
 
-    def compile(self, name: str, text: str, architecture: str) -> Compiled:
+    def compile(self, name: str, function: str, text: str, architecture: str) -> Compiled:
         """Compile a source. Raises RuntimeError with the compiler's words."""
-        program = ctypes.c_void_p()
-        self._check(self._nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None), "")
-        options = [
-            "--device-as-default-execution-space", f"--gpu-architecture={architecture}",
-            f"--include-path={FOLDER / 'include'}", "--ptxas-options=-v",
-        ]  # fmt: skip
-        given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        result = self._nvrtc.nvrtcCompileProgram(program, len(options), given)
-        size = ctypes.c_size_t()
-        self._nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value + 1)
-        self._nvrtc.nvrtcGetProgramLog(program, log)
-        self._nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-        said = log.value.decode(errors="replace")
-        self._check(result, f"{name} for {architecture}: {said}")
+        _, _, said = self._compiler.compile(function, text, architecture, "--ptxas-options=-v")
         registers = max(map(int, _USED.findall(said)))
         return Compiled(name, architecture, registers, max(map(int, _SPILLED.findall(said)), default=0))
-
-    @staticmethod
-    def _check(result: int, said: str) -> None:
-        if result:
-            raise RuntimeError(f"NVRTC's error {result}: {said}")
-
-
-def _constant(name: str, value: int | bool | mx.Dtype) -> str:
-    if isinstance(value, bool):
-        return f"constexpr bool {name} = {str(value).lower()};"
-    return f"constexpr int {name} = {value};" if isinstance(value, int) else f"using {name} = {_TYPES[value]};"

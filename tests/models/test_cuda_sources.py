@@ -6,13 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from loadtest.official import NLLB
 from models.backend import mx
 from models.chatterbox import config as chatterbox
 from models.chatterbox.s3gen.kernels import cuda as flow
 from models.chatterbox.t3.kernels import cuda as t3
-from models.kokoro import source
+from models.kokoro import encoder_kernel, source
 from models.layers import adain, lstm
 from models.layers.kernels import device
+from models.nllb.config import NllbConfig
+from models.nllb.kernels import cuda as nllb
+from models.nllb.kernels.headers import ENDINGS, TOKENS, warps
+from models.nllb.kernels.weights import pack
+from tests.models.nllb.kernels import emulated
 from tests.models.nvrtc import ARCHITECTURES, FOLDER, Compiler
 
 pytestmark = [
@@ -21,7 +27,9 @@ pytestmark = [
 ]
 
 PROCESSORS = 132  # of an H100 or H200
-MOST_SPILLED = 128  # bytes of a thread; T3's step spills 60 on Hopper
+# Bytes of a thread. T3's step spills 60 on Hopper; NLLB's with up to 32 rows has more sums than registers.
+USUAL_SPILLED = 128
+MOST_SPILLED = {"nightingale_nllb_step_1": 192, "nightingale_nllb_step_4": 768}
 
 
 @pytest.fixture
@@ -40,11 +48,11 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     assert len(made.compiled) >= len(ARCHITECTURES)
     for each in made.compiled:
         print(each)
-        assert each.spilled <= MOST_SPILLED, each
+        assert each.spilled <= MOST_SPILLED.get(each.name, USUAL_SPILLED), each
 
 
 def test_an_error_is_the_compilers(compiler: Compiler) -> None:
-    with pytest.raises(RuntimeError, match=r'wrong for sm_80: (.|\n)*identifier "nonsense" is undefined'):
+    with pytest.raises(RuntimeError, match=r'(.|\n)*identifier "nonsense" is undefined'):
         compiler("wrong", ["x"], ["y"], "y[0] = nonsense;")([mx.zeros(1)], [(1,)], [mx.float32])
     compiler("right", ["x"], ["y"], "y[0] = x[x_shape[0] - 1];")([mx.zeros(1)], [(1,)], [mx.float32])
 
@@ -55,14 +63,22 @@ def test_bilstm(compiler: Compiler) -> None:
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 def test_adain(dtype: mx.Dtype, compiler: Compiler) -> None:
-    x, affine = mx.zeros((1, 4800, 128), dtype), mx.zeros((1, 256), dtype)
-    adain.adain_kernel(x, affine, None, mx.array([4800]))
-    adain.adain_kernel(x, affine, mx.zeros(128, dtype), mx.array([4800]))
+    for rows in (100, 4800):
+        x, affine = mx.zeros((1, rows, 128), dtype), mx.zeros((1, 256), dtype)
+        adain.adain_kernel(x, affine, None, mx.array([rows]))
+        adain.adain_kernel(x, affine, mx.zeros(128, dtype), mx.array([rows]))
 
 
 def test_harmonic_source(compiler: Compiler) -> None:
     weight, noise = mx.zeros((1, source.HARMONICS)), mx.zeros((1, 80 * 300))
     source.harmonics_kernel(mx.zeros((1, 80)), noise, None, weight, mx.zeros(1), 300)
+
+
+def test_albert(compiler: Compiler) -> None:
+    width, inner = 768, 2048
+    shapes = [(3 * width, width), (width, width), (width,), (inner, width), (width, inner), (width,)]
+    weights = [mx.zeros(each) for shape in shapes for each in (shape, shape[:1])]
+    encoder_kernel.encode(mx.zeros((1, 16, width)), mx.array([16]), weights, 12, PROCESSORS)
 
 
 @pytest.mark.parametrize("bits", [0, 8])
@@ -79,6 +95,22 @@ def test_t3_step(variant: chatterbox.Variant, bits: int, compiler: Compiler) -> 
         numbers = [mx.zeros(count, mx.int32) for count in (1, 2, 32)]
         cache = [mx.zeros((batch, 2 * config.heads, 8, 64), mx.bfloat16)] * config.layers
         device.launch(kernel, [*arrays, *numbers, *cache], [((1,), mx.float32)] * 2, (1, 1, 1))
+
+
+@pytest.mark.parametrize("bits", [0, 8])
+def test_nllb_step(bits: int, compiler: Compiler) -> None:
+    config, network = NllbConfig(**NLLB), emulated.network(bits=bits)
+    step = nllb.CudaStep.__new__(nllb.CudaStep)  # the weights' types and names alone are in the source
+    step.config, step._bits, step._warps, step._blocks = config, bits, warps(config), PROCESSORS
+    step._weights = {name: mx.zeros((1, 1), array.dtype) for name, array in pack(network).items()}
+    step._counters = mx.zeros(32, mx.int32)
+    step._endings = [mx.full(16, ending, dtype=mx.int32) for ending in ENDINGS]
+    step._kernels = {tiles: step.kernel(tiles) for tiles in (1, 4)}
+    caches = [mx.zeros((1, 2 * config.decoder_attention_heads, 8, 64), mx.bfloat16)] * config.decoder_layers
+    mask, tree = mx.zeros((1, 1, 1, 8), mx.bfloat16), network.shared.head().tree
+    for rows in (1, 32):
+        ids = mx.zeros((rows, 1), mx.int32)
+        step(ids, mx.array([9]), caches, caches, mask, mx.zeros((rows, 8), mx.int32), tree, TOKENS)
 
 
 @pytest.mark.parametrize("name", sorted(flow._INPUTS))

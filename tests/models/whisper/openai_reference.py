@@ -41,7 +41,8 @@ def random_model(size: str, seed: int = 0) -> Whisper:
     """
     config = official_config(size)
     torch.manual_seed(seed)
-    model = Whisper(ModelDimensions(**asdict(config))).eval()
+    dims = {name: size for name, size in asdict(config).items() if name != "n_ctc"}  # OpenAI's models have no such head
+    model = Whisper(ModelDimensions(**dims)).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.ndim > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.whisper.alignment import align_tokens, find_words, median_filter, warp
+from models.whisper.alignment import find_words, follow, median_filter, token_times, warp
 from tests.models.whisper.builder import drain, recognizer
 
 
@@ -54,7 +54,7 @@ def test_tokens_begin_where_their_attention_begins() -> None:
     logits = np.zeros((2, 3 + 1 + 6 + 1, 100), np.float32)
     for token in range(7):
         logits[:, 3 + token, 10 * token : 10 * token + 10] = 8
-    begins = align_tokens(logits, 70, 3)
+    begins = token_times(follow(logits, 70, 3))
     assert len(begins) == 7
     assert np.abs(begins - np.arange(7) * 0.2).max() < 0.05
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from models.contract import WeightsError
-from models.whisper.config import load_config
+from models.whisper.config import Quantization, load_config, load_quantization
 from tests.models.whisper.builder import config, hub_config
 
 LARGE = config(n_mels=128, n_audio_ctx=1500, n_audio_layer=32, n_vocab=51866, n_text_layer=4, n_text_ctx=448)
@@ -43,12 +43,25 @@ def test_languages_by_vocabulary() -> None:
         ({"decoder_layers": 0}, "n_text_layer"),
         ({"num_mel_bins": "80"}, "n_mels"),
         ({"encoder_attention_heads": 5}, "n_audio_head"),
-        ({"quantization": {"bits": 4}}, "quantized"),
     ],
 )
 def test_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     with pytest.raises(WeightsError, match=named):
         load_config(hub_config(tmp_path, LARGE, **changes))
+
+
+@pytest.mark.parametrize(
+    "layout", [{"bits": 4}, {"group_size": 64, "bits": 7}, [64, 8], {"group_size": 64, "bits": 8, "mode": "mxfp4"}]
+)
+def test_a_quantization_that_is_not_read(tmp_path: Path, layout: Any) -> None:
+    with pytest.raises(WeightsError, match="quantization"):
+        load_quantization(hub_config(tmp_path, LARGE, quantization=layout))
+
+
+def test_quantization(tmp_path: Path) -> None:
+    path = hub_config(tmp_path, LARGE, quantization={"group_size": 64, "bits": 4})
+    assert load_quantization(path) == Quantization(64, 4)
+    assert load_quantization(hub_config(tmp_path, LARGE)) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])

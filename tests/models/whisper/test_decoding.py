@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,3 +99,24 @@ def test_windows_of_the_network() -> None:
     shares = detect_language(one.steps, one.tokenizer, memory)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
     assert list(shares) == one.languages
+
+
+@pytest.mark.parametrize("timestamps", [True, False])
+@pytest.mark.parametrize("prompt", [(), (5, 6, 7)])
+def test_a_draft_changes_no_transcript(timestamps: bool, prompt: tuple[int, ...]) -> None:
+    """Whisper's own vocabulary, with and without timestamps between the draft's tokens."""
+    one = recognizer(seed=3)
+    rng = np.random.RandomState(1)
+    for seed in range(4):
+        mel = np.random.RandomState(seed).standard_normal((1, 60, 80)).astype(np.float32)
+        memory = drain(one.steps.encode(mel))
+        options = DecodingOptions(language="fr", limit=14, timestamps=timestamps, prompt=prompt)
+        wanted = drain(decode(one.steps, one.tokenizer, memory, options, lambda: False))[0]
+        text = [token for token in wanted.tokens if token < one.tokenizer.end]
+        for draft in (text, text[1:], text * 3, rng.randint(0, 50_000, 9).tolist(), [text[0] + 1, *text[1:]]):
+            again = replace(options, draft=tuple(draft))
+            found = drain(decode(one.steps, one.tokenizer, memory, again, lambda: False))[0]
+            assert found.tokens == wanted.tokens
+            assert found.logprobs == pytest.approx(wanted.logprobs, abs=1e-3)
+            assert found.no_speech == pytest.approx(wanted.no_speech, abs=1e-4)
+            assert 0 <= found.accepted <= len(draft)

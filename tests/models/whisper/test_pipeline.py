@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ from models.contract import (
     WeightsMissingError,
 )
 from models.timeline import Stage, Timeline
-from models.whisper.pipeline import MAX_BEAMS, WhisperRecognizer, load
-from tests.models.whisper.builder import files, recognizer, sound
+from models.whisper import features
+from models.whisper.decoding import DecodingOptions
+from models.whisper.pipeline import MAX_BEAMS, WhisperRecognizer, _Window, load
+from tests.models.whisper.builder import drain, files, recognizer, sound
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +99,9 @@ def test_the_language_is_detected(model: WhisperRecognizer) -> None:
     found = run(model, RecognitionRequest(PCM, temperature=0.0))
     assert len({one.language for one in found}) == 1
     assert found[0].language in model.languages
+    assert 0 < found[0].language_probability < 1
     again = run(model, RecognitionRequest(PCM, found[0].language, temperature=0.0))
+    assert again[0].language_probability == 1.0
     assert [one.text for one in again] == [one.text for one in found]
 
 
@@ -176,3 +181,38 @@ def test_load_refuses(tmp_path: Path) -> None:
 def test_the_cpu_computes_in_float32(tmp_path: Path) -> None:
     found = load(ModelSpec("tiny", "whisper", files(tmp_path), dtype="float16"))
     assert str(found.network.dtype) == "mlx.core.float32"
+
+
+def test_a_text_goes_on_from_a_prefix(model: WhisperRecognizer) -> None:
+    pcm = sound(0.9)
+    prefix = model.encode_text("go on")
+    (found,) = run(model, RecognitionRequest(pcm, "en", prefix=prefix))
+    assert found.text.startswith(" go on")
+    assert len(found.tokens) > len(prefix)
+    assert [token.id for token in found.tokens[: len(prefix)]] == list(prefix)
+    assert "".join(word.text for word in found.words) == found.text
+    assert all(word.heard is not None and 0 <= word.heard <= 0.9 for word in found.words)
+    # The rest is that of the search.
+    window = _Window(model, drain(features.recording(pcm, model.config.n_mels, model.config.window)), Timeline())
+    drain(window.hear(0, 90))
+    options = DecodingOptions(language="en", prefix=prefix, timestamps=False, suppress_blank=False)
+    wanted = [token for token in drain(window.decode(options)).tokens if token < model.tokenizer.end]
+    assert [token.id for token in found.tokens[len(prefix) :]] == wanted
+    (first,) = run(model, RecognitionRequest(pcm, "en", prefix=()))
+    assert first.text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"prefix": (1,), "beams": 2},
+        {"prefix": (1,), "temperature": 0.5},
+        {"prefix": tuple(range(40))},
+        {"prefix": (50257,)},
+        {"prefix": (-1,)},
+        {"prefix": (), "pcm": np.ones(40_000, np.float32)},
+    ],
+)
+def test_a_prefix_is_refused(model: WhisperRecognizer, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ModelRequestError):
+        model.check(RecognitionRequest(**{"pcm": sound(0.5), **wrong}))

@@ -11,7 +11,7 @@ import pytest
 from models.backend import mx
 from models.contract import Cancelled
 from models.whisper.rules import Floats, TokenRules, log_sum_exp
-from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, search
+from models.whisper.search import Beam, Sampled, SearchState, SearchTask, TokenHypothesis, likeliest, search
 from models.whisper.steps import Group, Steps
 from tests.models.whisper.builder import config, drain, network
 
@@ -183,3 +183,20 @@ def test_cancelled_between_steps() -> None:
             )
         )
     assert len(state.sampled[0]) == 3
+
+
+@pytest.mark.parametrize("size", [6, 64 * 9, 64 * 9 + 63, 51865])
+@pytest.mark.parametrize("count", [2, 6, 9])
+def test_likeliest_numbers(size: int, count: int) -> None:
+    """The largest lie side by side, in one column of the folded row, in the rest behind it, or where chance has it."""
+    count = min(count, size)
+    x = np.random.RandomState(0).standard_normal((5, size)).astype(np.float32)
+    x[1, : size // 2 + 1] = -np.inf
+    x[2, -count:] += 10
+    x[3, : size - 1 : max(1, size // 64)] += 10
+    x[4, size // 2 : size // 2 + count] += 10
+    x[1, -count:] = np.arange(count)
+    found = likeliest(x, count)
+    assert all(len(set(row)) == count for row in found.tolist())
+    wanted = np.sort(x, axis=1)[:, -count:]
+    assert np.array_equal(np.sort(np.take_along_axis(x, found, axis=1), axis=1), wanted)

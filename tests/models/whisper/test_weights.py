@@ -84,6 +84,34 @@ def test_files(tmp_path: Path) -> None:
         read_checkpoint(files, "any")
 
 
+def test_quantized_weights_of_the_mlx_community(tmp_path: Path) -> None:
+    arrays = to_mx(mlx_arrays(ARRAYS, [(1, 0)]))
+    wanted = {}
+    for name in [name for name in arrays if name.endswith(".weight") and arrays[name].ndim == 2]:
+        parts = mx.quantize(arrays[name], group_size=32, bits=4)
+        base = name.removesuffix(".weight")
+        arrays |= dict(zip((name, f"{base}.scales", f"{base}.biases"), parts, strict=True))
+        wanted[name] = mx.dequantize(*parts, group_size=32, bits=4)
+    path = tmp_path / "weights.npz"
+    mx.savez(str(path), **arrays)
+    config_path = tmp_path / "config.json"
+    config_path.write_text(json.dumps(asdict(DIMS) | {"quantization": {"group_size": 32, "bits": 4}}))
+    files = {"config": str(config_path), "weights": str(path)}
+    _, found, _ = read_checkpoint(files, "any")
+    assert len(wanted) > 10
+    assert all(bool(mx.array_equal(found[name], array)) for name, array in wanted.items())
+    load_weights(Whisper(DIMS), found, "quantized")
+    config_path.write_text(json.dumps(asdict(DIMS)))
+    with pytest.raises(WeightsError, match="scales"):
+        load_weights(Whisper(DIMS), read_checkpoint(files, "any")[1], "quantized")
+    config_path.write_text(json.dumps(asdict(DIMS) | {"quantization": {"group_size": 32, "bits": 8}}))
+    with pytest.raises(WeightsError, match="8 bits"):
+        read_checkpoint(files, "any")
+    mx.savez(str(path), **{name: array for name, array in arrays.items() if not name.endswith(".biases")})
+    with pytest.raises(WeightsError, match="must have a weight, scales and biases"):
+        read_checkpoint(files, "any")
+
+
 def test_heads_of_official_models() -> None:
     turbo = config(n_vocab=51866, n_text_layer=4, n_text_head=20, n_text_state=1280, n_audio_state=1280)
     assert read_heads(None, "whisper-large-v3-turbo", turbo) == ((2, 4), (2, 11), (3, 3), (3, 6), (3, 11), (3, 14))
