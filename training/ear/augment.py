@@ -29,8 +29,8 @@ class Augmentation:
     def _chosen(self, batch: int, share: float) -> torch.Tensor:
         return self._uniform(0, 1, batch, 1) < share
 
-    def __call__(self, audio: torch.Tensor) -> torch.Tensor:
-        """Return the distorted batch, of the same shape."""
+    def __call__(self, audio: torch.Tensor, strength: float = 1.0) -> torch.Tensor:
+        """Return the distorted batch, of the same shape; `strength` in [0, 1] is the share of rows of the usual one."""
         batch = audio.shape[0]
         for distort, share in (
             (self.room, 0.4),
@@ -40,7 +40,8 @@ class Augmentation:
             (self.telephone, 0.1),
             (self.clip, 0.05),
         ):
-            audio = torch.where(self._chosen(batch, share), distort(audio), audio)
+            if strength > 0:
+                audio = torch.where(self._chosen(batch, share * strength), distort(audio), audio)
         return audio * 10 ** (self._uniform(-20, 6, batch, 1) / 20)
 
     def room(self, audio: torch.Tensor) -> torch.Tensor:
@@ -79,7 +80,7 @@ class Augmentation:
 
     def _mixed(self, audio: torch.Tensor, other: torch.Tensor, low: float, high: float) -> torch.Tensor:
         ratio = 10 ** (-self._uniform(low, high, audio.shape[0], 1) / 20)
-        return audio + other * (ratio * _level(audio) / _level(other).clamp(min=1e-6))
+        return audio + other * (ratio * _level(audio).clamp(min=1e-3) / _level(other).clamp(min=1e-6))
 
     def telephone(self, audio: torch.Tensor) -> torch.Tensor:
         """Pass 300 to 3400 Hz in eight bits of mu-law."""

@@ -86,6 +86,8 @@ class Encoder(nn.Module):
         width = sizes.n_audio_state
         self.conv1 = nn.Conv1d(sizes.n_mels, width, 3, padding=1)
         self.conv2 = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        for conv in (self.conv1, self.conv2):  # as loud as the positions, which the first layers would hear alone
+            nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
         self.register_buffer("positional_embedding", sinusoids(sizes.n_audio_ctx, width))
         self.blocks = nn.ModuleList(
             Block(width, sizes.n_audio_head, cross=False, dropout=dropout) for _ in range(sizes.n_audio_layer)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from training.ear.speakers import HELD_OUT, RATE, SHARES, TRAINED, speaker
 from training.ear.texts import read_texts, target
 from training.teacher import batched, shards_in
 
-SHARD_SIZE = 2000
+SHARD_SIZE = 1000
 LONGEST = 15.0  # seconds: the positions of the recognizer
 SHORTEST = 0.2
 _EDGE = 0.003  # of full scale: what is quieter at the ends is silence
@@ -67,8 +69,12 @@ def trimmed(audio: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
 
 
 def speak(job: Job) -> Utterance | None:
-    """Return the utterance of a job; None where its length is not accepted."""
-    audio = trimmed(speaker(job.speaker)(job.text, random.Random(job.seed)))
+    """Return the utterance of a job; None where its length is not accepted, or the speaker fails: it is named."""
+    try:
+        audio = trimmed(speaker(job.speaker)(job.text, random.Random(job.seed)))
+    except (OSError, subprocess.CalledProcessError) as error:  # one bad speaker must not end a recording
+        print(f"{job.speaker}: {error}", file=sys.stderr, flush=True)
+        return None
     return Utterance(job.text, job.speaker, audio) if SHORTEST <= audio.size / RATE <= LONGEST else None
 
 

@@ -22,8 +22,9 @@ RATE = 16_000
 Audio = npt.NDArray[np.int16]
 Speak = Callable[[str, random.Random], Audio]
 
+# British English is `en` in espeak-ng's data, and `en-gb` only with a region.
 _ESPEAK = [
-    f"espeak:{voice}{variant}" for voice in ("en-us", "en-gb") for variant in ("", "+m1", "+m3", "+m5", "+f1", "+f3")
+    f"espeak:{voice}{variant}" for voice in ("en-us", "en") for variant in ("", "+m1", "+m3", "+m5", "+f1", "+f3")
 ]
 TRAINED = ("flite:rms", "flite:slt", "flite:kal", "house:rms", "house:slt", *_ESPEAK, "espeak:en-us+croak")
 # Voices, one synthesizer's and another's, that training never hears.

@@ -12,6 +12,7 @@ import argparse
 import copy
 import json
 import math
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,15 +24,18 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 from training.ear.augment import Augmentation
-from training.ear.data import Batch, Corpus, batches
+from training.ear.data import BUCKET, MOST_SAMPLES, Batch, Corpus, batches
 from training.ear.features import HOP, RATE, log_mel, masked, resampled
+from training.ear.greedy import begin_tokens
 from training.ear.network import Ear, Sizes, frame_mask
+from training.ear.record import LONGEST
 from training.ear.texts import TOKENS
 
-WARMUP_STEPS = 1000
+WARMUP_STEPS = 500
 DECAY = 0.9995  # of the moving average
+EASY_SECONDS = 4.0
 CTC, INTER, SMOOTHING = 0.3, 0.3, 0.1  # weight of CTC, share of the middle block in it, of the labels
-NAMES = ("loss", "ctc", "inter", "decoder")
+NAMES = ("loss", "ctc", "inter", "decoder", "skipped")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -40,13 +44,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("run", type=Path)
     parser.add_argument("--steps", type=int, default=40_000, help="steps of the whole schedule")
     parser.add_argument("--seconds", type=float, help="shorten the schedule to end within this time of this process")
-    parser.add_argument("--rate", type=float, default=1e-3, help="peak learning rate")
-    parser.add_argument("--batch", type=float, default=2000.0, help="seconds of audio in a batch")
+    parser.add_argument("--rate", type=float, default=1.2e-3, help="peak learning rate")
+    parser.add_argument("--batch", type=float, default=300.0, help="seconds of audio in a batch")
+    parser.add_argument("--easy", type=float, default=0.15, help="share of the schedule with short, clear utterances")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", type=json.loads, default={}, help='JSON, such as {"n_audio_layer": 4}')
     parser.add_argument("--log-every", type=int, default=100)
-    parser.add_argument("--save-every", type=int, default=2000)
+    parser.add_argument("--save-every", type=float, default=120.0, help="seconds")
     return parser.parse_args(argv)
 
 
@@ -55,56 +60,70 @@ def learning_rate(peak: float, progress: float, step: int) -> float:
     return peak * max(0.01, 0.5 * (1 + math.cos(math.pi * progress))) * min(1.0, (step + 1) / WARMUP_STEPS)
 
 
+def difficulty(easy: float, progress: float) -> float:
+    """Return 0 in the share `easy` of the schedule, then up to 1 in as long: alignment is learned on clear speech."""
+    return min(1.0, max(0.0, progress / easy - 1)) if easy else 1.0
+
+
+def longest_utterance(hard: float) -> float:
+    """Return the most seconds of an utterance at a difficulty in [0, 1]."""
+    return EASY_SECONDS + (LONGEST - EASY_SECONDS) * hard
+
+
 class Trainer:
     """Network, its moving average and the optimizer."""
 
     def __init__(self, tokenizer: Tokenizer, sizes: Sizes, device: torch.device, seed: int) -> None:
         torch.manual_seed(seed)
-        self.device, self.steps = device, 0
+        self.device, self.steps, self.progress = device, 0, 0.0
         self.network = Ear(sizes, TOKENS).to(device)
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        self._augment = Augmentation(device, seed)
-        self._begin = [
-            tokenizer.token_to_id(f"<|{name}|>") for name in ("startoftranscript", "en", "transcribe", "notimestamps")
-        ]
+        self._augment, self._rng = Augmentation(device, seed), random.Random(seed)
+        self._begin = begin_tokens(tokenizer)
         self._end = tokenizer.token_to_id("<|endoftext|>")
         decayed = [p for p in self.network.parameters() if p.ndim > 1]
         others = [p for p in self.network.parameters() if p.ndim <= 1]
         groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=device.type == "cuda")
 
-    def inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return features [B, MELS, T] of the distorted batch, and the frames [B] of the encoder's states."""
-        rng = self._augment.rng
-        factor = 0.85 + 0.3 * float(torch.rand((), device=self.device, generator=rng))
+    def inputs(self, batch: Batch, hard: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return features [B, MELS, T] of the distorted batch; on the host, the encoder's frames [B]."""
+        low = max(0.85, batch.audio.shape[1] / MOST_SAMPLES)
+        drawn = low + (1.15 - low) * self._rng.random()
+        factor = max(low, 1 + (drawn - 1) * hard)
         audio = resampled(batch.audio, factor)
-        audio = F.pad(audio, (0, -audio.shape[1] % (2 * HOP)))
-        samples = (batch.samples / factor).long()
-        speech = torch.arange(audio.shape[1], device=self.device) < samples[:, None]
-        audio = self._augment(audio)
+        audio = F.pad(audio, (0, -audio.shape[1] % BUCKET))
+        samples = (batch.samples / factor).astype(np.int64)
+        audio = self._augment(audio, hard)
         # Half the batches end with each utterance, and the others in what the room and the noise leave.
-        padded = float(torch.rand((), device=self.device, generator=rng)) < 0.5
-        audio = audio if padded else audio * speech
-        frames = torch.full_like(samples, audio.shape[1]) if padded else samples
-        mel = masked(log_mel(audio), rng)
-        return mel, (frames // (2 * HOP)).clamp(min=1)
+        if self._rng.random() < 0.5:
+            samples = np.full_like(samples, audio.shape[1])
+        else:
+            ends = torch.from_numpy(samples).to(self.device)
+            audio = audio * (torch.arange(audio.shape[1], device=self.device) < ends[:, None])
+        mel = log_mel(audio)
+        if self._rng.random() < hard:
+            mel = masked(mel, self._augment.rng)
+        return mel, torch.from_numpy((samples // (2 * HOP)).clip(min=1))
 
     def losses(self, mel: torch.Tensor, frames: torch.Tensor, batch: Batch) -> list[torch.Tensor]:
-        """Return the losses of NAMES."""
+        """Return the losses, the first of NAMES."""
         network = self.network
-        mask = frame_mask(frames, mel.shape[2] // 2)
+        mask = frame_mask(frames.to(self.device), mel.shape[2] // 2)
+        lengths = torch.from_numpy(batch.lengths)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             states, middle = network.encoder(mel, mask)
             begin = torch.tensor(self._begin, device=self.device).expand(len(frames), -1)
             logits = network.decoder(torch.cat([begin, batch.tokens.clamp(min=0)], 1), states, mask)
             heads = [network.ctc(each) for each in (states, middle)]
         wanted = F.pad(batch.tokens, (0, 1), value=-1)
-        wanted[torch.arange(len(frames), device=self.device), batch.lengths] = self._end
+        wanted[torch.arange(len(frames), device=self.device), lengths.to(self.device)] = self._end
         read = logits[:, len(self._begin) - 1 :].float()
         decoder = F.cross_entropy(read.flatten(0, 1), wanted.flatten(), ignore_index=-1, label_smoothing=SMOOTHING)
+        # Lengths on the host: the loss would wait for the device to read them.
         ctc, inter = (
             F.ctc_loss(
-                head.float().log_softmax(-1).transpose(0, 1), batch.tokens.clamp(min=0), frames, batch.lengths,
+                head.float().log_softmax(-1).transpose(0, 1), batch.tokens.clamp(min=0), frames, lengths,
                 blank=network.labels, zero_infinity=True,
             )
             for head in heads
@@ -112,34 +131,39 @@ class Trainer:
         total = (1 - CTC) * decoder + CTC * ((1 - INTER) * ctc + INTER * inter)
         return [total, ctc, inter, decoder]
 
-    def step(self, batch: Batch, rate: float) -> torch.Tensor:
-        """Learn from a batch; return the losses of NAMES."""
+    def step(self, batch: Batch, rate: float, hard: float = 1.0) -> torch.Tensor:
+        """Learn from a batch at a difficulty in [0, 1]; return the values of NAMES."""
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         with torch.no_grad():
-            mel, frames = self.inputs(batch)
+            mel, frames = self.inputs(batch, hard)
         losses = self.losses(mel, frames, batch)
         self.optimizer.zero_grad(set_to_none=True)
         losses[0].backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        parameters = list(self.network.parameters())
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        for parameter in parameters:  # a gradient that is not finite makes all of them so: the step learns nothing
+            if parameter.grad is not None:
+                parameter.grad.nan_to_num_(0.0, 0.0, 0.0)
         self.optimizer.step()
         self.steps += 1
         decay = min(DECAY, (1 + self.steps) / (10 + self.steps))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.average.parameters()), list(self.network.parameters()), 1 - decay)
-        return torch.stack([loss.detach() for loss in losses])
+        return torch.stack([*(loss.detach().nan_to_num(0.0, 0.0, 0.0) for loss in losses), (~norm.isfinite()).float()])
 
     def state(self) -> dict[str, object]:
         """Return all that a later process needs to go on."""
         parts = {"network": self.network, "average": self.average, "optimizer": self.optimizer}
-        return {name: part.state_dict() for name, part in parts.items()} | {"steps": self.steps}
+        numbers = {"steps": self.steps, "progress": self.progress}
+        return {name: part.state_dict() for name, part in parts.items()} | numbers
 
     def resume(self, state: dict[str, object]) -> None:
         """Go on from `state`."""
         for name, part in (("network", self.network), ("average", self.average), ("optimizer", self.optimizer)):
             part.load_state_dict(state[name])  # type: ignore[arg-type]
-        self.steps = int(state["steps"])  # type: ignore[call-overload]
+        self.steps, self.progress = int(state["steps"]), float(state["progress"])  # type: ignore[call-overload, arg-type]
 
 
 def save(run: Path, trainer: Trainer) -> None:
@@ -172,37 +196,47 @@ def run(options: argparse.Namespace, say: object) -> None:
     assert callable(say)
     device = torch.device(options.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans each new shape anew
     tokenizer = Tokenizer.from_file(str(options.ear / "tokenizer.json"))
     trainer = Trainer(tokenizer, Sizes(tokenizer.get_vocab_size(), **options.sizes), device, options.seed)
     checkpoint = options.run / "checkpoint.pt"
     if checkpoint.exists():
         trainer.resume(torch.load(checkpoint, map_location=device, weights_only=True))
         say(f"resumed at step {trainer.steps}")
-    corpus = Corpus(tokenizer)
+    corpus = Corpus(tokenizer, device)
     while not corpus.read_new(options.ear / "shards"):
         time.sleep(1.0)
     count = sum(p.numel() for p in trainer.network.parameters())
-    say(f"{count / 1e6:.2f} M parameters, {len(corpus.audio)} utterances, {corpus.hours:.1f} h, {device}")
+    say(f"{count / 1e6:.2f} M parameters, {len(corpus)} utterances, {corpus.hours:.1f} h, {device}")
     sums, since, heard = torch.zeros(len(NAMES), device=device), 0, 0.0
-    started = time.monotonic()
-    for chosen in batches(corpus, options.batch, options.seed, trainer.steps):
+    started = saved = time.monotonic()
+    before = trainer.progress
+
+    def hard() -> float:
+        return difficulty(options.easy, trainer.progress)
+
+    drawn = batches(corpus, options.batch, options.seed, trainer.steps, lambda: longest_utterance(hard()))
+    for rows in drawn:
         elapsed = time.monotonic() - started
-        progress = max(trainer.steps / options.steps, elapsed / options.seconds if options.seconds else 0.0)
-        if progress >= 1:
+        timed = before + (1 - before) * elapsed / options.seconds if options.seconds else 0.0
+        trainer.progress = max(trainer.steps / options.steps, timed)
+        if trainer.progress >= 1:
             break
-        batch = corpus.batch(chosen, device)
-        sums += trainer.step(batch, learning_rate(options.rate, progress, trainer.steps))
+        batch = corpus.batch(rows)
+        sums += trainer.step(batch, learning_rate(options.rate, trainer.progress, trainer.steps), hard())
         since, heard = since + 1, heard + batch.audio.numel() / RATE / 3600
         if trainer.steps % options.log_every == 0:
             means = (sums / since).tolist()
             losses = " ".join(f"{name} {value:.4g}" for name, value in zip(NAMES, means, strict=True))
-            say(f"step {trainer.steps} at {elapsed:.0f} s, {progress:.1%}, {heard:.1f} h: {losses}")
-            if not all(map(math.isfinite, means)):
-                raise SystemExit(f"a loss is not finite at step {trainer.steps}")
+            spent = f"step {trainer.steps} at {elapsed:.0f} s, {trainer.progress:.1%}, {heard:.1f} h"
+            say(f"{spent} of {corpus.hours:.1f} h: {losses}")
+            if means[-1] > 0.5:
+                raise SystemExit(f"most gradients are not finite at step {trainer.steps}")
             sums.zero_()
             since = 0
-            corpus.read_new(options.ear / "shards")
-        if trainer.steps % options.save_every == 0:
+            corpus.read_new(options.ear / "shards", most=2)
+        if time.monotonic() - saved > options.save_every:
+            saved = time.monotonic()
             save(options.run, trainer)
     save(options.run, trainer)
     say(f"done at step {trainer.steps} after {time.monotonic() - started:.0f} s, {heard:.1f} h of audio seen")

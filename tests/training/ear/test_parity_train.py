@@ -34,7 +34,7 @@ def trainer_and_corpus():  # type: ignore[no-untyped-def]
     from training.ear.train import Trainer
 
     tokenizer = train_tokenizer(TEXTS)
-    corpus = Corpus(tokenizer)
+    corpus = Corpus(tokenizer, torch.device("cpu"))
     corpus.add([Utterance(text, "noise", noise(9000 + 7000 * i, i)) for i, text in enumerate(TEXTS)])
     sizes = Sizes(tokenizer.get_vocab_size(), **SIZES)
     return Trainer(tokenizer, sizes, torch.device("cpu"), seed=1), corpus
@@ -107,10 +107,11 @@ def test_a_distortion_is_one(name: str) -> None:
 def test_it_learns_and_goes_on(tmp_path: Path) -> None:
     import torch
 
+    from training.ear.data import single
     from training.ear.train import save
 
     trainer, corpus = trainer_and_corpus()
-    batch = corpus.batch(range(len(TEXTS)), trainer.device)
+    batch = corpus.batch(single(range(len(TEXTS))))
     losses = [trainer.step(batch, 3e-3) for _ in range(120)]
     assert losses[-1][0] < 0.5 * losses[0][0]
     assert losses[-1][1] < 0.5 * losses[0][1]
@@ -124,15 +125,57 @@ def test_it_learns_and_goes_on(tmp_path: Path) -> None:
         assert weights["encoder.conv1.weight"].shape == (64, 80, 3)
 
 
-def test_batches_hold_utterances_of_like_length() -> None:
-    from training.ear.data import batches
+def test_batches_hold_rows_of_like_length() -> None:
+    from training.ear.data import MOST_SAMPLES, batches
+
+    _, corpus = trainer_and_corpus()
+    drawn = [next(batches(corpus, 4.0, 1, number)) for number in range(60)]
+    again = [next(batches(corpus, 4.0, 1, number)) for number in range(60)]
+    assert all(np.array_equal(one.utterances, other.utterances) for one, other in zip(drawn, again, strict=True))
+    assert {int(each) for rows in drawn for each in rows.utterances[:, 0]} >= {0, 1, 2, 3}
+    assert any((rows.utterances[:, 1] >= 0).any() for rows in drawn)
+    for rows in drawn[:6]:
+        batch = corpus.batch(rows)
+        assert batch.audio.shape[1] % 8000 == 0
+        assert batch.audio.shape[1] <= MOST_SAMPLES
+        assert (batch.tokens >= 0).sum(1).tolist() == batch.lengths.tolist()
+
+
+def test_a_row_is_its_utterances_and_silence() -> None:
+    from training.ear.data import Rows
+
+    _, corpus = trainer_and_corpus()
+    rows = Rows(np.array([[1, 0], [-1, -1], [2, -1]]), np.array([[100, 50], [700, 0], [0, 0]]))
+    batch = corpus.batch(rows)
+    first = np.concatenate([np.zeros(100), noise(16_000, 1), np.zeros(50), noise(9000, 0)])
+    assert batch.samples.tolist() == [25_150, 700, 23_000]
+    assert np.array_equal(batch.audio[0, :25_150].numpy() * 32768, first)
+    assert not batch.audio[0, 25_150:].any()
+    assert not batch.audio[1].any()
+    assert np.array_equal(batch.audio[2, :23_000].numpy() * 32768, noise(23_000, 2))
+    tokens = [corpus.encoded(text) for text in (f"{TEXTS[1]} {TEXTS[0]}", TEXTS[2])]
+    assert batch.tokens[0, : batch.lengths[0]].tolist() == tokens[0]
+    assert batch.lengths[1] == 0
+    assert batch.tokens[2, : batch.lengths[2]].tolist() == tokens[1]
+
+
+def test_a_step_that_is_not_finite_learns_nothing() -> None:
+    import torch
+
+    from training.ear.data import single
 
     trainer, corpus = trainer_and_corpus()
-    for _ in range(5):
-        corpus.add([])
-    drawn = [next(batches(corpus, 4.0, 1, number)) for number in range(6)]
-    assert drawn == [next(batches(corpus, 4.0, 1, number)) for number in range(6)]
-    assert len({tuple(each) for each in drawn}) > 1
-    batch = corpus.batch(drawn[0], trainer.device)
-    assert batch.audio.shape[1] % 8000 == 0
-    assert (batch.tokens >= 0).sum(1).tolist() == batch.lengths.tolist()
+    batch = corpus.batch(single([0, 1]))
+    batch.audio[0, :400] = float("nan")
+    values = trainer.step(batch, 1e-3)
+    assert values[-1] == 1
+    assert all(bool(torch.isfinite(p).all()) for p in trainer.network.parameters())
+
+
+def test_greedy_text_of_a_head() -> None:
+    import torch
+
+    from training.ear.greedy import ctc_tokens
+
+    logits = torch.nn.functional.one_hot(torch.tensor([[3, 3, 4, 3, 3, 0, 1], [4, 4, 4, 4, 4, 4, 4]]), 5).float()
+    assert ctc_tokens(logits, [6, 7], 4) == [[3, 3, 0], []]

@@ -28,6 +28,18 @@ def test_a_speaker_speaks(name: str) -> None:
     assert other.audio.size != said.audio.size
 
 
+@pytest.mark.parametrize("name", [name for name in (*TRAINED, *HELD_OUT) if name.startswith("espeak")])
+def test_espeak_has_each_voice(name: str) -> None:
+    said = speak(Job("Where is the train station?", name, 5))
+    assert said is not None
+    assert 0.8 < said.audio.size / RATE < 3.5
+
+
+def test_a_speaker_that_fails_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert speak(Job("Hello.", "espeak:xx-none", 1)) is None
+    assert "espeak:xx-none: espeak-ng has no voice" in capsys.readouterr().err
+
+
 def test_what_is_unknown_is_named() -> None:
     with pytest.raises(ValueError, match="'festival:slt'"):
         speaker("festival:slt")
