@@ -13,6 +13,8 @@ from models.contract import Pcm
 
 # Value for "unknown" in the size fields of a WAV header that is sent before its audio.
 UNKNOWN_SIZE = 0xFFFFFFFF
+# Level from which louder speech is bent.
+KNEE = 0.8
 
 
 def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
@@ -26,18 +28,37 @@ def to_int16(pcm: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     return samples
 
 
-Coding = Literal["pcm", "mulaw", "alaw"]
+Coding = Literal["pcm", "pcm24", "pcm32", "float32", "mulaw", "alaw"]
 # Format tag and bits of a sample.
-_CODINGS: dict[Coding, tuple[int, int]] = {"pcm": (1, 16), "alaw": (6, 8), "mulaw": (7, 8)}
+_CODINGS: dict[Coding, tuple[int, int]] = {
+    "pcm": (1, 16),
+    "pcm24": (1, 24),
+    "pcm32": (1, 32),
+    "float32": (3, 32),
+    "alaw": (6, 8),
+    "mulaw": (7, 8),
+}
 
 
-def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm") -> bytes:
-    """Return a 44-byte RIFF header for mono audio; `samples` None writes UNKNOWN_SIZE, as streams do.
+def frame_bytes(coding: Coding, channels: int = 1) -> int:
+    """Return the bytes of one sample of all channels."""
+    return _CODINGS[coding][1] // 8 * channels
+
+
+def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm", channels: int = 1) -> bytes:
+    """Return a 44-byte RIFF header; `samples` of a channel: None writes UNKNOWN_SIZE, as streams do.
 
     Source: "Multimedia Programming Interface and Data Specifications 1.0" (1991), chapter 3; RFC 2361 for the tags.
+
+    Args:
+        sample_rate: samples of a channel in a second.
+        samples: length of the audio.
+        coding: form of a sample.
+        channels: channels of the audio, interleaved.
     """
     tag, bits = _CODINGS[coding]
-    data = None if samples is None else samples * bits // 8
+    frame = frame_bytes(coding, channels)
+    data = None if samples is None else samples * frame
     riff_size = UNKNOWN_SIZE if data is None else 36 + data
     data_size = UNKNOWN_SIZE if data is None else data
     return struct.pack(
@@ -48,10 +69,10 @@ def wav_header(sample_rate: int, samples: int | None, coding: Coding = "pcm") ->
         b"fmt ",
         16,
         tag,
-        1,
+        channels,
         sample_rate,
-        sample_rate * bits // 8,
-        bits // 8,
+        sample_rate * frame,
+        frame,
         bits,
         b"data",
         data_size,
@@ -119,3 +140,15 @@ class Trimmer:
         while start and power[start - 1] > (_ONSET * level) ** 2 * self._window:
             start -= 1
         return start * self._window, min(pcm.size, (int(loud[-1]) + 1) * self._window)
+
+
+def amplify(pcm: Pcm, gain: float) -> Pcm:
+    """Return float32 [samples] times `gain`. Peaks that would pass KNEE are bent, so that none passes 1."""
+    if gain == 1.0:
+        return pcm
+    louder = pcm * np.float32(gain)
+    if gain < 1.0:
+        return louder
+    size = np.abs(louder)
+    bent = KNEE + (1.0 - KNEE) * np.tanh((size - KNEE) / (1.0 - KNEE))
+    return np.where(size > KNEE, np.copysign(bent, louder), louder).astype(np.float32)

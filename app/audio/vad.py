@@ -70,13 +70,21 @@ class VoiceDetector:
         self._silence: int | None = None
         # End of the span before, with its padding.
         self._last = 0
-        # Samples of frames above the threshold.
+        # Samples of frames above the threshold, and the end of the last frame of a voice.
         self.voiced = 0
+        self.heard = 0
 
     @property
     def speaking(self) -> bool:
         """Whether somebody speaks at the end of the audio so far, or has paused for less than `min_silence`."""
         return self._begin is not None
+
+    @property
+    def started(self) -> int | None:
+        """Start of the voice under way, once it has lasted `min_speech`: its span will not be left out."""
+        if self._begin is None or self.heard - self._begin < self._options.min_speech * SAMPLE_RATE:
+            return None
+        return self._padded(self._begin)
 
     def push(self, pcm: Samples) -> list[Span]:
         """Take samples [n] in [-1, 1] at SAMPLE_RATE. Return the spans that have ended."""
@@ -101,6 +109,7 @@ class VoiceDetector:
         probability = self._probability(frame)
         if probability >= options.threshold:
             self.voiced += FRAME
+            self.heard = self._position
             self._silence = None
             if self._begin is None:
                 self._begin = start
@@ -109,6 +118,8 @@ class VoiceDetector:
                 self._silence = start
             if self._position - self._silence >= options.min_silence * SAMPLE_RATE:
                 return self._end(self._silence)
+        elif self._begin is not None and self._silence is None:
+            self.heard = self._position
         return []
 
     def _probability(self, frame: Samples) -> float:
@@ -122,11 +133,13 @@ class VoiceDetector:
         begin, self._begin, self._silence = self._begin, None, None
         if begin is None or end - begin < self._options.min_speech * SAMPLE_RATE:
             return []
-        padding = round(self._options.padding * SAMPLE_RATE)
-        start = max(self._last, begin - padding)
+        start = self._padded(begin)
         # No farther than the audio goes so far: the span is handed out now.
-        self._last = min(end + padding, self._position)
+        self._last = min(end + round(self._options.padding * SAMPLE_RATE), self._position)
         return [Span(start, self._last)]
+
+    def _padded(self, begin: int) -> int:
+        return max(self._last, begin - round(self._options.padding * SAMPLE_RATE))
 
 
 @cache

@@ -53,3 +53,9 @@ def _flores(known: tuple[str, ...]) -> dict[str, str]:
         except UnknownTranslationLanguage:
             continue
     return found
+
+
+def spaces_sentences(code: str | None) -> bool:
+    """Whether a space stands between two sentences of a language; so it is where the language is not known."""
+    flores = None if code is None else _flores((code,)).get(code)
+    return flores is None or codes.spaces_sentences(flores)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
+
+import numpy as np
 
 from app import errors
 from app.audio.decode import Decoder, Recording
@@ -16,14 +18,17 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import OPENAI_RECOGNIZERS, Catalog
 from app.engine.model_loader import ModelLoads, Progress
-from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.service_errors import REQUEST_ERRORS
 from app.engine.spool import Spool
 from app.engine.worker import ModelWorker
+from app.observability import metrics
 from app.recognition.languages import resolve
 from app.recognition.listener import Listener
+from app.recognition.live import LiveOptions, LiveRecognition
+from app.recognition.passes import Passes, request_error
 from app.text.executor import RoundRobinThread
 from app.text.languages import primary_language
-from models.contract import RecognitionRequest, RecognitionTask, Recognizer, UnknownLanguageError
+from models.contract import RecognitionRequest, RecognitionTask, Recognizer
 from models.timeline import Stage, Timeline
 
 log = logging.getLogger(__name__)
@@ -141,6 +146,17 @@ class RecognitionService:
         await self._loads.wait(state, progress)
         return state.name, state.ready_recognizer()
 
+    async def reader(self, name: str | None) -> tuple[str, Recognizer]:
+        """Return what `model` returns: a model that reads SAMPLE_RATE. Raises what `model` raises."""
+        name, recognizer = await self.model(name)
+        if recognizer.sample_rate != SAMPLE_RATE:
+            raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
+        return name, recognizer
+
+    def charge(self, seconds: float) -> None:
+        """Take a recording from the client's quota. Raises QuotaExceededError."""
+        self._admission.charge_client(round(seconds * CHARACTERS_PER_SECOND))
+
     async def listener(self, tag: str) -> Listener | None:
         """Return the default model's listener for speech in the language of a BCP-47 tag; None: nothing can hear it."""
         try:
@@ -159,17 +175,11 @@ class RecognitionService:
         `release` must be called in the end. Raises what `model` raises, UnsupportedLanguageError, TextTooLongError,
         UnusableRecordingError, QuotaExceededError, OverloadedError and InvalidRequestError.
         """
-        name, recognizer = await self.model(options.model)
-        if recognizer.sample_rate != SAMPLE_RATE:
-            raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
-        known = recognizer.languages
-        languages = tuple(resolve(each, known, "languages") for each in options.languages)
-        language = None if options.language is None else resolve(options.language, known)
-        if language is None and len(languages) == 1:
-            language = languages[0]
-        prompt = _prompt(options)
+        name, recognizer = await self.reader(options.model)
+        language, languages = resolve_languages(options, recognizer.languages)
+        prompt = prompt_of(options)
         with timeline.measure(Stage.AUDIO_DECODE):
-            recording = await self._decode(read)
+            recording = await self.decode(read)
         request = RecognitionRequest(
             pcm=recording.pcm,
             language=language,
@@ -182,10 +192,38 @@ class RecognitionService:
             recognizer.check(request)
         except REQUEST_ERRORS as error:
             raise request_error(error) from error
-        self._admission.charge_client(round(recording.seconds * CHARACTERS_PER_SECOND))
+        self.charge(recording.seconds)
         tokens = len(recognizer.encode_text(prompt)) if prompt else 0
         self._hold(recording.seconds)
         return PreparedRecognition(name, recognizer, request, languages, options.chunks, recording.seconds, tokens)
+
+    async def live(
+        self, options: LiveOptions, timeline: Timeline | None = None, labels: metrics.Labels | None = None
+    ) -> LiveRecognition:
+        """Check options and start a live recognition; call on the event loop. Close it in the end.
+
+        Raises what `model` raises, UnsupportedLanguageError, TextTooLongError and InvalidRequestError.
+        """
+        name, recognizer, languages, request = await self._check_live(options)
+        passes = Passes(self.worker, name, recognizer, languages)
+        labels = labels or metrics.Labels(name, "openai", streaming=True)
+        return LiveRecognition(self, passes, options, request, timeline or Timeline(), labels)
+
+    async def check_live(self, options: LiveOptions) -> None:
+        """Check options, and wait for their model. Raises what `live` raises."""
+        await self._check_live(options)
+
+    async def _check_live(self, options: LiveOptions) -> tuple[str, Recognizer, tuple[str, ...], RecognitionRequest]:
+        name, recognizer = await self.reader(options.model)
+        language, languages = resolve_languages(options, recognizer.languages)
+        if options.policy == "attention" and not getattr(recognizer, "takes_prefix", False):
+            raise errors.InvalidRequestError(f"Model '{name}' does not tell to what it listens.", param="policy")
+        request = RecognitionRequest(pcm=np.empty(0, np.float32), language=language, prompt=prompt_of(options))
+        try:
+            recognizer.check(request)
+        except REQUEST_ERRORS as error:
+            raise request_error(error) from error
+        return name, recognizer, languages, request
 
     def release(self, prepared: PreparedRecognition) -> None:
         """Note that the recording is in memory no more."""
@@ -199,7 +237,11 @@ class RecognitionService:
             )
         self._held += seconds
 
-    async def _decode(self, read: Callable[[], Awaitable[bytes]]) -> Recording:
+    async def decode(self, read: Callable[[], Awaitable[bytes]]) -> Recording:
+        """Return the recording that `read` returns, decoded at SAMPLE_RATE.
+
+        Raises UnusableRecordingError, also for one that is too long, and OverloadedError.
+        """
         async with self._decoding_place():
             try:
                 recording = await self._decoder.decode(await read())
@@ -225,7 +267,35 @@ class RecognitionService:
             self._decoding.release()
 
 
-def _prompt(options: RecognitionOptions) -> str:
+class SpeechContext(Protocol):
+    """Options that tell what may be spoken, and what comes before it."""
+
+    @property
+    def language(self) -> str | None: ...
+
+    @property
+    def languages(self) -> tuple[str, ...]: ...
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def keywords(self) -> tuple[str, ...]: ...
+
+
+def resolve_languages(options: SpeechContext, known: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the codes in `known` of the language (None: it is detected) and of those that may be spoken.
+
+    Raises UnsupportedLanguageError.
+    """
+    languages = tuple(resolve(each, known, "languages") for each in options.languages)
+    language = None if options.language is None else resolve(options.language, known)
+    if language is None and len(languages) == 1:
+        language = languages[0]
+    return language, languages
+
+
+def prompt_of(options: SpeechContext) -> str:
     """Return the prompt with the keywords before it: of a long one, models read the end. Raises TextTooLongError."""
     keywords = ", ".join(filter(None, (word.strip() for word in options.keywords)))
     prompt = " ".join(filter(None, (f"{keywords}." if keywords else "", options.prompt.strip())))
@@ -235,10 +305,3 @@ def _prompt(options: RecognitionOptions) -> str:
             param="prompt",
         )
     return prompt
-
-
-def request_error(error: Exception) -> errors.ServiceError:
-    """Return the service's error for one of REQUEST_ERRORS that a recognizer raised."""
-    if isinstance(error, UnknownLanguageError):
-        return errors.UnsupportedLanguageError(str(error), param="language")
-    return service_error(error, text_param="prompt")

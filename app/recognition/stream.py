@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from app.audio.vad import SAMPLE_RATE, Span, has_voice, voices
-from app.engine.jobs import CancelToken, Priority, RecognitionJob, Results
-from app.engine.service_errors import REQUEST_ERRORS
+from app.engine.jobs import CancelToken, Priority
 from app.observability import metrics
-from app.recognition.service import PreparedRecognition, RecognitionService, request_error
+from app.recognition.passes import Passes, moved
+from app.recognition.service import PreparedRecognition, RecognitionService
 from app.recognition.transcript import Transcript
-from models.contract import RecognitionRequest, RecognizedSegment
+from models.contract import RecognizedSegment
 from models.timeline import Stage, Timeline
 
 # Most seconds of a part that is made of several spans of speech: the window of usual models.
@@ -39,7 +39,7 @@ class RecognitionStream:
         self._segments: list[RecognizedSegment] = []
         self._language = prepared.request.language
         self._priority = Priority.FIRST_AUDIO
-        self._results: Results[RecognizedSegment] | None = None
+        self._passes = Passes(service.worker, prepared.model, prepared.recognizer, prepared.languages)
         self._recorded = False
         self._recognized = self._run()
 
@@ -65,8 +65,7 @@ class RecognitionStream:
         self._recorded = True
         if outcome != "ok":
             self.cancelled.cancel()
-        if self._results is not None:
-            self._results.close()
+        self._passes.close()
         self._service.release(self._prepared)
         done = self._segments[-1].end if self._segments else 0.0
         seconds = self._prepared.seconds if outcome == "ok" else done
@@ -77,7 +76,7 @@ class RecognitionStream:
             offset = part.start / SAMPLE_RATE
             async with aclosing(self._recognize(part)) as found:
                 async for segment in found:
-                    placed = _moved(segment, offset)
+                    placed = moved(segment, offset)
                     self._segments.append(placed)
                     yield placed
 
@@ -95,37 +94,14 @@ class RecognitionStream:
 
     async def _recognize(self, part: Span) -> AsyncGenerator[RecognizedSegment]:
         """Yield the segments of one part. The language of the first is that of all."""
-        whole, expected = self._prepared.request, self._prepared.languages
+        whole = self._prepared.request
         request = replace(whole, pcm=whole.pcm[part.start : part.end], language=self._language)
-        async with aclosing(self._segments_of(request)) as found:
+        # From the second part on, the client has text to read meanwhile.
+        priority, self._priority = self._priority, Priority.CONTINUATION
+        async with aclosing(self._passes.segments(request, self.cancelled, priority, self.timeline)) as found:
             async for segment in found:
-                if self._language is None and expected and segment.language not in expected:
-                    break
                 self._language = segment.language
                 yield segment
-            else:
-                return
-        # It cannot be the language that was detected: the first of those expected is taken.
-        self._language = expected[0]
-        async with aclosing(self._segments_of(replace(request, language=self._language))) as found:
-            async for segment in found:
-                yield segment
-
-    async def _segments_of(self, request: RecognitionRequest) -> AsyncGenerator[RecognizedSegment]:
-        prepared = self._prepared
-        job = RecognitionJob(
-            prepared.model, prepared.recognizer, request, self.timeline, self.cancelled, self._priority
-        )
-        # The client has text to read meanwhile.
-        self._priority = Priority.CONTINUATION
-        self._results = results = self._service.worker.submit(job)
-        try:
-            async for segment in results:
-                yield segment
-        except REQUEST_ERRORS as error:
-            raise request_error(error) from error
-        finally:
-            results.close()
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:
@@ -137,13 +113,3 @@ def joined(spans: Sequence[Span]) -> list[Span]:
         else:
             parts.append(span)
     return parts
-
-
-def _moved(segment: RecognizedSegment, offset: float) -> RecognizedSegment:
-    """Return a segment of a part that begins at second `offset` of the recording, in its place there."""
-    if not offset:
-        return segment
-    words = tuple(replace(word, start=word.start + offset, end=word.end + offset) for word in segment.words)
-    return replace(
-        segment, start=segment.start + offset, end=segment.end + offset, seek=segment.seek + offset, words=words
-    )

@@ -9,7 +9,7 @@ import wave
 import numpy as np
 import pytest
 
-from app.audio.pcm import LEAD, LEAD_BETWEEN, TRAIL, Trimmer, frames, to_int16, wav_header
+from app.audio.pcm import LEAD, LEAD_BETWEEN, TRAIL, Coding, Trimmer, frame_bytes, frames, to_int16, wav_header
 from models.contract import Pcm
 
 RATE = 24_000
@@ -36,6 +36,14 @@ def test_wav_header_of_known_length_is_read_by_the_standard_library() -> None:
     with wave.open(io.BytesIO(wav_header(24_000, 1000) + data)) as wav:
         assert (wav.getnchannels(), wav.getsampwidth(), wav.getframerate(), wav.getnframes()) == (1, 2, 24_000, 1000)
         assert wav.readframes(2000) == data
+
+
+@pytest.mark.parametrize(("coding", "width"), [("pcm", 2), ("pcm24", 3), ("pcm32", 4)])
+def test_wav_header_of_several_channels(coding: Coding, width: int) -> None:
+    data = bytes(range(width * 2)) * 10
+    with wave.open(io.BytesIO(wav_header(44_100, 10, coding, 2) + data)) as wav:
+        assert (wav.getnchannels(), wav.getsampwidth(), wav.getframerate(), wav.getnframes()) == (2, width, 44_100, 10)
+    assert frame_bytes(coding, 2) == width * 2
 
 
 def test_wav_header_of_unknown_length_says_so() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.audio.subtitles import LINE, LINES, MOST_SECONDS, Cue, cues, render
-from app.speech.stream import SpokenChunk, Word
+from app.speech.sentence import SpokenChunk, Word
 
 LONG = (
     "When the nightingale had finished her song, the old gardener put down his spade, and he stood there for a while, "

@@ -1,0 +1,1 @@
+"""Interpretation: speech in one language in, speech in another out, while somebody still speaks."""

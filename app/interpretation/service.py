@@ -1,0 +1,71 @@
+"""Interpretation service: check a session's options, and open it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.engine.model_loader import Progress
+from app.errors import InvalidRequestError
+from app.interpretation.options import SENTENCE_PAUSE, InterpretationOptions, PreparedInterpretation
+from app.interpretation.session import Interpretation
+from app.observability import metrics
+from app.recognition.events import LiveOptions
+from app.recognition.service import RecognitionService
+from app.speech.service import SpeechOptions, SpeechService
+from app.translation.service import AUTO
+
+
+class InterpretationService:
+    """Prepares sessions, from the services that recognize, translate and speak."""
+
+    def __init__(self, recognition: RecognitionService, speech: SpeechService) -> None:
+        self.recognition = recognition
+        self.speech = speech
+
+    async def prepare(self, options: InterpretationOptions, progress: Progress | None = None) -> PreparedInterpretation:
+        """Check the options of translation and speech; those of recognition are checked when the session is opened.
+
+        Models that are being loaded are waited for; `progress` is called with their state. Raises what
+        `SpeechService.prepare` raises.
+        """
+        speech = await self.speech.prepare(
+            SpeechOptions(
+                model=options.model,
+                voice=options.voice,
+                any_language=options.any_language,
+                speed=options.speed,
+                seed=options.seed,
+                sampling=options.sampling,
+                translate_to=options.target,
+                source=options.source,
+                translate_model=options.translate_model,
+            ),
+            progress=progress,
+        )
+        if speech.route is None:
+            raise InvalidRequestError("A language to interpret to is needed.", param="target")
+        return PreparedInterpretation(options=options, route=speech.route, speech=replace(speech, route=None))
+
+    async def open(
+        self, prepared: PreparedInterpretation, surface: metrics.Surface, progress: Progress | None = None
+    ) -> Interpretation:
+        """Open a session that was prepared; close it in the end. Its metrics have the label `surface`.
+
+        Waits for the recognizer as `prepare` does for the other models. Raises what `RecognitionService.live` raises.
+        """
+        options, recognition = prepared.options, self.recognition
+        name, _ = await recognition.model(options.recognition_model, progress)
+        source = options.source
+        live = await recognition.live(
+            LiveOptions(
+                model=name,
+                language=None if source is None or source.strip().lower() == AUTO else source,
+                prompt=options.prompt,
+                keywords=options.keywords,
+                detection=options.detection,
+                partials=options.partials or options.anticipate,
+                sentence_pause=min(SENTENCE_PAUSE, options.detection.min_silence) if options.detection else None,
+            ),
+            labels=metrics.Labels(name, surface, True),
+        )
+        return Interpretation(self.speech, live, prepared, name, surface)

@@ -1,0 +1,99 @@
+"""Options of a live recognition, and its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from app.audio.vad import VoiceOptions
+from app.errors import ServiceError
+from app.recognition.agreement import PolicyName
+from models.contract import RecognizedSegment, RecognizedWord
+
+# Detection of utterances. A short word must not be lost, and a pause for breath does not end them.
+DETECTION: Final = VoiceOptions(min_speech=0.1, min_silence=0.5, padding=0.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """Options of a live recognition. None means the default.
+
+    `model`, `language`, `languages`, `prompt` and `keywords` are those of RecognitionOptions. `detection` finds the
+    utterances; None: the client commits each of them. `partials`: there are hypotheses while somebody speaks.
+    `word_times`: hypotheses and segments have words. `sentence_pause`: seconds of silence that end an utterance of
+    `detection` sooner, where its text ends with a sentence; needs `partials`. `policy` tells which words are committed.
+    """
+
+    model: str | None = None
+    language: str | None = None
+    languages: tuple[str, ...] = ()
+    prompt: str = ""
+    keywords: tuple[str, ...] = ()
+    detection: VoiceOptions | None = DETECTION
+    partials: bool = True
+    word_times: bool = False
+    sentence_pause: float | None = None
+    policy: PolicyName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """Somebody speaks since `start`. There is none without `detection`. `item` counts the utterances from 0.
+
+    Times are seconds since the first sample.
+    """
+
+    item: int
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """The utterance ended at `end`; its text follows. `committed`: the client ended it."""
+
+    item: int
+    end: float
+    committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """Text of an utterance from `start` to `end`, where its audio ends so far.
+
+    The text is `committed` + `pending`. Within an item, `committed` only grows. `words` are empty without `word_times`.
+    """
+
+    item: int
+    start: float
+    end: float
+    committed: str
+    pending: str
+    words: tuple[RecognizedWord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """Final text of an utterance; it begins with what was committed. Empty: nothing was said.
+
+    `language`: code of what was spoken; None: nothing was. `segments` have times since the first sample of the stream.
+    """
+
+    item: int
+    start: float
+    end: float
+    text: str
+    language: str | None
+    segments: tuple[RecognizedSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UtteranceFailed:
+    """The utterance could not be recognized. The next ones may be."""
+
+    item: int
+    start: float
+    end: float
+    error: ServiceError
+
+
+LiveEvent = SpeechStarted | SpeechStopped | Hypothesis | Utterance | UtteranceFailed

@@ -1,0 +1,95 @@
+"""One pass of a recognizer over a piece of audio, as a job of the model thread."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from app import errors
+from app.engine.jobs import CancelToken, Priority, RecognitionJob, Results
+from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.engine.worker import ModelWorker
+from models.contract import RecognitionRequest, RecognizedSegment, Recognizer, UnknownLanguageError
+from models.timeline import Timeline
+
+
+@dataclass(slots=True, eq=False)
+class Passes:
+    """Passes of one model for one client, one at a time. `languages`: codes that may be spoken; empty: any."""
+
+    worker: ModelWorker
+    model: str
+    recognizer: Recognizer
+    languages: Sequence[str]
+    _results: Results[RecognizedSegment] | None = None
+
+    @property
+    def continues(self) -> bool:
+        """Whether the model goes on from a text, and tells to what it listens."""
+        return bool(getattr(self.recognizer, "takes_prefix", False))
+
+    def close(self) -> None:
+        """Give up on the pass under way, if any."""
+        if self._results is not None:
+            self._results.close()
+
+    async def segments(
+        self, request: RecognitionRequest, cancelled: CancelToken, priority: Priority, timeline: Timeline
+    ) -> AsyncGenerator[RecognizedSegment]:
+        """Yield the segments of `request`, in a language of `languages`. Close it to give up on the rest.
+
+        Raises ServiceError, and Cancelled once `cancelled` is set.
+        """
+        detects = request.language is None
+        async with aclosing(self._segments(request, cancelled, priority, timeline)) as found:
+            async for segment in found:
+                if detects and self.languages and segment.language not in self.languages:
+                    break
+                detects = False
+                yield segment
+            else:
+                return
+        # It cannot be the language that was detected: the first of those expected is taken.
+        expected = replace(request, language=self.languages[0])
+        async with aclosing(self._segments(expected, cancelled, Priority.CONTINUATION, timeline)) as found:
+            async for segment in found:
+                yield segment
+
+    async def _segments(
+        self, request: RecognitionRequest, cancelled: CancelToken, priority: Priority, timeline: Timeline
+    ) -> AsyncGenerator[RecognizedSegment]:
+        job = RecognitionJob(self.model, self.recognizer, request, timeline, cancelled, priority)
+        self._results = results = self.worker.submit(job)
+        try:
+            async for segment in results:
+                yield segment
+        except REQUEST_ERRORS as error:
+            raise request_error(error) from error
+        finally:
+            results.close()
+
+
+def moved(segment: RecognizedSegment, offset: float) -> RecognizedSegment:
+    """Return a segment of audio that begins at second `offset`, in its place there."""
+    if not offset:
+        return segment
+    words = tuple(
+        replace(
+            word,
+            start=word.start + offset,
+            end=word.end + offset,
+            heard=None if word.heard is None else word.heard + offset,
+        )
+        for word in segment.words
+    )
+    return replace(
+        segment, start=segment.start + offset, end=segment.end + offset, seek=segment.seek + offset, words=words
+    )
+
+
+def request_error(error: Exception) -> errors.ServiceError:
+    """Return the service's error for one of REQUEST_ERRORS that a recognizer raised."""
+    if isinstance(error, UnknownLanguageError):
+        return errors.UnsupportedLanguageError(str(error), param="language")
+    return service_error(error, text_param="prompt")
