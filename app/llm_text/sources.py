@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from app.text.sentence_buffer import SentenceBuffer
+from app.text.types import Script
 
 Reason = Literal["sentence", "silence", "clause", "forced", "merged", "flush"]
 
@@ -16,7 +17,8 @@ class Speakable:
 
     The originals of one stream, joined, are the stream. `text` may be blank. `sentences` joined are the text, one by
     one for translation models. `waited` is the time in seconds from the arrival of the first visible character until
-    the text may be spoken (Stage.BOUNDARY), and `reason` says why it may.
+    the text may be spoken (Stage.BOUNDARY), and `reason` says why it may. With a `script`, which maps the text to the
+    stream, `original` is empty, and a blank text may still have a pause or a bookmark.
     """
 
     text: str
@@ -26,6 +28,7 @@ class Speakable:
     waited: float
     reason: Reason
     sentences: tuple[str, ...]
+    script: Script | None = None
 
 
 class TextSource(Protocol):
@@ -54,6 +57,10 @@ class TextSource(Protocol):
     def flush(self, now: float) -> list[Speakable]:
         """End the text and return the rest of it. A later fragment begins another text."""
         ...
+
+    def take_ignored(self) -> list[str]:
+        """Return the parts of the markup that change nothing here, and were not returned before."""
+        return []
 
 
 class PlainText(TextSource):

@@ -5,6 +5,7 @@
     │   └── MissingExtraError      the language needs packages that are not installed
     ├── UnknownTranslationLanguage no such language to translate; the message suggests others
     ├── GlossaryError              a term that is empty or too long, or too many of them
+    ├── LexiconError               a pronunciation lexicon that cannot be read or used
     ├── MarkupError                a wrong `[pause:...]` or `[word](/.../)`
     ├── NothingToSpeakError        no letter, digit or spoken symbol in the text
     └── PhonemizerUnavailableError a part that the language needs is missing or does not run here
@@ -37,6 +38,10 @@ class UnknownTranslationLanguage(TextError):  # noqa: N818  (named as its siblin
 
 class GlossaryError(TextError):
     """A glossary that cannot be used."""
+
+
+class LexiconError(TextError):
+    """A pronunciation lexicon, or an entry of it, that cannot be used."""
 
 
 class MarkupError(TextError):

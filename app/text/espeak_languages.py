@@ -14,6 +14,7 @@ from typing import Final
 from app.text.errors import PhonemizerUnavailableError
 from app.text.espeak import get_espeak
 from app.text.pieces import COMBINING, KOKORO_SYMBOLS, STRESS, Piece, PieceKind, append_mark, canonical, restrict, word
+from app.text.written.forms import get_forms
 
 _TIE: Final = "\u0361"
 # espeak-ng's IPA to the single characters of Kokoro's alphabet, as in misaki's table.
@@ -63,12 +64,24 @@ class EspeakLanguage:
         self._espeak = espeak
         self._pronounce_foreign = pronounce_foreign
         self._sign_names = _SIGN_NAMES[tag]
+        self._forms = get_forms(tag)
         self._cached = lru_cache(maxsize=2048)(self._convert)
 
     def normalize(self, text: str, offset: int) -> list[Piece]:
-        """Return the words and marks of `text`; numbers stay digits, which espeak-ng reads."""
+        """Return the words and marks of `text`. In Hindi numbers stay digits, which espeak-ng reads."""
         pieces: list[Piece] = []
-        for match in _FINDER.finditer(canonical(text)):
+        folded, place = canonical(text), 0
+        # In the text as it is: folded, "nº" would be the word "no".
+        for first, last, said in self._forms.find(text) if self._forms is not None else ():
+            self._split(folded, place, first, offset, pieces)
+            pieces += [word(one, offset + first, offset + last) for one in said.split()]
+            place = last
+        self._split(folded, place, len(text), offset, pieces)
+        return pieces
+
+    def _split(self, text: str, first: int, last: int, offset: int, pieces: list[Piece]) -> None:
+        """Append the words and marks of a part of `text`."""
+        for match in _FINDER.finditer(text, first, last):
             kind, found = match.lastgroup, match.group()
             start, end = offset + match.start(), offset + match.end()
             if kind in ("ellipsis", "dash", "mark", "bracket"):
@@ -84,7 +97,6 @@ class EspeakLanguage:
                 pieces += [word(digit, start + i, start + i + 1) for i, digit in enumerate(found) if digit.isdecimal()]
             else:
                 pieces.append(word(found, start, end))
-        return pieces
 
     def pronounce(self, pieces: Sequence[Piece]) -> None:
         """Fill in the phonemes of one sentence, clause by clause."""

@@ -50,6 +50,19 @@ def find_language(tag: str) -> Language:
     return language
 
 
+def nearest_language(tag: str, preferred: str = "en-us") -> str | None:
+    """Return the tag of the language named by a tag or alias, or of its nearest variety; None: it cannot be spoken.
+
+    `preferred` counts where a tag names no variety, such as "en".
+    """
+    name = tag.strip().lower().replace("_", "-")
+    primary = name.split("-", maxsplit=1)[0]
+    if name == primary and preferred.split("-", maxsplit=1)[0] == primary:
+        return preferred
+    known = _BY_NAME.get(name) or _BY_NAME.get(primary)
+    return None if known is None else known.tag
+
+
 def is_spoken(tag: str) -> bool:
     """Return whether a tag or alias names one of `LANGUAGES`."""
     return tag.strip().lower().replace("_", "-") in _BY_NAME

@@ -17,8 +17,8 @@ from typing import Final, Literal, Protocol
 from app.text.types import Utterance, WordSpan
 from app.text.word_sets import word_set
 
-Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup"]
-"""Origin of phonemes: a lexicon, the dictionary of a language, espeak-ng, letter names, or markup in the text."""
+Source = Literal["", "lexicon", "dictionary", "espeak", "letters", "markup", "user-lexicon"]
+"""Origin of phonemes: a lexicon, the dictionary of a language, espeak-ng, letter names, markup, a user's lexicon."""
 
 
 class PieceKind(Enum):

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from app.text import markup
+from app.text import marks, markup, say_as
 from app.text.errors import NothingToSpeakError
 from app.text.languages import find_language, normalize_language
-from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances
+from app.text.lexicon import Lexicon, find_readings
+from app.text.pieces import KOKORO_SYMBOLS, Piece, PieceKind, append_mark, make_utterances, word
 from app.text.pronouncers import make_pronouncer
 from app.text.sentence_splitter import paragraphs, sentences, shorten
+from app.text.stress import restress
 from app.text.tokens import make_tokens
-from app.text.types import Pause, SpeechSegment, Token, Utterance
+from app.text.types import Pause, Reading, Script, Span, SpeechSegment, Token, Utterance
 
 PARAGRAPH_PAUSE: Final = 0.35
 """Seconds of silence between paragraphs."""
@@ -32,30 +34,48 @@ _SPOKEN_SYMBOLS: Final = frozenset("&@%+=×÷±≈≠≤≥√∞°€£$¥₹")
 
 
 class _MarkedText:
-    """A text that is being planned. Raises MarkupError when made.
+    """A text that is being planned, with its marks or those of its script. Raises MarkupError when made.
 
-    `plain` is the text as `markup.hide` returns it. `pronunciations` are those that are left, the next one last.
+    `plain` is the text as `marks.hide` returns it. `readings` are those that are left, the next one last.
     """
 
-    def __init__(self, text: str, *, english: bool) -> None:
+    def __init__(self, text: str, script: Script | None, lexicons: Sequence[Lexicon], language: str) -> None:
         self.text = text
-        self.marks = markup.parse(text, english=english)
-        self.plain = markup.hide(text, self.marks)
-        self.pronunciations = [mark for mark in reversed(self.marks) if isinstance(mark, markup.Pronunciation)]
+        english = language.startswith("en")
+        self.marks = marks.parse(text, english=english) if script is None else list(script.readings)
+        if lexicons:
+            found = find_readings(text, lexicons, language, [(mark.start, mark.end) for mark in self.marks])
+            self.marks = sorted([*self.marks, *found], key=lambda mark: mark.start)
+        self.spans = () if script is None else script.spans
+        self.plain = marks.hide(text, self.marks)
+        self.readings = [mark for mark in reversed(self.marks) if isinstance(mark, Reading)]
 
     def regions(self) -> Iterator[tuple[int, int, float]]:
         """Yield the spans between explicit pauses, each with the seconds of the pause after it."""
         position = 0
         for mark in self.marks:
-            if isinstance(mark, markup.PauseMark):
+            if isinstance(mark, marks.PauseMark):
                 yield position, mark.start, mark.seconds
                 position = mark.end
         yield position, len(self.plain), 0.0
 
-    def take_pronunciations(self, end: int) -> Iterator[markup.Pronunciation]:
-        """Remove and yield the pronunciations that are left before `end`."""
-        while self.pronunciations and self.pronunciations[-1].start < end:
-            yield self.pronunciations.pop()
+    def take_readings(self, end: int) -> Iterator[Reading]:
+        """Remove and yield the readings that are left before `end`."""
+        while self.readings and self.readings[-1].start < end:
+            yield self.readings.pop()
+
+    def parts(self, start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
+        """Yield the parts of [start, end) in one language each; None is that of the text."""
+        for span in self.spans:
+            if span.language is None or span.end <= start or span.start >= end:
+                continue
+            if start < span.start:
+                yield start, span.start, None
+            start, stop = max(start, span.start), min(end, span.end)
+            yield start, stop, span.language
+            start = stop
+        if start < end:
+            yield start, end, None
 
 
 def _arrange(marked: _MarkedText, speak: Callable[[int, int], Iterator[Utterance | None]]) -> Iterator[SpeechSegment]:
@@ -112,7 +132,13 @@ class Phonemizer:
             pass
 
     def segments(
-        self, text: str, *, symbols: frozenset[str] = KOKORO_SYMBOLS, max_phonemes: int = 510
+        self,
+        text: str,
+        *,
+        symbols: frozenset[str] = KOKORO_SYMBOLS,
+        max_phonemes: int = 510,
+        script: Script | None = None,
+        lexicons: Sequence[Lexicon] = (),
     ) -> Iterator[SpeechSegment]:
         """Return the segments of a text, lazily: the first sentence does not wait for the rest.
 
@@ -123,7 +149,7 @@ class Phonemizer:
         Raises MarkupError and NothingToSpeakError at once, before the first segment.
         """
         _check_limit(max_phonemes)
-        marked = self._parse(text)
+        marked = self._parse(text, script, lexicons)
 
         def speak(start: int, end: int) -> Iterator[Utterance | None]:
             for first, last, pieces in self._sentences(marked, start, end):
@@ -132,9 +158,16 @@ class Phonemizer:
 
         return _arrange(marked, speak)
 
-    def tokens(self, text: str, *, symbols: frozenset[str] = KOKORO_SYMBOLS) -> Iterator[list[Token]]:
+    def tokens(
+        self,
+        text: str,
+        *,
+        symbols: frozenset[str] = KOKORO_SYMBOLS,
+        script: Script | None = None,
+        lexicons: Sequence[Lexicon] = (),
+    ) -> Iterator[list[Token]]:
         """Return the tokens of each sentence of a text, lazily. Raises as `segments` does."""
-        marked = self._parse(text)
+        marked = self._parse(text, script, lexicons)
 
         def read() -> Iterator[list[Token]]:
             for first, last, _ in marked.regions():
@@ -144,8 +177,8 @@ class Phonemizer:
 
         return read()
 
-    def _parse(self, text: str) -> _MarkedText:
-        marked = _MarkedText(text, english=self.language.tag.startswith("en"))
+    def _parse(self, text: str, script: Script | None, lexicons: Sequence[Lexicon]) -> _MarkedText:
+        marked = _MarkedText(text, script, lexicons, self.language.tag)
         speaks = any(map(str.isalnum, marked.plain)) or _SPOKEN_SYMBOLS.intersection(marked.plain)
         if not speaks and not (self._name_emoji and markup.has_emoji(marked.plain)):
             raise NothingToSpeakError(_NOTHING)
@@ -156,20 +189,70 @@ class Phonemizer:
         text = marked.text
         position = start
         for first, last in sentences(marked.plain, start, end, self.language.tag):
-            position = max(position, first)  # a pronunciation may reach over a cut
+            position = max(position, first)  # a reading may reach over a cut
             pieces: list[Piece] = []
-            for mark in marked.take_pronunciations(last):
-                pieces += self._normalize(text, position, mark.start)
-                pieces.append(_pronounced(text, mark))
+            for mark in marked.take_readings(last):
+                pieces += self._normalize_parts(marked, position, mark.start)
+                pieces += self._read(marked, mark)
                 position = mark.end
                 # `normalize` drops a mark at the start of its text.
                 if after := _MARKS_AFTER.match(text, position, last):
                     for i in range(after.start(1), after.end(1)):
                         append_mark(pieces, text[i], i, i + 1)
-            pieces += self._normalize(text, position, last)
+            pieces += self._normalize_parts(marked, position, last)
             position = max(position, last)
             self._pronouncer.pronounce(pieces)
+            for span in marked.spans:
+                _stress(pieces, span)
             yield first, position, pieces
+
+    def _normalize_parts(self, marked: _MarkedText, start: int, end: int) -> list[Piece]:
+        """Return the pieces of [start, end). Those in another language have their phonemes."""
+        pieces: list[Piece] = []
+        for first, last, language in marked.parts(start, end):
+            other = self._other(language)
+            found = other._normalize(marked.text, first, last)
+            if other is not self:
+                _pronounce_by(other, found)
+            pieces += found
+        return pieces
+
+    def _other(self, language: str | None) -> Phonemizer:
+        """Return the phonemizer of a language, or this one if that language was not loaded."""
+        made = None if language is None else made_phonemizer(language, name_emoji=self._name_emoji)
+        return self if made is None else made
+
+    def _read(self, marked: _MarkedText, mark: Reading) -> list[Piece]:
+        """Return the pieces of a reading. They stand for the characters of its word."""
+        written, start, end = marked.text[mark.word_start : mark.word_end], mark.word_start, mark.word_end
+        if mark.phonemes:
+            return [Piece(PieceKind.PHONEMES, written, start, end, phonemes=mark.phonemes, source=mark.source)]
+        *_, (_, _, language) = marked.parts(mark.start, mark.end)
+        other = self._other(language)
+        tag = other.language.tag
+        said = say_as.Said(mark.alias) if mark.say_as is None else say_as.read(written, *mark.say_as, tag)
+        if said is not None and said.spelled:
+            pieces = other._spell(said.text)
+        else:
+            pieces = other._pronouncer.normalize(written if said is None else said.text, 0)
+        if other is not self:
+            _pronounce_by(other, pieces)
+        for piece in pieces:
+            piece.start, piece.end, piece.rule = start, end, mark.source
+        return pieces
+
+    def _spell(self, text: str) -> list[Piece]:
+        """Return the names of all characters of a text."""
+        english = self.language.tag.startswith("en")
+        pieces: list[Piece] = []
+        for character in text:
+            if character.isalpha():
+                said = character.upper() if english else character.lower()
+                pieces.append(word(said, 0, 0, tag="LETTERS" if english and character.isascii() else None))
+            else:
+                named = say_as.name_of_sign(character, self.language.tag)
+                pieces += self._pronouncer.normalize(named or character, 0)
+        return pieces
 
     def _normalize(self, text: str, start: int, end: int) -> list[Piece]:
         if start >= end:
@@ -185,10 +268,20 @@ class Phonemizer:
         return pieces
 
 
-def _pronounced(text: str, mark: markup.Pronunciation) -> Piece:
-    """Return the word of a mark, with the phonemes that the mark gives."""
-    start, end = mark.word_start, mark.word_end
-    return Piece(PieceKind.PHONEMES, text[start:end], start, end, phonemes=mark.phonemes, source="markup")
+def _pronounce_by(other: Phonemizer, pieces: list[Piece]) -> None:
+    """Have another language's rules fill in the phonemes, and nobody after them."""
+    other._pronouncer.pronounce(pieces)
+    for piece in pieces:
+        if piece.kind is PieceKind.WORD:
+            piece.kind = PieceKind.PHONEMES
+
+
+def _stress(pieces: list[Piece], span: Span) -> None:
+    if span.stress is None:
+        return
+    for piece in pieces:
+        if not piece.is_mark and span.start <= piece.start and piece.end <= span.end:
+            piece.phonemes = restress(piece.phonemes, span.stress)
 
 
 _lock = threading.Lock()
@@ -212,18 +305,26 @@ def made_phonemizer(language: str, *, name_emoji: bool = False) -> Phonemizer | 
 class TextPlanner:
     """Planner of text in one language, given as a BCP-47 tag, for a model that pronounces text itself. Thread-safe.
 
-    Of `[word](/ipa/)` it keeps the word; of HTML it keeps the visible text. Emoji are left to the model, or named if
-    `name_emoji`. Sentences without a letter or digit are left out.
+    Of a reading by phonemes it keeps the word; of HTML it keeps the visible text. Emoji are left to the model, or named
+    if `name_emoji`. Sentences without a letter or digit are left out.
     """
 
     def __init__(self, language: str, *, name_emoji: bool = False) -> None:
         self._language = language
         self._name_emoji = name_emoji
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
+    def segments(
+        self,
+        text: str,
+        *,
+        symbols: frozenset[str],
+        max_phonemes: int,
+        script: Script | None = None,
+        lexicons: Sequence[Lexicon] = (),
+    ) -> Iterator[SpeechSegment]:
         """Return the segments of `text`, lazily. See `Planner.segments`; `symbols` are phonemes and are ignored."""
         _check_limit(max_phonemes)
-        marked = _MarkedText(text, english=self._language.startswith("en"))
+        marked = _MarkedText(text, script, lexicons, self._language)
         if not any(map(str.isalnum, marked.plain)):
             raise NothingToSpeakError(_NOTHING)
 
@@ -232,10 +333,11 @@ class TextPlanner:
             for sentence in sentences(marked.plain, start, end, self._language):
                 yield None
                 for first, last in shorten(marked.plain, *sentence, max_phonemes):
-                    begin = position = max(position, first)  # a pronunciation may reach over a cut
+                    begin = position = max(position, first)  # a reading may reach over a cut
                     parts = []
-                    for mark in marked.take_pronunciations(last):
-                        parts += [text[position : mark.start], text[mark.word_start : mark.word_end]]
+                    for mark in marked.take_readings(last):
+                        written = text[mark.word_start : mark.word_end]
+                        parts += [text[position : mark.start], say_as.words_of(written, mark, self._language)]
                         position = mark.end
                     parts.append(text[position:last])
                     position = max(position, last)
@@ -244,10 +346,10 @@ class TextPlanner:
         return _arrange(marked, speak)
 
     def _utterances(self, text: str, start: int, end: int, read: str, limit: int) -> Iterator[Utterance]:
-        """Yield the utterances of `read`, which is [start, end) of `text` without pronunciations."""
+        """Yield the utterances of `read`, which is [start, end) of `text` without markup."""
         visible = markup.visible_text(read, language=self._language, name_emoji=self._name_emoji)
         read = " ".join((read if visible is None else visible.text).split())
-        # Longer than the limit only if a cut fell into a pronunciation, whose word is read whole.
+        # Longer than the limit only if a cut fell into a reading, whose word is read whole.
         for cut in shorten(read, 0, len(read), limit):
             if any(map(str.isalnum, read[slice(*cut)])):
                 yield _text_utterance(text, start, end, read[slice(*cut)].strip())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from app.text import markup
+from app.text import marks
 from app.text.errors import MarkupError
 from app.text.languages import primary_language
 from app.text.sentence_splitter import ABBREVIATIONS, LONGEST_SENTENCE, best_cut, sentences
@@ -84,9 +84,7 @@ class SentenceBuffer:
     def _take(self, text: str) -> list[str]:
         """Return the complete sentences at the start of `text`."""
         view = _view(text)
-        opened = view.rfind("[")
-        if opened >= 0 and "]" not in view[opened:]:
-            view = view[:opened]  # markup may not be complete
+        view = view[: marks.unfinished(view)]
         # Without the white space at the end, which may go on.
         paragraph_ends = [match.end() for match in _PARAGRAPH.finditer(view, 0, len(view.rstrip()))]
         done: list[str] = []
@@ -123,7 +121,7 @@ def _is_certain(sentence: str) -> bool:
 
 def _view(text: str) -> str:
     try:
-        return markup.hide(text, markup.parse(text))
+        return marks.hide(text, marks.parse(text))
     except MarkupError:
         return text  # reported when the text is spoken
 

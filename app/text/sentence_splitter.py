@@ -15,6 +15,7 @@ import sentencex  # type: ignore[import-untyped]
 from app.text.english.tables import BIBLE_BOOKS
 from app.text.pieces import canonical
 from app.text.word_sets import word_set
+from app.text.written.abbreviations import continues_sentence as abbreviated
 
 Span = tuple[int, int]
 
@@ -81,7 +82,8 @@ def _plain_sentences(text: str, start: int, end: int, language: str) -> list[Spa
         position = min(position + len(sentence), end)
         before = text[max(start, position - _NEARBY) : position]
         after = text[position : min(position + _NEARBY, end)]
-        if language != "en" or not continues_sentence(before, after):
+        goes_on = continues_sentence(before, after) if language == "en" else abbreviated(language, before, after)
+        if not goes_on:
             cuts.add(position)
     cuts.add(end)
     spans: list[Span] = []
@@ -176,6 +178,7 @@ _DAY_OR_ZONE: Final = re.compile(
     r"|(?:January|February|March|April|June|July|August|September|October|November|December)\s\d"
     r"|(?:[ECMP][SD]?T|GMT|UTC|BST|CES?T|IST|JST|A[EW][SD]T|Eastern|Pacific|Central|Mountain)\b)"
 )
+_FACTORIAL: Final = re.compile(r"(?<!\w)\d{1,3}!$")
 _VERSE: Final = re.compile(r"\d{1,3}:\d")
 _LAST: Final = re.compile(r"(?<![^\W\d_])([^\W\d_]{1,8})\.$")
 _NUMBER: Final = re.compile(r"[#(+$£€-]{0,2}\d|(?:[IVXLC]{2,}|[VX])\b")
@@ -185,7 +188,9 @@ _PLACE: Final = re.compile(r"(?:Apt|Ste|Suite|Unit|Floor|Rm|Bldg)\b")
 def continues_sentence(before: str, after: str) -> bool:
     """Return whether an English sentence goes on in `after`. `before` ends with a full stop and white space."""
     stem, following = before.rstrip(), after.lstrip()
-    if not following or not stem.endswith("."):
+    if not following or _FACTORIAL.search(stem[-5:]):
+        return bool(following) and following[0] in "=+×/*−-"
+    if not stem.endswith("."):
         return False
     if len(stem) == len(before) and len(following) == len(after):  # nothing between: ".NET", "ASP.NET", "Mon.-Fri."
         inside = after[0].isalnum() and (not stem[-2:-1].strip(" (") or (stem[-2].isupper() and after[:2].isupper()))

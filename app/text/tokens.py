@@ -10,6 +10,8 @@ from app.text.types import Token
 
 # Source of a word that differs from its text without a named rule, such as "love" for a heart.
 _REWRITTEN = "rewritten"
+# Rules of readings that somebody gave.
+_GIVEN = frozenset(("markup", "user-lexicon"))
 _NO_RULE = frozenset(("", "word", "plain"))
 
 
@@ -19,7 +21,10 @@ def make_tokens(text: str, pieces: Sequence[Piece], symbols: frozenset[str]) -> 
         members = list(group)
         phonemes = " ".join(filter(None, (restrict(piece.phonemes, symbols).strip() for piece in members)))
         original = text[start:end]
-        spoken = " ".join(_spoken(piece) for piece in members if piece.text)
+        spoken = "".join(
+            _spoken(piece) if i == 0 or piece.is_mark else f" {_spoken(piece)}"
+            for i, piece in enumerate(piece for piece in members if piece.text)
+        )
         glued = members[0].glued or members[0].is_mark
         yield Token(original, spoken, phonemes, _source(members, original, spoken), glued)
 
@@ -32,6 +37,8 @@ def _source(members: list[Piece], original: str, spoken: str) -> str:
     first = members[0]
     if all(piece.is_mark for piece in members):
         return "punctuation"
+    if first.rule in _GIVEN:
+        return first.rule
     if first.kind is not PieceKind.PHONEMES and spoken.casefold() != original.casefold().replace("’", "'"):
         return next((piece.rule for piece in members if piece.rule not in _NO_RULE), _REWRITTEN)
     # Japanese and Chinese name no source: it is a dictionary, except for words read as English.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from app.text.places import Places
+
+if TYPE_CHECKING:
+    from app.text.lexicon import Lexicon
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,91 @@ class Pause:
 SpeechSegment = Utterance | Pause
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading that markup gives to characters [start, end); the word itself is at [word_start, word_end).
+
+    It is spoken as `phonemes`; else as the text `alias`; else as `say_as` (`interpret-as` and `format` of SSML) reads
+    the word.
+    """
+
+    start: int
+    end: int
+    word_start: int
+    word_end: int
+    phonemes: str = ""
+    alias: str = ""
+    say_as: tuple[str, str] | None = None
+    source: Literal["markup", "user-lexicon"] = "markup"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Manner in which a passage is spoken. None means the request's.
+
+    `voice` is one or several names with spaces between, the first that is known counts; "": any of the `language` and
+    `gender`. `language` is a BCP-47 tag. `rate` multiplies the speed of the request, `gain` the samples.
+    """
+
+    voice: str | None = None
+    gender: str | None = None
+    language: str | None = None
+    rate: float = 1.0
+    gain: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of a text in another `language` of `LANGUAGES`, or with another `stress`.
+
+    `stress` is by misaki's scale, -2 (none) to 2 (primary).
+    """
+
+    start: int
+    end: int
+    language: str | None = None
+    stress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Name of the place before character `position` of a text, whose time a client wants to know."""
+
+    name: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All that the markup of a passage says beside its words.
+
+    `pause` is the silence before the passage in seconds. `places` maps its text to the client's. Square brackets in the
+    text are no marks: `readings` are all there are.
+    """
+
+    places: Places
+    style: Style = Style()
+    pause: float = 0.0
+    readings: tuple[Reading, ...] = ()
+    spans: tuple[Span, ...] = ()
+    bookmarks: tuple[Bookmark, ...] = ()
+
+
 class Planner(Protocol):
     """Splits a text into the segments that are spoken."""
 
-    def segments(self, text: str, *, symbols: frozenset[str], max_phonemes: int) -> Iterator[SpeechSegment]:
-        """Return the segments of `text`, lazily.
+    def segments(
+        self,
+        text: str,
+        *,
+        symbols: frozenset[str],
+        max_phonemes: int,
+        script: Script | None = None,
+        lexicons: Sequence[Lexicon] = (),
+    ) -> Iterator[SpeechSegment]:
+        """Return the segments of `text`, lazily. With a `script`, its readings and spans take the place of marks.
+
+        `lexicons` read the words that have no reading yet; the first that knows a word decides.
 
         `max_phonemes` bounds the characters of `Utterance.phonemes`. A pause of 0 seconds only reports progress through
         text that has nothing to speak. Raises MarkupError and NothingToSpeakError at once, before the first segment.

@@ -16,7 +16,7 @@ from app.engine.jobs import CancelToken, Priority, TranslationJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
 from app.observability import metrics
-from app.text import markup
+from app.text import marks
 from app.text.planner import PARAGRAPH_PAUSE
 from app.text.types import Pause
 from app.translation.plan import Plan, TranslationOptions, request_for
@@ -31,10 +31,11 @@ LEAST_WORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """A sentence and its translation, both as the client sees them."""
+    """A sentence and its translation, both as the client sees them. Not `translated`: it needed none."""
 
     source: str
     text: str
+    translated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,12 @@ class Interpreter:
         named = self._options.source
         return None if named is None or named.strip().lower() == AUTO else named
 
+    @source.setter
+    def source(self, language: str | None) -> None:
+        if language != self._options.source:
+            self._options = replace(self._options, source=language)
+            self._draft = None
+
     async def interpret(self, text: str) -> AsyncGenerator[Interpreted | Pause, None]:
         """Yield the sentences of `text`, each as soon as it is translated. Explicit pauses stay in their places.
 
@@ -88,7 +95,7 @@ class Interpreter:
         if self.source is None and planned.language is not None:
             self._options = replace(self._options, source=planned.language)
         if planned.document is None:
-            yield Interpreted(text, text)  # in the right language already
+            yield Interpreted(text, text, translated=False)  # in the right language already
             return
         if self._draft is not None and text.lstrip().startswith(self._draft.source):
             plan = replace(plan, draft=self._draft.tokens)
@@ -171,15 +178,15 @@ def _stretches(text: str) -> list[tuple[str, float]]:
     A word replaces its pronunciation, which belongs to another language. Raises errors.MarkupError.
     """
     try:
-        marks = markup.parse(text, english=False)
+        found = marks.parse(text, english=False)
     except REQUEST_ERRORS as error:
         raise service_error(error) from error
     stretches: list[tuple[str, float]] = []
     stretch, position = "", 0
-    for mark in marks:
+    for mark in found:
         stretch += text[position : mark.start]
         position = mark.end
-        if isinstance(mark, markup.PauseMark):
+        if isinstance(mark, marks.PauseMark):
             stretches.append((stretch, mark.seconds))
             stretch = ""
         else:

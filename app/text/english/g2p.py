@@ -12,12 +12,13 @@ from typing import Final
 
 from app.text.english import abbreviations, codes, dates, measures, names, quantities, signs
 from app.text.english.inflection import add_s
-from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, VOWELS, Following, get_lexicon, restress
+from app.text.english.lexicon import CONSONANTS, NOTHING_FOLLOWS, Following, get_lexicon
 from app.text.english.normalize import PUNCTUATION_READERS, Reader, normalize
 from app.text.english.other_scripts import runs
 from app.text.english.tagger import Tagger, has_sense, sound_by_sense
 from app.text.espeak import get_espeak
 from app.text.pieces import KOKORO_SYMBOLS, PUNCTUATION, Piece, PieceKind, Source, restrict
+from app.text.stress import VOWELS, restress
 from app.text.word_sets import word_set
 
 _LOG = logging.getLogger(__name__)

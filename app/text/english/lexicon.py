@@ -17,11 +17,9 @@ from typing import Final
 
 from app.text.english.inflection import add_ed, add_ing, add_s, stem_of_ed, stem_of_ing, stem_of_s
 from app.text.errors import PhonemizerUnavailableError
+from app.text.stress import PRIMARY, SECONDARY, restress
 
-_PRIMARY: Final = "ˈ"
-_SECONDARY: Final = "ˌ"
-# The article "ɐ" is in neither set, as in misaki's rules: "to" in "to a man" depends on "man".
-VOWELS: Final = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
+# The article "ɐ" is neither here nor in VOWELS, as in misaki's rules: "to" in "to a man" depends on "man".
 CONSONANTS: Final = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")
 
 # Stress that a word gains from its capitals: a capital first letter, all capitals.
@@ -55,31 +53,6 @@ class _Use:
     def is_noun(self) -> bool:
         """Return whether the tag is that of a noun."""
         return self.tag is not None and self.tag.startswith("NN")
-
-
-def restress(phonemes: str, stress: float | None) -> str:
-    """Return a word with its stress raised (> 0) or lowered (< 0) by misaki's scale, -2 (none) to 2 (primary)."""
-    if stress is None or not phonemes:
-        return phonemes
-    if stress < -1:
-        return phonemes.replace(_PRIMARY, "").replace(_SECONDARY, "")
-    has_primary = _PRIMARY in phonemes
-    if stress == -1 or (stress in (0, -0.5) and has_primary):
-        return phonemes.replace(_SECONDARY, "").replace(_PRIMARY, _SECONDARY)
-    if not has_primary and _SECONDARY not in phonemes:
-        if stress < 0:
-            return phonemes
-        return _stress_first_vowel(phonemes, _PRIMARY if stress > 1 else _SECONDARY)
-    if stress >= 1 and not has_primary:
-        return phonemes.replace(_SECONDARY, _PRIMARY)
-    return phonemes
-
-
-def _stress_first_vowel(phonemes: str, mark: str) -> str:
-    for i, character in enumerate(phonemes):
-        if character in VOWELS:
-            return phonemes[:i] + mark + phonemes[i:]
-    return phonemes
 
 
 def parent_tag(tag: str | None) -> str | None:
@@ -136,8 +109,8 @@ class Lexicon:
             if not isinstance(name, str):
                 return None
             names.append(name)
-        head, mark, tail = restress("".join(names), 0).rpartition(_SECONDARY)
-        return f"{head}{_PRIMARY}{tail}" if mark else tail
+        head, mark, tail = restress("".join(names), 0).rpartition(SECONDARY)
+        return f"{head}{PRIMARY}{tail}" if mark else tail
 
     def look_up(self, word: str, tag: str | None, stress: float | None, following: Following) -> str | None:
         """Return the listed pronunciation of a word, or its letters if it is an acronym; None if neither."""
@@ -150,7 +123,7 @@ class Lexicon:
             entry = self.silver(word)
         if isinstance(entry, Mapping):
             entry = _choose(entry, tag, following)
-        if entry is None or (proper and _PRIMARY not in entry):
+        if entry is None or (proper and PRIMARY not in entry):
             spelled = self.spell(word)
             if spelled is not None:
                 return spelled
@@ -210,7 +183,7 @@ class Lexicon:
         return self.spell(use.word) if use.word == "AN" and use.is_noun else "ɐn"
 
     def _i(self, use: _Use) -> str | None:
-        return _SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
+        return SECONDARY + "I" if use.word == "I" and use.tag == "PRP" else None
 
     def _by(self, use: _Use) -> str | None:
         return "bˈI" if parent_tag(use.tag) == "ADV" else None
@@ -225,7 +198,7 @@ class Lexicon:
     def _in(self, use: _Use) -> str | None:
         if use.word == "IN" and use.tag == "NNP":
             return None
-        return (_PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
+        return (PRIMARY if use.following.vowel is None or use.tag != "IN" else "") + "ɪn"
 
     def _the(self, use: _Use) -> str | None:
         if use.word == "THE" and use.tag != "DT":

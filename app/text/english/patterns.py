@@ -26,7 +26,7 @@ _NUMERALS: Final = "\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2089\u2150-\u2189\u2
 _RUN: Final = rf"[^\W\d_{_NUMERALS}](?:[^\W\d_{_NUMERALS}]|(?!\w)[{COMBINING}])*"
 _LETTERS: Final = rf"{_RUN}(?:'{_RUN})*"
 SCALE_WORD: Final = r"thousand|million|billion|trillion|lakh|crore"
-SIGN: Final = r"[Uu][Ss]\$|[ACR]\$|[$£€¥₹₩₽₿₴₺]"
+SIGN: Final = r"(?<![A-Za-z])(?:[Uu][Ss]|AU|CA|HK|MX|NT|NZ|[ACRS])\$|[$£€¥₹₩₽₿₴₺]"
 _SMALL_CODES: Final = frozenset(("zł", "kr"))
 _CODE: Final = _one_of(
     {name.upper() for name in units.CURRENCIES if name.isalpha() and name not in _SMALL_CODES | {"rs"}} | _SMALL_CODES
@@ -81,7 +81,9 @@ _KINDS: Final = {
     "hashtag": r"(?<![\w&])#(?:[^\W_]|_)+",
     "handle": r"(?<![\w.])@(?:[^\W_]|_)+",
     "initials": r"\b(?:[A-Za-z]\.){2,}(?:[A-Za-z](?![\w']))?|\b[Pp]h\.\s?[Dd]\.",
-    "latin": r"\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
+    "function": r"(?<![\w.])[A-Za-z]\([a-z]\)(?=\s?[=<>≤≥≈+])",
+    "flag": r"(?<=\w\s)-(?![AIa])[A-Za-z](?=\s[\w\"'./~-]|$)",
+    "latin": r"(?<=[a-z]\s)v\.(?=\s[A-Z])|\bw/o(?:ut)?\b|\bb/c\b|\bc/o\b|\bw/(?=\s)|\bet al\.",
     "calendar": rf"(?<!\w)(?:{_MONTHS}|{_DAYS}|{_MONTHS.upper()}|{_DAYS.upper()})(?!\w|')\.?",
     "compass": r"(?<![\w.'&/-])(?:[NS][EW]|[NSEW])(?=[\s,;:!?)]|$|\.(?:\s|$))",
     "abbreviation": r"(?<![\w.])[A-Za-z]+\.(?!\w)|(?<![\w.])(?:[Nn]os?|[Vv]ol|[Ff]ig|pp?|[Cc]h|[Ss]ec)\.(?=\d)",
@@ -128,6 +130,7 @@ _DIGITS: Final = {
     "feet_inches": r"(?<![\w.])\d{1,2}\s?ft\.?\s\d{1,2}\s?in(?!\w)",
     "inches": r"(?<![\w.])\d+(?:\.\d+)?\"(?!(?!x\d)\w)",
     "feet": r"(?<![\w.])\d+'(?=\s+(?:tall|wide|long|high|deep|x)\b)|(?<=x )\d{1,3}'(?!\w)",
+    "factorial": r"(?<![\w.,])\d{1,3}!(?=\s?[=+×/*−-]\s?\d)",
     "first": rf"(?<![\w.,/-])(?:{NUM})(?:\s?–\s?|-|\s-\s(?=[\d:]+\s?{MERIDIEM}))"
     rf"(?=(?:{NUM})(?:\s?{MERIDIEM}|{_MEASURE}|\s(?:{SCALE_WORD})\b))",
     "money_after": rf"(?:\d+,\d\d(?=\s?€)|{NUM})(?:\s?(?:{SCALE_WORD})\b|(?:bn|mn|tn|[kKmMbB])\b)?"

@@ -45,6 +45,11 @@ def read_caret(context: NormalizerContext, text: str, start: int, end: int) -> N
     context.say(_to_the_power(context, exponent, not base.isdecimal() and exponent in ("2", "3")), start, end)
 
 
+def read_factorial(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a factorial: `5! = 120`."""
+    context.say([*context.cardinal(text[:-1]), "factorial"], start, end)
+
+
 def _to_the_power(context: NormalizerContext, exponent: str, short: bool) -> list[str]:
     if short:
         return ["squared" if exponent == "2" else "cubed"]
@@ -248,6 +253,7 @@ READERS: Final[dict[str, Reader]] = {
     "scientific": read_scientific,
     "power": read_power,
     "caret": read_caret,
+    "factorial": read_factorial,
     "index": read_index,
     "dotted": read_dotted,
     "grouped": read_grouped,

@@ -36,6 +36,19 @@ def read_grade(context: NormalizerContext, text: str, start: int, end: int) -> N
     context.say("minus", start + 1, end)
 
 
+def read_function(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a function of one variable: `f(x) = 3`."""
+    context.say([text[0].upper()], start, start + 1, tag="LETTERS")
+    context.say("of", start + 1, start + 2)
+    context.say([text[2].upper()], start + 2, end, tag="LETTERS")
+
+
+def read_flag(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read an option of a command: `git commit -m "fix"`."""
+    context.say("dash", start, start + 1)
+    context.say([text[1].upper()], start + 1, end, tag="LETTERS")
+
+
 @dataclass(frozen=True, slots=True)
 class _Neighbors:
     """Characters around a symbol: `left` and `right` touch it; `before` and `after` are the nearest visible ones."""
@@ -136,5 +149,7 @@ READERS: Final[dict[str, Reader]] = {
     "operator": read_operator,
     "sharp": read_sharp,
     "grade": read_grade,
+    "function": read_function,
+    "flag": read_flag,
     "symbol": read_symbol,
 }

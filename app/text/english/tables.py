@@ -44,7 +44,7 @@ BEFORE_NUMBER: Final[dict[str, str]] = {
 LATIN: Final[dict[str, str]] = {
     "e.g.": "for example", "i.e.": "that is", "a.k.a.": "also known as", "w/o": "without", "w/": "with",
     "b/c": "because", "n.b.": "note well", "et al.": "et al", "ph.d.": "P H D", "r.i.p.": "R I P",
-    "c/o": "care of", "w/out": "without",
+    "c/o": "care of", "w/out": "without", "v.": "versus",
 }  # fmt: skip
 
 MONTHS: Final[dict[str, int]] = {

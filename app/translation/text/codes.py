@@ -12,14 +12,15 @@ from collections.abc import Collection
 from typing import Final
 
 from app.text.errors import UnknownTranslationLanguage
-from app.translation.text.flores import FLORES_LANGUAGES, FloresLanguage
+from app.translation.text.flores import FLORES_LANGUAGES, MORE_LANGUAGES, FloresLanguage
 
 FLORES: Final[tuple[str, ...]] = tuple(row.code for row in FLORES_LANGUAGES)
 """The 202 codes in the order of NLLB's language ids, 256001 to 256202."""
 
+_LANGUAGES: Final = (*FLORES_LANGUAGES, *MORE_LANGUAGES)
 _LONGEST_NAME: Final = 60
 _COMMON: Final = frozenset(("eng_Latn", "spa_Latn", "fra_Latn", "deu_Latn", "zho_Hans", "arb_Arab"))
-_BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in FLORES_LANGUAGES}
+_BY_CODE: Final[dict[str, FloresLanguage]] = {row.code: row for row in _LANGUAGES}
 _RIGHT_TO_LEFT: Final = frozenset(("Arab", "Hebr", "Nkoo", "Syrc", "Thaa"))
 _WITHOUT_WORD_SPACES: Final = frozenset(("Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"))
 _WITHOUT_SENTENCE_SPACES: Final = frozenset(("Hans", "Hant", "Jpan"))
@@ -38,11 +39,11 @@ def _key(name: str) -> str:
 def _accepted() -> dict[str, tuple[str, ...]]:
     """Return the codes that each accepted name may mean, the likeliest first. Names are as `_key` returns them."""
     accepted: dict[str, list[str]] = {}
-    for row in FLORES_LANGUAGES:
+    for row in _LANGUAGES:
         for name in (row.code, row.tag, row.name, *row.others):
             accepted.setdefault(_key(name), []).append(row.code)
     # A language without a script means the member with that tag, else (zho, kas) the first one, then the others.
-    for row in FLORES_LANGUAGES:
+    for row in _LANGUAGES:
         language = row.code.partition("_")[0]
         for name in (language, row.tag.partition("-")[0]):
             codes = accepted.setdefault(_key(name), [])
@@ -63,9 +64,14 @@ def tag(flores: str) -> str:
 
 
 def name(flores: str) -> str:
-    """Return the English name, or the code itself if it is not in FLORES-200."""
+    """Return the English name, or the code itself if it is not known."""
     row = _BY_CODE.get(flores)
     return row.name if row else flores
+
+
+def known(flores: str) -> bool:
+    """Return whether the code has a name and a tag."""
+    return flores in _BY_CODE
 
 
 def right_to_left(flores: str) -> bool:

@@ -1,4 +1,4 @@
-"""Languages of FLORES-200, in the order of NLLB-200's language ids.
+"""Languages of FLORES-200, in the order of NLLB-200's language ids, and more languages that models translate.
 
 Each line: code, preferred BCP-47 tag, English name, and other accepted names (older and ISO 639-2 codes, macrolanguages
 that mean this member by default, regions that mean it, other English names).
@@ -224,12 +224,19 @@ zul_Latn|zu|Zulu|
 """
 
 
-def _languages() -> tuple[FloresLanguage, ...]:
+_MORE: Final = """
+bre_Latn|br|Breton|
+fry_Latn|fy|West Frisian|frisian, western frisian
+"""
+
+
+def _languages(table: str) -> tuple[FloresLanguage, ...]:
     languages = []
-    for line in _TABLE.strip().splitlines():
+    for line in table.strip().splitlines():
         code, tag, name, others = line.split("|")
         languages.append(FloresLanguage(code, tag, name, tuple(other for other in others.split(", ") if other)))
     return tuple(languages)
 
 
-FLORES_LANGUAGES: Final = _languages()
+FLORES_LANGUAGES: Final = _languages(_TABLE)
+MORE_LANGUAGES: Final = _languages(_MORE)

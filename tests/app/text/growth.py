@@ -14,8 +14,8 @@ from typing import Final
 from app.audio.subtitles import cues, render
 from app.llm_text.live import LiveText
 from app.llm_text.policy import BoundaryOptions, BoundaryPolicy
-from app.speech.stream import SpokenChunk
-from app.text import markup
+from app.speech.sentence import SpokenChunk
+from app.text import marks
 from app.text.errors import MarkupError, TextError
 from app.text.planner import TextPlanner, get_phonemizer
 from app.text.sentence_buffer import SentenceBuffer
@@ -115,7 +115,7 @@ def _read(text: str) -> None:
 
 def _marks(text: str) -> None:
     with suppress(MarkupError):
-        markup.hide(text, markup.parse(text))
+        marks.hide(text, marks.parse(text))
 
 
 def _subtitles(text: str) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.text import markup
+from app.text import marks
 from app.text.errors import MarkupError, NothingToSpeakError
 from app.text.planner import get_phonemizer
-from app.text.types import Pause, Utterance
+from app.text.sentence_buffer import SentenceBuffer
+from app.text.types import Pause, Reading, Utterance
 
 
 def test_a_pronunciation_is_obeyed_and_its_word_found() -> None:
@@ -27,8 +28,8 @@ def test_a_possessive_follows_its_pronunciation() -> None:
 
 
 def test_common_ipa_becomes_kokoros() -> None:
-    (mark,) = markup.parse("[gate](/ɡeɪt/)")
-    assert isinstance(mark, markup.Pronunciation)
+    (mark,) = marks.parse("[gate](/ɡeɪt/)")
+    assert isinstance(mark, Reading)
     assert mark.phonemes == "ɡAt"
 
 
@@ -72,3 +73,50 @@ def test_only_pauses_is_nothing_to_speak() -> None:
 def test_paragraphs_are_set_apart() -> None:
     segments = list(get_phonemizer("en").segments("One.\n\nTwo.\n\n[pause:2s]\n\nThree."))
     assert [segment.seconds for segment in segments if isinstance(segment, Pause)] == [0.35, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "phonemes"),
+    [
+        ('a <phoneme alphabet="ipa" ph="wˈɪn">Nguyen</phoneme> b', "wˈɪn"),
+        ("a <phoneme alphabet='x-sampa' ph='w\"In'>Nguyen</phoneme> b", "wˈɪn"),
+        ('a <phoneme alphabet="cmu-arpabet" ph="W IH1 N">Nguyen</phoneme> b', "wˈɪn"),
+        (r'a \{"word": "Nguyen", "pronounce": "wˈɪn"\} b', "wˈɪn"),
+        ('a {"word":"Nguyen","pronounce":"wˈɪn"} b', "wˈɪn"),
+    ],
+)
+def test_pronunciations_of_other_services(text: str, phonemes: str) -> None:
+    (utterance,) = get_phonemizer("en").segments(text)
+    assert isinstance(utterance, Utterance)
+    assert [word.text for word in utterance.words] == ["a", "Nguyen", "b"]
+    word = utterance.words[1]
+    assert utterance.phonemes[word.phoneme_start : word.phoneme_end] == phonemes
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [('One <break time="2.0s" /> two', 2.0), ("One <break time='250ms'></break> two", 0.25), ("One <break/> two", 0.5),
+     ('One <break strength="strong"/> two', 0.8), (r"One \{pause:1s\} two", 1.0)],
+)  # fmt: skip
+def test_pauses_of_other_services(text: str, seconds: float) -> None:
+    assert list(get_phonemizer("en").segments(text))[1] == Pause(seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['It is. <break time="1.5s" /> Late.', 'Ask. <phoneme alphabet="ipa" ph="wˈɪn">Ng. Uyen</phoneme> now.',
+     r"It is. \{pause:1s\} Late.", "It is. [pause:1s] Late."],
+)  # fmt: skip
+def test_a_mark_cut_anywhere_stays_whole(text: str) -> None:
+    for size in range(1, 8):
+        buffer = SentenceBuffer("en-us")
+        pieces = [piece for start in range(0, len(text), size) for piece in buffer.feed(text[start : start + size])]
+        pieces += buffer.flush()
+        assert "".join(pieces) == text
+        whole = {text[mark.start : mark.end] for mark in marks.parse(text)}
+        assert {piece[mark.start : mark.end] for piece in pieces for mark in marks.parse(piece)} == whole
+
+
+def test_signs_that_begin_no_mark_hold_nothing_back() -> None:
+    buffer = SentenceBuffer("en-us")
+    assert buffer.feed("We have 5 < 6 {now}. I <3 you. Then what <b is it? Yes ") != []

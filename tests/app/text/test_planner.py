@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.text import markup
+from app.text import marks
 from app.text.errors import MarkupError, NothingToSpeakError, TextError
 from app.text.markup import ENTITY, TAG
 from app.text.pieces import KOKORO_SYMBOLS
 from app.text.planner import PARAGRAPH_PAUSE, TextPlanner, get_phonemizer
-from app.text.types import Pause, SpeechSegment, Utterance
+from app.text.types import Pause, Reading, SpeechSegment, Utterance
 
 ALNUM_RUN = re.compile(r"[^\W_]+")
 
@@ -41,7 +41,7 @@ quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
     """Assert the promises on the segments of `text`, or that it is refused with a TextError."""
     try:
-        marks = markup.parse(text)
+        found = marks.parse(text)
         segments = list(get_phonemizer(language).segments(text, max_phonemes=max_phonemes))
     except TextError as error:
         assert str(error)
@@ -64,9 +64,9 @@ def check(text: str, language: str = "en-us", max_phonemes: int = 510) -> None:
             assert utterance.phonemes[word.phoneme_start : word.phoneme_end].strip()
             last_character, last_phoneme = word.char_end, word.phoneme_end
             covered[word.char_start : word.char_end] = [True] * (word.char_end - word.char_start)
-    for mark in marks:  # the brackets, the phonemes and the pauses are not spoken themselves
+    for mark in found:  # the brackets, the phonemes and the pauses are not spoken themselves
         inside = range(mark.start, mark.end)
-        if isinstance(mark, markup.Pronunciation):
+        if isinstance(mark, Reading):
             assert all(covered[mark.word_start : mark.word_end])
         for i in inside:
             covered[i] = True
@@ -208,7 +208,7 @@ readable = st.lists(st.tuples(st.sampled_from(_READ), st.sampled_from(["", " ", 
 @given(readable, st.sampled_from([1, 7, 30, 300]))
 def test_no_letter_is_lost_and_no_limit_passed(text: str, limit: int) -> None:
     try:
-        marks = markup.parse(text)
+        found = marks.parse(text)
         segments = plan(text, limit)
     except (MarkupError, NothingToSpeakError):
         return
@@ -222,10 +222,10 @@ def test_no_letter_is_lost_and_no_limit_passed(text: str, limit: int) -> None:
         assert 0 < len(utterance.phonemes) <= limit
     expected = ""
     position = 0
-    for mark in marks:
+    for mark in found:
         expected += text[position : mark.start]
         position = mark.end
-        if isinstance(mark, markup.Pronunciation):
+        if isinstance(mark, Reading):
             expected += text[mark.word_start : mark.word_end]
     expected += text[position:]
     spoken = "".join(utterance.phonemes for utterance in utterances)

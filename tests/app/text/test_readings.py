@@ -1,4 +1,4 @@
-"""Readings of every line of `readings.tsv`, by the sentence splitter and the pronouncer of speech."""
+"""Readings of every line of the tables, by the sentence splitter and the pronouncer of speech."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from app.text.pieces import Piece, PieceKind
 from app.text.planner import Phonemizer
 from app.text.sentence_splitter import sentences
 
-TABLE = Path(__file__).parent / "readings.tsv"
+TABLES = [Path(__file__).parent / name for name in ("readings.tsv", "readings_other.tsv")]
+OTHERS = ("es", "fr-fr", "it", "pt-br")
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
     section = ""
-    for line in TABLE.read_text(encoding="utf-8").splitlines():
+    for line in (line for table in TABLES for line in table.read_text(encoding="utf-8").splitlines()):
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
         elif line and not line.startswith("# "):
@@ -30,6 +31,7 @@ PHONEMIZERS = {
     "en-us": Phonemizer("en-us"),
     "en-gb": Phonemizer("en-gb"),
     "named": Phonemizer("en-us", name_emoji=True),
+    **{tag: Phonemizer(tag) for tag in OTHERS},
 }
 SECTIONS = list(dict.fromkeys(section for section, _, _ in ROWS))
 
@@ -50,7 +52,7 @@ def words(text: str, language: str) -> str:
     for sentence in pieces(text, language):
         said = ""
         for piece in sentence:
-            shown = piece.text if piece.text.isupper() else piece.text.lower()
+            shown = piece.text if language.startswith(("en", "named")) and piece.text.isupper() else piece.text.lower()
             said += shown if piece.kind is PieceKind.PUNCTUATION or piece.glued or not said else f" {shown}"
         out.append(said)
     return " | ".join(out)
@@ -71,7 +73,8 @@ def sound(text: str, language: str, word: str) -> str:
 
 def reading(section: str, text: str, expected: str) -> str:
     """Return the reading of `text` in the form of the second column of the table."""
-    language = "en-gb" if "en-gb" in section else "named" if "named" in section else "en-us"
+    named = "en-gb" if "en-gb" in section else "named" if "named" in section else "en-us"
+    language = section if section in OTHERS else named
     if "sounds" not in section:
         return words(text, language)
     word, _, _ = expected.partition("=")
@@ -109,4 +112,5 @@ def test_spans_of_what_is_not_shown_as_written() -> None:
 
 def test_the_table_is_large() -> None:
     assert len(ROWS) >= 1000
+    assert all(sum(section == tag for section, _, _ in ROWS) >= 100 for tag in OTHERS)
     assert len({(section, text) for section, text, _ in ROWS}) == len(ROWS)

@@ -1,0 +1,1 @@
+"""Pronunciation lexicons of the server and of its clients."""

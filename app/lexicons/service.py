@@ -1,0 +1,96 @@
+"""Lexicons of a request: its own words, those that it names, and the server's. An uploaded one belongs to its key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from app import errors
+from app.config import Settings
+from app.engine.admission import client
+from app.engine.service_errors import REQUEST_ERRORS, service_error
+from app.lexicons.store import LexiconStore, StoredLexicon
+from app.text.lexicon import Lexicon
+from app.text.lexicon_files import parse_reading, read_lexicon
+
+MAX_NAME: Final = 100
+"""Most characters of a lexicon's name."""
+# Seconds for which the server's own files are not looked at again.
+_LOOK_EVERY: Final = 1.0
+
+
+class LexiconService:
+    """Lexicons of one server. For the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.store = LexiconStore(settings.data_dir / "lexicons", most=settings.max_lexicons)
+        self._common: tuple[Lexicon, ...] = ()
+        self._looked = -_LOOK_EVERY
+
+    async def resolve(self, ids: Sequence[str], own: Mapping[str, str], language: str | None) -> tuple[Lexicon, ...]:
+        """Return the lexicons of a request, the first to be asked first.
+
+        Args:
+            ids: Uploaded lexicons.
+            own: Words of the request and their readings: `/phonemes/`, or other words.
+            language: Language of the request, if it names one.
+
+        Raises:
+            NotFoundError: A lexicon does not exist, or belongs to another key.
+            InvalidLexiconError: A reading of `own` cannot be used.
+        """
+        found: list[Lexicon] = []
+        if own:
+            try:
+                found.append(await asyncio.to_thread(_own, own, language))
+            except REQUEST_ERRORS as error:
+                raise service_error(error) from error
+        found += [(await self.get(name)).lexicon for name in ids]
+        if time.monotonic() - self._looked >= _LOOK_EVERY:
+            self._looked = time.monotonic()
+            self._common = await asyncio.to_thread(self.store.common)
+        return (*found, *self._common)
+
+    async def add(self, name: str, data: bytes | Lexicon, language: str | None = None) -> StoredLexicon:
+        """Keep a file, or a lexicon, for the request's key.
+
+        Raises InvalidLexiconError, InvalidRequestError, StorageError.
+        """
+        if not 1 <= len(name.strip()) <= MAX_NAME:
+            raise errors.InvalidRequestError(f"'name' needs 1 to {MAX_NAME} characters.", param="name")
+        try:
+            lexicon = data if isinstance(data, Lexicon) else await asyncio.to_thread(read_lexicon, data, language)
+        except REQUEST_ERRORS as error:
+            raise service_error(error) from error
+        if not lexicon.entries:
+            raise errors.InvalidLexiconError("The lexicon has no entry.")
+        return await asyncio.to_thread(self.store.add, name.strip(), lexicon, _owner())
+
+    async def lexicons(self) -> list[StoredLexicon]:
+        """Return the uploaded lexicons that the request's key may use, the oldest first."""
+        return [each for each in await asyncio.to_thread(self.store.lexicons) if each.owner in (None, _owner())]
+
+    async def get(self, lexicon: str) -> StoredLexicon:
+        """Return an uploaded lexicon. Raises NotFoundError if the request's key may use none of that id."""
+        found = await asyncio.to_thread(self.store.get, lexicon)
+        if found is None or found.owner not in (None, _owner()):
+            raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
+        return found
+
+    async def remove(self, lexicon: str) -> None:
+        """Delete a lexicon. Raises NotFoundError, PermissionDeniedError for one that another made, StorageError."""
+        if (await self.get(lexicon)).owner != _owner():
+            raise errors.PermissionDeniedError(f"Lexicon '{lexicon}' was made without a key.")
+        if not await asyncio.to_thread(self.store.remove, lexicon):
+            raise errors.NotFoundError(f"There is no lexicon '{lexicon[:40]}'.", param="lexicons")
+
+
+def _own(own: Mapping[str, str], language: str | None) -> Lexicon:
+    return Lexicon([parse_reading(word, said, language=language) for word, said in own.items()])
+
+
+def _owner() -> str | None:
+    who = client.get()
+    return None if who is None else who.name

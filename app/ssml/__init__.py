@@ -1,0 +1,1 @@
+"""SSML: a document to passages of text, each with the script of how it is spoken."""

@@ -1,0 +1,160 @@
+"""Pronunciation lexicons of users: words and phrases, and how they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.text.alphabets import to_symbols
+from app.text.errors import LexiconError, MarkupError
+from app.text.languages import nearest_language, primary_language
+from app.text.types import Reading
+
+MAX_ENTRIES: Final = 20_000
+"""Most entries of one lexicon."""
+MAX_GRAPHEME: Final = 100
+"""Most characters of a word or phrase."""
+MAX_ALIAS: Final = 500
+"""Most characters of the words in its place."""
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class LexiconEntry:
+    """A word or phrase that is read as `phonemes` of the models, or else as the text `alias`.
+
+    A grapheme in small letters matches any case, others only their own, unless `any_case` says otherwise.
+    """
+
+    grapheme: str
+    phonemes: str = ""
+    alias: str = ""
+    any_case: bool | None = None
+
+    def matches(self, text: str) -> bool:
+        """Return whether characters that are equal but for their case have the right one."""
+        free = self.grapheme.islower() if self.any_case is None else self.any_case
+        return free or " ".join(text.split()) == " ".join(self.grapheme.split())
+
+
+def make_entry(
+    grapheme: str,
+    *,
+    phonemes: str = "",
+    alphabet: str = "ipa",
+    alias: str = "",
+    language: str | None = None,
+    any_case: bool | None = None,
+) -> LexiconEntry:
+    """Return a checked entry.
+
+    Args:
+        grapheme: Word or phrase, as it is written.
+        phonemes: Its pronunciation in `alphabet`.
+        alphabet: A name of `app.text.alphabets.ALPHABETS`.
+        alias: Text to read in its place, if there are no phonemes.
+        language: Tag of the lexicon's language.
+        any_case: Whether it matches any case; None: if it is in small letters.
+
+    Raises:
+        LexiconError: A part is missing, too long or unknown.
+    """
+    shown = repr(grapheme[:40])
+    if len(grapheme) > MAX_GRAPHEME or not _TOKEN.search(grapheme):
+        raise LexiconError(f"entry {shown} needs a word of 1 to {MAX_GRAPHEME} characters")
+    if phonemes.strip():
+        english = primary_language(language or "en") == "en"
+        try:
+            return LexiconEntry(
+                grapheme, to_symbols(phonemes, grapheme, alphabet=alphabet, english=english), any_case=any_case
+            )
+        except MarkupError as error:
+            raise LexiconError(str(error)) from None
+    if not alias.strip() or len(alias) > MAX_ALIAS:
+        raise LexiconError(f"entry {shown} needs phonemes, or an alias of 1 to {MAX_ALIAS} characters")
+    return LexiconEntry(grapheme, alias=alias.strip(), any_case=any_case)
+
+
+@dataclass(slots=True)
+class _Node:
+    """Node of a tree of tokens: entries that end here, and nodes by the next token and whether space is before it."""
+
+    following: dict[tuple[bool, str], _Node] = field(default_factory=dict)
+    entries: list[LexiconEntry] = field(default_factory=list)
+
+
+class Lexicon:
+    """Entries of one lexicon. `language` is a BCP-47 tag, a variety or a whole language; None: every language."""
+
+    def __init__(self, entries: Sequence[LexiconEntry], language: str | None = None) -> None:
+        if len(entries) > MAX_ENTRIES:
+            raise LexiconError(f"the lexicon has {len(entries)} entries; at most {MAX_ENTRIES} are accepted")
+        self.entries = tuple(entries)
+        self.language = language
+        self._root = _Node()
+        for entry in entries:
+            node, end = self._root, 0
+            for token in _TOKEN.finditer(entry.grapheme):
+                key = bool(end) and token.start() > end, token.group().casefold()
+                node = node.following.setdefault(key, _Node())
+                end = token.end()
+            node.entries.append(entry)
+
+    def speaks(self, language: str) -> bool:
+        """Return whether it applies to texts in `language`, a tag of `app.text.languages`."""
+        if self.language is None:
+            return True
+        own = nearest_language(self.language, language)
+        return own == language if own is not None else primary_language(self.language) == primary_language(language)
+
+    def longest(self, text: str, tokens: Sequence[re.Match[str]], first: int) -> tuple[LexiconEntry, int] | None:
+        """Return the longest entry that begins at token `first`, and the number of the token after it."""
+        node, best = self._root, None
+        for number in range(first, len(tokens)):
+            token = tokens[number]
+            apart = number > first and token.start() > tokens[number - 1].end()
+            following = node.following.get((apart, token.group().casefold()))
+            if following is None:
+                break
+            node = following
+            said = text[tokens[first].start() : token.end()]
+            found = next((entry for entry in node.entries if entry.matches(said)), None)
+            if found is not None:
+                best = found, number + 1
+        return best
+
+
+def find_readings(
+    text: str, lexicons: Iterable[Lexicon], language: str, taken: Sequence[tuple[int, int]] = ()
+) -> list[Reading]:
+    """Return the readings that lexicons give to words of a text, in order.
+
+    Args:
+        text: The text.
+        lexicons: The first that knows a word decides; of its entries the longest counts.
+        language: Tag of the text's language.
+        taken: Characters [start, end) that have a reading already, in order.
+    """
+    used = [lexicon for lexicon in lexicons if lexicon.entries and lexicon.speaks(language)]
+    if not used:
+        return []
+    tokens = list(_TOKEN.finditer(text))
+    readings: list[Reading] = []
+    number, block = 0, 0
+    while number < len(tokens):
+        start = tokens[number].start()
+        while block < len(taken) and taken[block][1] <= start:
+            block += 1
+        found = next((each for lexicon in used if (each := lexicon.longest(text, tokens, number))), None)
+        end = start if found is None else tokens[found[1] - 1].end()
+        if found is None or (block < len(taken) and taken[block][0] < end):
+            number += 1
+            continue
+        entry, number = found
+        readings.append(
+            Reading(start, end, start, end, phonemes=entry.phonemes, alias=entry.alias, source="user-lexicon")
+        )
+    return readings

@@ -1,0 +1,147 @@
+"""Files of pronunciation lexicons: W3C PLS 1.0, and lines of two columns.
+
+A line has a word or phrase, a tab or ` = `, and its reading: phonemes between slashes, else other words. A line that
+begins with `#` is a comment; `# language: en-us` and `# alphabet: x-sampa` hold for the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.parsers import expat
+
+from app.text.errors import LexiconError
+from app.text.lexicon import Lexicon, LexiconEntry, make_entry
+
+MAX_BYTES: Final = 2 << 20
+"""Largest file."""
+
+_OPTION: Final = re.compile(r"#\s*(language|alphabet)\s*[:=]\s*(\S+)\s*", re.IGNORECASE)
+_COLUMNS: Final = re.compile(r"\s*\t\s*|\s+=\s+")
+_DEPTH: Final = 8
+
+
+def read_lexicon(data: bytes | str, language: str | None = None) -> Lexicon:
+    """Return the lexicon in a file of either form. `language` counts where the file names none.
+
+    Raises LexiconError, which names the line.
+    """
+    if len(data) > MAX_BYTES:
+        raise LexiconError(f"the lexicon has more than {MAX_BYTES} bytes")
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if not (isinstance(data, bytes) and data[:2] in (b"\xff\xfe", b"\xfe\xff")):
+            raise LexiconError(f"the lexicon is not UTF-8: byte {error.start}") from None
+        text = data.decode("utf-16", "replace")
+    text = text.removeprefix("\ufeff")
+    if text.lstrip().startswith("<"):
+        return _PlsReader(language).read(text)
+    return _read_lines(text, language)
+
+
+def parse_reading(grapheme: str, reading: str, *, alphabet: str = "ipa", language: str | None = None) -> LexiconEntry:
+    """Return the entry of a reading as a line has it: `/phonemes/`, or other words. Raises LexiconError."""
+    said = reading.strip()
+    if len(said) > 1 and said.startswith("/") and said.endswith("/"):
+        return make_entry(grapheme, phonemes=said[1:-1], alphabet=alphabet, language=language)
+    return make_entry(grapheme, alias=said, language=language)
+
+
+def _read_lines(text: str, language: str | None) -> Lexicon:
+    entries: list[LexiconEntry] = []
+    alphabet = "ipa"
+    for number, line in enumerate(text.splitlines(), 1):
+        if option := _OPTION.fullmatch(line.strip()):
+            if option.group(1).lower() == "language":
+                language = option.group(2)
+            else:
+                alphabet = option.group(2)
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        columns = _COLUMNS.split(line.strip(), maxsplit=1)
+        try:
+            if len(columns) != 2:
+                raise LexiconError("write a word, a tab, and /phonemes/ or other words")
+            entries.append(parse_reading(columns[0], columns[1], alphabet=alphabet, language=language))
+        except LexiconError as error:
+            raise LexiconError(f"line {number}: {error}") from None
+    return Lexicon(entries, language)
+
+
+class _PlsReader:
+    """Reader of one PLS document. Expat parses it; a document type declaration is refused."""
+
+    def __init__(self, language: str | None) -> None:
+        self._language = language
+        self._alphabet = "ipa"
+        self._entries: list[LexiconEntry] = []
+        self._graphemes: list[str] = []
+        self._readings: list[tuple[bool, str, str]] = []  # preferred, alphabet or "" for an alias, text
+        self._stack: list[str] = []
+        self._text: list[str] = []
+        self._attributes: dict[str, str] = {}
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text.append
+        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
+
+    def read(self, text: str) -> Lexicon:
+        """Return the lexicon. Raises LexiconError."""
+        try:
+            self._parser.Parse(text.encode("utf-8", "replace"), True)
+        except expat.ExpatError as error:
+            reason = expat.ErrorString(error.code)
+            raise LexiconError(
+                f"line {error.lineno}, column {error.offset + 1}: the PLS is malformed: {reason}"
+            ) from None
+        return Lexicon(self._entries, self._language)
+
+    def _refuse_doctype(self, *_: object) -> None:
+        raise LexiconError("a document type declaration is not accepted in PLS")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(":")[2]
+        if not self._stack:
+            if name != "lexicon":
+                raise LexiconError(f"the root of PLS is <lexicon>, not <{name[:40]}>")
+            self._alphabet = attributes.get("alphabet", "ipa")
+            self._language = attributes.get("xml:lang", self._language)
+        if len(self._stack) >= _DEPTH:
+            raise LexiconError("the PLS is nested too deep")
+        self._stack.append(name)
+        self._text.clear()
+        self._attributes = attributes
+
+    def _end(self, name: str) -> None:
+        name = self._stack.pop()
+        text = "".join(self._text).strip()
+        preferred = self._attributes.get("prefer") == "true"
+        if name == "grapheme":
+            self._graphemes.append(text)
+        elif name == "phoneme":
+            self._readings.append((preferred, self._attributes.get("alphabet", self._alphabet), text))
+        elif name == "alias":
+            self._readings.append((preferred, "", text))
+        elif name == "lexeme":
+            self._add()
+        self._text.clear()
+        self._attributes = {}
+
+    def _add(self) -> None:
+        line = self._parser.CurrentLineNumber
+        if not self._graphemes or not self._readings:
+            raise LexiconError(f"line {line}: a <lexeme> needs a <grapheme>, and a <phoneme> or an <alias>")
+        _, alphabet, said = next((each for each in self._readings if each[0]), self._readings[0])
+        for grapheme in self._graphemes:
+            try:
+                entry = (
+                    make_entry(grapheme, phonemes=said, alphabet=alphabet, language=self._language)
+                    if alphabet
+                    else make_entry(grapheme, alias=said, language=self._language)
+                )
+            except LexiconError as error:
+                raise LexiconError(f"line {line}: {error}") from None
+            self._entries.append(entry)
+        self._graphemes, self._readings = [], []

@@ -1,0 +1,1 @@
+"""Written forms of Spanish, French, Italian and Brazilian Portuguese, and how they are read."""

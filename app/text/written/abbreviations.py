@@ -1,0 +1,47 @@
+"""Abbreviations whose full stops end no sentence."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from app.text.word_sets import word_set
+from app.text.written.tables import WORDS
+
+# They may end a sentence as well: it does if a capital follows.
+_LAST_TOO: Final = word_set("etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia.") | {
+    "a. C.",
+    "d. C.",
+    "a. m.",
+    "p. m.",
+    "EE. UU.",
+    "av. J.-C.",
+    "apr. J.-C.",
+}
+
+
+@cache
+def pattern(tag: str) -> re.Pattern[str]:
+    """Return the expression of a language's abbreviations, a tag of `tables.WORDS`."""
+    forms = sorted(WORDS[tag].abbreviations, key=len, reverse=True)
+    return re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\w)")
+
+
+@cache
+def _tag(language: str) -> str | None:
+    return next((tag for tag in WORDS if tag.partition("-")[0] == language), None)
+
+
+def continues_sentence(language: str, before: str, after: str) -> bool:
+    """Return whether a sentence of `language` goes on in `after`: `before` ends with or inside an abbreviation."""
+    tag, following = _tag(language), after.lstrip()
+    if tag is None or not following:
+        return False
+    stem = before.rstrip()
+    for match in pattern(tag).finditer(before + after):
+        if match.start() < len(stem) < match.end():
+            return True
+        if match.end() == len(stem):
+            return not (match.group() in _LAST_TOO and following[0].isupper())
+    return False

@@ -1,0 +1,88 @@
+"""Numbers in words, by num2words, with genders and forms that it lacks."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from num2words import num2words
+
+from app.text.written.tables import WORDS, Gender
+
+_ROMAN: Final = re.compile(r"(X{0,3}|XL|L)(IX|IV|V?I{0,3})")
+_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50}
+# Letters after the digits of an ordinal.
+_ENDINGS: Final = {
+    "es": ("º", "ª", "er", "o", "a", "ro", "ra", "do", "da", "to", "ta"),
+    "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
+    "it": ("º", "ª", "°"),
+    "pt-br": ("º", "ª", "o", "a"),
+}
+
+
+class Numbers:
+    """Words of the numbers of one language. Methods are safe on any thread."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._language = WORDS[tag].number
+        self.endings = _ENDINGS[tag]
+        self._said = lru_cache(maxsize=4096)(self._cardinal)
+
+    def cardinal(self, value: int, gender: Gender | None = None) -> str:
+        """Return the words of a whole number. `gender` is that of the noun that follows; None: there is none."""
+        return self._said(value, gender)
+
+    def _cardinal(self, value: int, gender: Gender | None) -> str:
+        said: str = str(num2words(value, lang=self._language)).replace(",", "")
+        if self._tag == "fr-fr":
+            return f"{said}e" if gender == "f" and re.search(r"\bun$", said) else said
+        if self._tag == "it":
+            return {"f": "una", "m": "un", None: said}[gender] if value == 1 else re.sub(r"(?<=\w)tre$", "tré", said)
+        if self._tag == "es":
+            return self._spanish(said, gender)
+        if gender == "f":
+            said = re.sub(r"\bum$", "uma", re.sub(r"\bdois$", "duas", said))
+            said = re.sub(r"(du|tre)zentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
+        return said
+
+    @staticmethod
+    def _spanish(said: str, gender: Gender | None) -> str:
+        if gender == "f":
+            return re.sub(r"uno$", "una", re.sub(r"cientos", "cientas", said))
+        if gender == "m":
+            return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
+        return said
+
+    def digits(self, text: str) -> str:
+        """Return the words of each digit of `text`."""
+        return " ".join(self.cardinal(int(digit)) for digit in text if digit.isdecimal())
+
+    def fraction(self, text: str) -> str:
+        """Return the words of the digits after a decimal sign: a number if they are few, else digit by digit."""
+        return self.digits(text) if len(text) > 2 or text[0] == "0" else self.cardinal(int(text))
+
+    def ordinal(self, value: int, gender: Gender = "m", *, short: bool = False) -> str:
+        """Return the ordinal of a number from one on. `short` is the Spanish form before a noun: primer, tercer."""
+        said: str = str(num2words(value, lang=self._language, to="ordinal"))
+        if self._tag == "fr-fr":
+            return "première" if value == 1 and gender == "f" else said
+        if short and self._tag == "es":
+            return re.sub(r"(primer|tercer)o$", r"\1", said)
+        return re.sub(r"o\b", "a", said) if gender == "f" else said
+
+    def ends_so(self, ending: str, value: int) -> bool:
+        """Return whether `ending` is written after the digits of an ordinal, and this one is."""
+        if ending == "er":
+            return value == 1 or self._tag == "es"
+        # "5 a" and "5o" mean other things unless the letters belong to the number.
+        return ending not in ("o", "a") or value < 100
+
+
+def roman(text: str) -> int | None:
+    """Return the value of a Roman numeral up to 89, or None if it is not one."""
+    if not text or not _ROMAN.fullmatch(text):
+        return None
+    values = [_ROMAN_VALUES[letter] for letter in text]
+    return sum(-v if i + 1 < len(values) and v < values[i + 1] else v for i, v in enumerate(values))

@@ -1,0 +1,374 @@
+"""Words of each language for units, money, months, abbreviations and signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Gender = Literal["m", "f"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun that is counted: singular, plural, grammatical gender."""
+
+    one: str
+    many: str
+    gender: Gender = "m"
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
+
+    noun: Noun
+    cents: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of one language.
+
+    `number` is the language's name in num2words. `of` links a million to what is counted, `link` a day to its month and
+    year. `first` is the first day of a month. In times `hour` is said if `hour_said`, and `minutes` links hours and
+    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before or
+    after the number of a century. `tens`: telephone numbers are read in pairs.
+    """
+
+    number: str
+    comma: str
+    point: str
+    minus: str
+    to: str
+    percent: str
+    of: str
+    link: str
+    first: str
+    months: tuple[str, ...]
+    hour: Noun
+    hour_said: bool
+    minutes: str
+    money_link: str
+    money: dict[str, Money]
+    units: dict[str, Noun]
+    per: str
+    abbreviations: dict[str, str]
+    signs: dict[str, str]
+    centuries: str
+    ordinal_centuries: bool
+    regnal: int
+    tens: bool = False
+
+
+def _nouns(table: str) -> dict[str, Noun]:
+    """Parse lines `symbol one many gender`; underscores stand for spaces."""
+    found = {}
+    for line in table.strip().splitlines():
+        symbol, one, many, gender = line.split()
+        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
+    return found
+
+
+def _names(table: str) -> tuple[str, ...]:
+    return tuple(table.split())
+
+
+def _pairs(table: str) -> dict[str, str]:
+    """Parse `short=long` pairs, separated by semicolons."""
+    pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
+    return {short.strip(): long.strip() for short, long in pairs}
+
+
+_ES: Final = Words(
+    number="es",
+    comma="coma",
+    point="punto",
+    minus="menos",
+    to="a",
+    percent="por ciento",
+    of="de",
+    link="de",
+    first="uno",
+    months=_names("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
+    hour=Noun("hora", "horas", "f"),
+    hour_said=False,
+    minutes="",
+    money_link="con",
+    money={
+        "€": Money(Noun("euro", "euros")),
+        "$": Money(Noun("dólar", "dólares")),
+        "£": Money(Noun("libra", "libras", "f")),
+        "¥": Money(Noun("yen", "yenes")),
+        "R$": Money(Noun("real", "reales")),
+    },
+    units=_nouns("""
+km kilómetro kilómetros m
+m metro metros m
+cm centímetro centímetros m
+mm milímetro milímetros m
+kg kilo kilos m
+g gramo gramos m
+mg miligramo miligramos m
+l litro litros m
+L litro litros m
+ml mililitro mililitros m
+h hora horas f
+min minuto minutos m
+s segundo segundos m
+ha hectárea hectáreas f
+m² metro_cuadrado metros_cuadrados m
+km² kilómetro_cuadrado kilómetros_cuadrados m
+m³ metro_cúbico metros_cúbicos m
+°C grado_centígrado grados_centígrados m
+ºC grado_centígrado grados_centígrados m
+°F grado_Fahrenheit grados_Fahrenheit m
+° grado grados m
+W vatio vatios m
+kW kilovatio kilovatios m
+kWh kilovatio_hora kilovatios_hora m
+V voltio voltios m
+Hz hercio hercios m
+MHz megahercio megahercios m
+GHz gigahercio gigahercios m
+MB megabyte megabytes m
+GB gigabyte gigabytes m
+TB terabyte terabytes m
+"""),
+    per="por",
+    abbreviations=_pairs("""
+Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
+Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos;
+p. ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
+pág.=página; págs.=páginas; tel.=teléfono; Tel.=teléfono; Tfno.=teléfono; Av.=avenida; Avda.=avenida; av.=avenida;
+C/=calle; Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volumen; art.=artículo;
+a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme;
+p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general
+"""),
+    signs=_pairs("+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"),
+    centuries="siglo siglos",
+    ordinal_centuries=False,
+    regnal=10,
+)
+
+_FR: Final = Words(
+    number="fr",
+    comma="virgule",
+    point="point",
+    minus="moins",
+    to="à",
+    percent="pour cent",
+    of="de",
+    link="",
+    first="premier",
+    months=_names("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
+    hour=Noun("heure", "heures", "f"),
+    hour_said=True,
+    minutes="",
+    money_link="",
+    money={
+        "€": Money(Noun("euro", "euros")),
+        "$": Money(Noun("dollar", "dollars")),
+        "£": Money(Noun("livre", "livres", "f")),
+        "¥": Money(Noun("yen", "yens")),
+        "R$": Money(Noun("réal", "réaux")),
+    },
+    units=_nouns("""
+km kilomètre kilomètres m
+m mètre mètres m
+cm centimètre centimètres m
+mm millimètre millimètres m
+kg kilo kilos m
+g gramme grammes m
+mg milligramme milligrammes m
+l litre litres m
+L litre litres m
+cl centilitre centilitres m
+ml millilitre millilitres m
+h heure heures f
+min minute minutes f
+s seconde secondes f
+ha hectare hectares m
+m² mètre_carré mètres_carrés m
+km² kilomètre_carré kilomètres_carrés m
+m³ mètre_cube mètres_cubes m
+°C degré_Celsius degrés_Celsius m
+°F degré_Fahrenheit degrés_Fahrenheit m
+° degré degrés m
+W watt watts m
+kW kilowatt kilowatts m
+kWh kilowattheure kilowattheures m
+V volt volts m
+Hz hertz hertz m
+MHz mégahertz mégahertz m
+GHz gigahertz gigahertz m
+Mo mégaoctet mégaoctets m
+Go gigaoctet gigaoctets m
+To téraoctet téraoctets m
+MB mégabyte mégabytes m
+GB gigabyte gigabytes m
+"""),
+    per="par",
+    abbreviations=_pairs("""
+M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
+St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
+N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
+vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum; av. J.-C.=avant Jésus-Christ;
+apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît; cf.=confer; éd.=édition;
+lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; dim.=dimanche; RDV=rendez-vous
+"""),
+    signs=_pairs("+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"),
+    centuries="siècle siècles",
+    ordinal_centuries=True,
+    regnal=1,
+    tens=True,
+)
+
+_IT: Final = Words(
+    number="it",
+    comma="virgola",
+    point="punto",
+    minus="meno",
+    to="a",
+    percent="per cento",
+    of="di",
+    link="",
+    first="primo",
+    months=_names("gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
+    hour=Noun("ora", "ore", "f"),
+    hour_said=False,
+    minutes="e",
+    money_link="e",
+    money={
+        "€": Money(Noun("euro", "euro")),
+        "$": Money(Noun("dollaro", "dollari")),
+        "£": Money(Noun("sterlina", "sterline", "f")),
+        "¥": Money(Noun("yen", "yen")),
+        "R$": Money(Noun("real", "real")),
+    },
+    units=_nouns("""
+km chilometro chilometri m
+m metro metri m
+cm centimetro centimetri m
+mm millimetro millimetri m
+kg chilo chili m
+hg etto etti m
+g grammo grammi m
+mg milligrammo milligrammi m
+l litro litri m
+L litro litri m
+cl centilitro centilitri m
+ml millilitro millilitri m
+h ora ore f
+min minuto minuti m
+s secondo secondi m
+ha ettaro ettari m
+m² metro_quadrato metri_quadrati m
+mq metro_quadro metri_quadri m
+km² chilometro_quadrato chilometri_quadrati m
+m³ metro_cubo metri_cubi m
+°C grado_centigrado gradi_centigradi m
+°F grado_Fahrenheit gradi_Fahrenheit m
+° grado gradi m
+W watt watt m
+kW chilowatt chilowatt m
+kWh chilowattora chilowattora m
+V volt volt m
+Hz hertz hertz m
+MHz megahertz megahertz m
+GHz gigahertz gigahertz m
+MB megabyte megabyte m
+GB gigabyte gigabyte m
+TB terabyte terabyte m
+"""),
+    per="per",
+    abbreviations=_pairs("""
+sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor; Dott.=dottor;
+dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
+prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; ing.=ingegner; Ing.=ingegner;
+ecc.=eccetera; es.=esempio; p. es.=per esempio; p.es.=per esempio; n.=numero; N.=numero; nº=numero; n°=numero;
+pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=volume; art.=articolo; ca.=circa;
+a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo; P.zza=piazza;
+V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta; c.a.=corrente anno
+"""),
+    signs=_pairs("+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno"),
+    centuries="secolo secoli",
+    ordinal_centuries=True,
+    regnal=99,
+)
+
+_PT: Final = Words(
+    number="pt_BR",
+    comma="vírgula",
+    point="ponto",
+    minus="menos",
+    to="a",
+    percent="por cento",
+    of="de",
+    link="de",
+    first="primeiro",
+    months=_names("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
+    hour=Noun("hora", "horas", "f"),
+    hour_said=False,
+    minutes="e",
+    money_link="e",
+    money={
+        "€": Money(Noun("euro", "euros"), "centavos"),
+        "$": Money(Noun("dólar", "dólares"), "centavos"),
+        "US$": Money(Noun("dólar", "dólares"), "centavos"),
+        "R$": Money(Noun("real", "reais"), "centavos"),
+        "£": Money(Noun("libra", "libras", "f"), "centavos"),
+        "¥": Money(Noun("iene", "ienes")),
+    },
+    units=_nouns("""
+km quilômetro quilômetros m
+m metro metros m
+cm centímetro centímetros m
+mm milímetro milímetros m
+kg quilo quilos m
+g grama gramas m
+mg miligrama miligramas m
+l litro litros m
+L litro litros m
+ml mililitro mililitros m
+h hora horas f
+min minuto minutos m
+s segundo segundos m
+ha hectare hectares m
+m² metro_quadrado metros_quadrados m
+km² quilômetro_quadrado quilômetros_quadrados m
+m³ metro_cúbico metros_cúbicos m
+°C grau_Celsius graus_Celsius m
+ºC grau_Celsius graus_Celsius m
+°F grau_Fahrenheit graus_Fahrenheit m
+° grau graus m
+W watt watts m
+kW quilowatt quilowatts m
+kWh quilowatt-hora quilowatts-hora m
+V volt volts m
+Hz hertz hertz m
+MHz megahertz megahertz m
+GHz gigahertz gigahertz m
+MB megabyte megabytes m
+GB gigabyte gigabytes m
+TB terabyte terabytes m
+"""),
+    per="por",
+    abbreviations=_pairs("""
+Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor; Profa.=professora;
+Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo; p.ex.=por exemplo; nº=número;
+n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone; Av.=avenida; av.=avenida; R.=rua;
+Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volume; art.=artigo;
+a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo; d. C.=depois de Cristo; vs.=versus;
+V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia; Sto.=santo; Sta.=santa; Gal.=general;
+Eng.=engenheiro; obs.=observação
+"""),
+    signs=_pairs(
+        "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos"
+    ),
+    centuries="século séculos",
+    ordinal_centuries=False,
+    regnal=10,
+)
+
+WORDS: Final = {"es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
+"""Language tag -> its words."""

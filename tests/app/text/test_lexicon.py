@@ -1,0 +1,121 @@
+"""User lexicons: files of both forms, and the words that they match."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.text.errors import LexiconError
+from app.text.lexicon import Lexicon, LexiconEntry, find_readings, make_entry
+from app.text.lexicon_files import MAX_BYTES, read_lexicon
+from app.text.planner import TextPlanner, get_phonemizer
+from app.text.types import Utterance
+
+LINES = "\ufeff# comment\n# language: en\nNguyen\t/wˈɪn/\nW3C = World Wide Web Consortium\nnew york\tthe big apple\n\n"
+PLS = """<?xml version="1.0" encoding="UTF-8"?>
+<lexicon version="1.0" xmlns="http://www.w3.org/2005/01/pronunciation-lexicon" alphabet="x-sampa" xml:lang="en-GB">
+  <lexeme><grapheme>tomato</grapheme><grapheme>tomatoe</grapheme><phoneme>t@"mA:t@U</phoneme></lexeme>
+  <lexeme role="a"><grapheme>tomb</grapheme><phoneme alphabet="ipa">x</phoneme><alias prefer="true">grave</alias>
+    <example>A tomb.</example></lexeme>
+</lexicon>"""
+
+
+def matched(text: str, *entries: LexiconEntry, language: str = "en-us") -> list[str]:
+    return [text[each.start : each.end] for each in find_readings(text, [Lexicon(entries)], language)]
+
+
+def spoken(text: str, lexicon: Lexicon, language: str = "en-us") -> list[tuple[str, str, str]]:
+    tokens = [token for each in get_phonemizer(language).tokens(text, lexicons=[lexicon]) for token in each]
+    return [(token.text, token.spoken, token.source) for token in tokens]
+
+
+def test_lines_of_two_columns() -> None:
+    lexicon = read_lexicon(LINES.encode())
+    assert lexicon.language == "en"
+    assert [(entry.grapheme, entry.phonemes, entry.alias) for entry in lexicon.entries] == [
+        ("Nguyen", "wˈɪn", ""),
+        ("W3C", "", "World Wide Web Consortium"),
+        ("new york", "", "the big apple"),
+    ]
+
+
+def test_pls() -> None:
+    lexicon = read_lexicon(PLS)
+    assert lexicon.language == "en-GB"
+    assert [(entry.grapheme, entry.phonemes, entry.alias) for entry in lexicon.entries] == [
+        ("tomato", "təˈmɑːtQ", ""),
+        ("tomatoe", "təˈmɑːtQ", ""),
+        ("tomb", "", "grave"),
+    ]
+    assert [lexicon.speaks(tag) for tag in ("en-gb", "en-us", "fr-fr")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("word", "line 1.*tab"),
+        ("good\tword\nbad\t/❓/", "line 2.*❓"),
+        ("a" * 101 + "\tword", "line 1.*word"),
+        ("a\t" + "b" * 501, "line 1.*alias"),
+        ("<lexicon><lexeme></lexicon>", "line 1, column"),
+        ("<pls/>", "root"),
+        ("<!DOCTYPE l [<!ENTITY a 'b'>]><lexicon/>", "document type"),
+        ("<lexicon>\n<lexeme><grapheme>a</grapheme></lexeme></lexicon>", "line 2.*<phoneme>"),
+        ("<lexicon alphabet='nope'><lexeme><grapheme>a</grapheme><phoneme>a</phoneme></lexeme></lexicon>", "x-sampa"),
+        ("<lexicon>" + "<a>" * 20, "deep"),
+        (b"a\tb\xff", "UTF-8"),
+        (b"a" * (MAX_BYTES + 1), "bytes"),
+    ],
+)
+def test_wrong_files_are_refused_with_their_place(data: str | bytes, reason: str) -> None:
+    with pytest.raises(LexiconError, match=reason):
+        read_lexicon(data)
+
+
+def test_small_letters_match_any_case_and_others_their_own() -> None:
+    us, york = make_entry("US", alias="United States"), make_entry("new york", alias="a")
+    assert matched("US and us in New  York, NEW YORK", us, york) == ["US", "New  York", "NEW YORK"]
+    assert matched("Us and us", make_entry("US", alias="a", any_case=True)) == ["Us", "us"]
+    assert matched("Hello hello", make_entry("hello", alias="a", any_case=False)) == ["hello"]
+
+
+def test_the_longest_entry_counts_and_whole_words_alone() -> None:
+    entries = [
+        make_entry("new", alias="a"),
+        make_entry("new york", alias="b"),
+        make_entry("new york city hall", alias="c"),
+    ]
+    assert matched("new york city, renew, newer, new york", *entries) == ["new york", "new york"]
+    assert matched("C++ and C, C ++", make_entry("C++", alias="see plus plus")) == ["C++"]
+    assert matched("co-op coop co op", make_entry("co-op", alias="a")) == ["co-op"]
+
+
+def test_the_first_lexicon_that_knows_a_word_decides() -> None:
+    first, second = Lexicon([make_entry("gate", alias="door")]), Lexicon([make_entry("gate", alias="wall")])
+    (reading,) = find_readings("the gate", [Lexicon([], "en"), first, second], "en-us")
+    assert reading.alias == "door"
+    french = Lexicon([make_entry("gate", alias="porte")], "fr")
+    (reading,) = find_readings("the gate", [french, second], "en-us")
+    assert reading.alias == "wall"
+
+
+def test_words_are_read_as_the_lexicon_says() -> None:
+    said = spoken("Nguyen's W3C in New York. [Nguyen](/nˈu/) renewed.", read_lexicon(LINES))
+    assert ("Nguyen", "Nguyen", "user-lexicon") in said
+    assert ("'s", "'s", "lexicon") in said
+    assert ("W3C", "World Wide Web Consortium", "user-lexicon") in said
+    assert ("New York", "the big apple", "user-lexicon") in said
+    assert ("Nguyen", "Nguyen", "markup") in said
+
+
+def test_a_model_that_reads_text_gets_the_other_words() -> None:
+    planner = TextPlanner("en-us")
+    segments = planner.segments("Nguyen of W3C.", symbols=frozenset(), max_phonemes=100, lexicons=[read_lexicon(LINES)])
+    assert [each.phonemes for each in segments if isinstance(each, Utterance)] == [
+        "Nguyen of World Wide Web Consortium."
+    ]
+
+
+def test_other_languages() -> None:
+    lexicon = read_lexicon("# language: fr\nSNCF\tchemins de fer\n")
+    assert ("SNCF", "chemins de fer", "user-lexicon") in spoken("La SNCF roule.", lexicon, "fr-fr")
+    assert all(source != "user-lexicon" for _, _, source in spoken("The SNCF is late.", lexicon))

@@ -1,0 +1,48 @@
+"""Written forms of Spanish, French, Italian and Portuguese: any text, and sentences with abbreviations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.text.planner import Phonemizer
+from app.text.sentence_splitter import sentences
+from app.text.written.forms import WrittenForms
+from app.text.written.tables import WORDS
+
+FORMS = {tag: WrittenForms(tag) for tag in WORDS}
+SIGNS = st.text("0123456789.,:/-– hHº°ª€$£R%+=×kmgIVXLeraoCs²Srp()ñé'\u00a0", max_size=60)
+
+
+@pytest.mark.parametrize("tag", WORDS)
+@given(text=st.one_of(SIGNS, st.text(max_size=40)))
+def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
+    place = 0
+    for first, last, said in FORMS[tag].find(text):
+        assert place <= first < last <= len(text)
+        assert said.strip()
+        assert not any(character.isdigit() for character in said)
+        place = last
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 600, "9-" * 300, "1 111 " * 100, "1.111." * 100, "X" * 600, "12:" * 200, "€" * 600, "9" * 20 + " km"]
+)
+@pytest.mark.parametrize("tag", WORDS)
+def test_long_forms_are_read(tag: str, text: str) -> None:
+    assert list(Phonemizer(tag).segments(f"a {text}"))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "count"),
+    [
+        ("es", "Vive en la Avda. Mayor. El Sr. García no.", 2),
+        ("es", "En EE. UU. se vive bien.", 1),
+        ("fr-fr", "Voir p. ex. le n° 3. Puis le chap. 4.", 2),
+        ("it", "Il sig. Rossi legge a pag. 4. Poi esce.", 2),
+        ("pt-br", "A Av. Paulista fica ali. O Sr. Silva sabe.", 2),
+    ],
+)
+def test_abbreviations_end_no_sentence(language: str, text: str, count: int) -> None:
+    assert len(list(sentences(text, 0, len(text), language))) == count
