@@ -9,20 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import models
+from app import __version__
 from app.config import Settings
 from app.errors import UnknownModelError
 from models.contract import Model, ModelKind, ModelSpec, WeightsMissingError
 
 HOUSE = "house"
 KOKORO = "kokoro-82m"
-NLLB = "nllb-200-distilled-600m"
 # Names of OpenAI's own speech models: clients that know no other name get the default model.
 OPENAI_NAMES = frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts"})
 # Likewise of its models for speech recognition.
@@ -34,6 +34,8 @@ OPENAI_RECOGNIZERS = frozenset(
         "gpt-4o-transcribe-diarize",
         "gpt-4o-mini-transcribe",
         "gpt-4o-mini-transcribe-2025-12-15",
+        "gpt-live-transcribe",
+        "gpt-realtime-whisper",
     }
 )
 
@@ -57,7 +59,7 @@ class Entry:
     """One model of the catalog. `roles` maps config, weights, voices and the like to candidate paths, best first.
 
     `parameters` counts the numbers in its checkpoint. The model works without its `optional` roles. `cloning`: it also
-    speaks in the voice of a recording.
+    speaks in the voice of a recording. `target_first`: it reads the target language before the source.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Entry:
     noncommercial: bool = False
     optional: tuple[str, ...] = ()
     cloning: bool = False
+    target_first: bool = False
 
     @property
     def size(self) -> str:
@@ -106,7 +109,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One model in a list of models."""
+    """One model in a list of models. `commercial_use`: its license allows it."""
 
     name: str
     family: str
@@ -114,6 +117,7 @@ class ModelInfo:
     status: Literal["ready", "absent"]
     description: str
     license: str
+    commercial_use: bool
     aliases: tuple[str, ...] = ()
     install_command: str | None = None
     install_hint: str = ""
@@ -162,6 +166,7 @@ class Catalog:
                 status="ready" if self.present(entry.name) else "absent",
                 description=f"{entry.description} ({entry.size} parameters)",
                 license=entry.license,
+                commercial_use=not entry.noncommercial,
                 aliases=entry.aliases,
                 install_command=entry.install_command,
                 install_hint=entry.install_hint,
@@ -180,12 +185,18 @@ class Catalog:
         return KOKORO if self.present(KOKORO) else HOUSE
 
     def default_translator(self) -> str:
-        """Return the model of a translation that names none: the configured one, else NLLB-200-distilled-600M.
+        """Return the model of a translation that names none: the configured one, else the first that is installed.
 
-        A demonstrator is never chosen in its place. Raises UnknownModelError if the settings name a model that does
-        not exist.
+        Models whose licenses allow commercial use come first. A demonstrator is never chosen. Where none is installed
+        it is the first one that can be pulled. Raises UnknownModelError if the settings name a model that does not
+        exist.
         """
-        return self._canonical(self._settings.translation_model or NLLB)
+        if self._settings.translation_model is not None:
+            return self._canonical(self._settings.translation_model)
+        known = [entry for entry in self._entries.values() if entry.kind == "translation" and entry.bundled is None]
+        best = self._best(sorted(known, key=lambda entry: entry.noncommercial))
+        assert best is not None  # noqa: S101  (the catalog has some)
+        return best.name
 
     def default_recognizer(self) -> str | None:
         """Return the model of a recognition that names none: the configured one, else the first that is installed.
@@ -195,10 +206,7 @@ class Catalog:
         """
         if self._settings.recognition_model is not None:
             return self._canonical(self._settings.recognition_model)
-        known = [entry for entry in self._entries.values() if entry.kind == "speech-recognition"]
-        installed = (entry for entry in known if self.present(entry.name))
-        pulled = (entry for entry in known if entry.install_command is not None)
-        best = next(installed, None) or next(pulled, None) or next(iter(known), None)
+        best = self._best([entry for entry in self._entries.values() if entry.kind == "speech-recognition"])
         return None if best is None else best.name
 
     def resolve(self, name: str | None) -> str:
@@ -254,11 +262,30 @@ class Catalog:
         limit_cache(self._settings.mlx_cache_bytes)
         return load(spec)
 
+    def revision(self, name: str) -> str:
+        """Return what changes with the files, the options or the release that a model's output depends on.
+
+        Files are told apart by name, size and time of change. Raises UnknownModelError.
+        """
+        entry = self.entry(name)
+        files = []
+        for role, path in self._find(entry).items():
+            for file in () if path is None else _files_under(path):
+                status = file.stat()
+                files.append((role, file.name, status.st_size, status.st_mtime_ns))
+        settings = self._settings
+        parts = (__version__, entry.name, files, settings.dtype, sorted(self._choices(entry).items()))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
     def _choices(self, entry: Entry) -> dict[str, Any]:
         """Return the options of models of this kind or family."""
         settings = self._settings
         if entry.kind == "translation":
-            return {"bits": settings.translation_bits, "shortlist": settings.translation_shortlist}
+            return {
+                "bits": settings.translation_bits,
+                "shortlist": settings.translation_shortlist,
+                "target_first": entry.target_first,
+            }
         if entry.family == "kokoro":
             return {"batch": settings.speech_batch}
         if entry.family == "chatterbox":
@@ -291,6 +318,12 @@ class Catalog:
             if path is None and not pins and role not in entry.optional:
                 checks.append(FileCheck(chosen, "missing"))
         return Verification(entry.name, directory, tuple(checks))
+
+    def _best(self, known: Sequence[Entry]) -> Entry | None:
+        """Return the first one that is installed, else the first one that can be pulled, else the first one."""
+        installed = (entry for entry in known if self.present(entry.name))
+        pulled = (entry for entry in known if entry.install_command is not None)
+        return next(installed, None) or next(pulled, None) or next(iter(known), None)
 
     def _canonical(self, name: str) -> str:
         found = self._names.get(name.strip().lower())

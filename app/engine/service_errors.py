@@ -5,6 +5,7 @@ from __future__ import annotations
 from app import errors
 from app.text.errors import (
     GlossaryError,
+    LexiconError,
     MarkupError,
     NothingToSpeakError,
     PhonemizerUnavailableError,
@@ -27,6 +28,7 @@ _TABLE: tuple[tuple[type[Exception], type[errors.ServiceError], str | None], ...
     (UnsupportedLanguageError, errors.UnsupportedLanguageError, None),
     (PhonemizerUnavailableError, errors.UnavailableError, None),
     (GlossaryError, errors.InvalidRequestError, "glossary"),
+    (LexiconError, errors.InvalidLexiconError, None),
     (TextError, errors.InvalidRequestError, "input"),
     (UnknownVoiceError, errors.UnknownVoiceError, None),
     (UnknownLanguageError, errors.UnsupportedLanguageError, "target"),

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from app import errors
 from app.audio.watermark import Marker, Name, Watermark
 from app.config import Settings, SettingsError
-from app.engine.admission import Admission
+from app.engine.admission import Admission, client
 from app.engine.catalog import OPENAI_NAMES, Catalog
-from app.engine.model_loader import ModelLoads, Progress
+from app.engine.jobs import CancelToken, Priority, SpeechJob
+from app.engine.model_loader import ModelLoads, ModelStatus, Progress
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.engine.worker import ModelWorker
+from app.lexicons.service import LexiconService
+from app.speech.cache import Scope, SpeechCache
+from app.speech.choices import (
+    check_sampling,
+    has_voice,
+    language_to_speak,
+    may_be_cloned,
+    own_language,
+    voice_for,
+    voice_of,
+)
 from app.text.errors import TextError
 from app.text.executor import RoundRobinThread
-from app.text.languages import is_spoken, language_name, normalize_language, primary_language
+from app.text.languages import primary_language
+from app.text.lexicon import Lexicon
 from app.text.planner import Phonemizer, TextPlanner, get_phonemizer, made_phonemizer
-from app.text.types import Planner, Token, Utterance
+from app.text.types import Pause, Planner, Script, Style, Token, Utterance
 from app.translation.plan import TranslationOptions
 from app.translation.service import AUTO, TranslationService
 from app.translation.text import codes
-from app.voices.aliases import language_of, resolve_alias
+from app.voices.aliases import resolve_alias
 from app.voices.service import VoiceService
 from app.voices.store import StoredVoice, is_voice_id
 from models.contract import (
-    SAMPLING_RANGES,
     Conditioning,
     Model,
     ModelRequestError,
@@ -51,7 +66,8 @@ class SpeechOptions:
 
     `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
     `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
-    language.
+    language. `lexicons` are ids of uploaded ones; `lexicon` maps words to `/phonemes/` or other words.
+    `cache`: sentences may come from the cache, and go there.
     """
 
     model: str | None = None
@@ -64,6 +80,9 @@ class SpeechOptions:
     translate_to: str | None = None
     source: str | None = None
     translate_model: str | None = None
+    lexicons: tuple[str, ...] = ()
+    lexicon: Mapping[str, str] = field(default_factory=dict)
+    cache: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +90,8 @@ class PreparedSpeech:
     """Options that were checked against a loaded model. `route` says how to translate first, if at all.
 
     `conditioning` is the cloned `voice`: a stream that has it goes on when the voice is deleted. `marker` puts a
-    watermark into the audio.
+    watermark into the audio. `scope` is the part of the cache that is read and written; None: none is. `options` are
+    those that were checked; `lexicons` read words in their order.
     """
 
     model: str
@@ -85,6 +105,9 @@ class PreparedSpeech:
     sampling: Sampling = field(default_factory=Sampling)
     conditioning: Conditioning | None = None
     marker: Marker | None = None
+    options: SpeechOptions = field(default_factory=SpeechOptions)
+    lexicons: tuple[Lexicon, ...] = ()
+    scope: Scope | None = None
 
     @property
     def watermark(self) -> Name:
@@ -134,8 +157,15 @@ class SpeechService:
         self.translation = translation
         self.admission = admission
         self._loads = loads
+        self.lexicons = LexiconService(settings)
         self.voices = VoiceService(settings, catalog, worker)
         self.watermark = Watermark(settings.watermark)
+        self.cache = SpeechCache(
+            settings.data_dir / "speech-cache",
+            memory_bytes=settings.speech_cache_bytes,
+            disk_bytes=settings.speech_cache_disk_bytes,
+        )
+        self._revisions: dict[str, str] = {}
         self.g2p = RoundRobinThread("g2p")
         worker.loader.on_loaded = self._model_loaded
         # Fixed at start: weights that arrive later must not send every client to a model that is not warm.
@@ -158,11 +188,14 @@ class SpeechService:
         self.g2p.close()
         self.voices.close()
         self.watermark.close()
+        self.cache.close()
 
     def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
         if isinstance(model, Translator | Recognizer):
             return
+        if self.cache.enabled:
+            self._revisions[name] = self.catalog.revision(name)
         if name == self.default_model and self.settings.default_voice is not None:
             self._check_default_voice(self.settings.default_voice, model)
         if model.watermarked:
@@ -172,7 +205,7 @@ class SpeechService:
         """Raise SettingsError unless everybody's requests can be spoken in `voice`."""
         name = resolve_alias(voice, synthesizer)
         try:
-            if _may_be_cloned(name, synthesizer):
+            if may_be_cloned(name, synthesizer):
                 if not isinstance(synthesizer, VoiceCloner):
                     raise errors.UnknownVoiceError("the model cannot speak in a cloned voice")
                 self.voices.check_common(name)
@@ -208,7 +241,7 @@ class SpeechService:
         state = self._loads.require(self.model_name(options.model), "text-to-speech")
         await self._loads.wait(state, progress)
         model, synthesizer = state.name, state.ready_synthesizer()
-        _check_sampling(options.sampling, model, synthesizer)
+        check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)
         lang = codes.tag(route.target) if options.lang is None and route is not None else options.lang
         voice = resolve_alias(self._voice(options, lang, model, synthesizer), synthesizer, lang)
@@ -216,10 +249,14 @@ class SpeechService:
         try:
             if cloned is None:
                 synthesizer.check_voice(voice)
-            language = _language(options, lang, _own_language(voice, cloned, synthesizer), model, synthesizer)
+            own = own_language(voice, cloned, synthesizer)
+            language = language_to_speak(
+                lang, own, model, synthesizer, named=options.lang is not None, anything=options.any_language
+            )
             planner = await self._planner(language, synthesizer)
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
+        lexicons = await self.lexicons.resolve(options.lexicons, options.lexicon, language)
         conditioning = None
         if cloned is not None:
             # Making a voice ready may take the model's time: not for a stream that has no room.
@@ -237,7 +274,101 @@ class SpeechService:
             sampling=options.sampling,
             conditioning=conditioning,
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
+            options=options,
+            lexicons=lexicons,
+            scope=self._scope(model, cloned=cloned is not None) if options.cache and self.cache.enabled else None,
         )
+
+    async def vary(self, speech: PreparedSpeech, style: Style) -> PreparedSpeech:
+        """Return `speech` in the voice and language of a style.
+
+        A voice that the model does not have is looked for in the other models that are loaded. Raises ServiceError as
+        `prepare` does, and for speech that would have a watermark where `speech` has none.
+        """
+        language = style.language
+        if style.voice is None and (
+            language is None or primary_language(language) == primary_language(speech.language)
+        ):
+            return speech
+        model, voice = speech.model, speech.options.voice
+        if style.voice:
+            model, voice = self._find_voice(style.voice.split(), speech)
+        elif style.voice is not None:
+            voice = voice_of(language or speech.language, style.gender, speech.synthesizer)
+        options = replace(speech.options, model=model, voice=voice, lang=language or None)
+        if model != speech.model:
+            options = replace(options, sampling=Sampling())
+        varied = await self.prepare(options)
+        if varied.marker is not None and speech.marker is None:
+            raise errors.InvalidRequestError(
+                f"Speech of model '{varied.model}' bears a watermark: name that model for the whole text.",
+                param="model",
+            )
+        return varied
+
+    def _find_voice(self, names: list[str], speech: PreparedSpeech) -> tuple[str, str]:
+        """Return the first of `names` that is known, with its model; the first name if none is."""
+        for name in names:
+            model, slash, voice = name.rpartition("/")
+            if slash:
+                return self.model_name(model), voice
+            if has_voice(name, speech.synthesizer) or is_voice_id(name):
+                return speech.model, name
+            for info in self.catalog.models():
+                loaded = self.worker.state(info.name)
+                synthesizer = loaded.synthesizer if loaded.status is ModelStatus.READY else None
+                if synthesizer is not None and any(known.id == name for known in synthesizer.voices):
+                    return info.name, name
+        return speech.model, names[0]
+
+    def _scope(self, model: str, *, cloned: bool) -> Scope:
+        """Return the part of the cache for a request to `model`. A `cloned` voice leaves nothing on the disk."""
+        who = None if self.settings.speech_cache_shared else client.get()
+        return Scope(self._revisions[model], None if who is None else who.name, stored=not cloned)
+
+    async def keep_phrases(self, path: Path) -> None:
+        """Speak each line of a file in the default voice, after everybody else, and keep it for all.
+
+        Logs what cannot be read or spoken.
+        """
+        try:
+            lines = (await asyncio.to_thread(path.read_text, "utf-8")).splitlines()
+        except (OSError, ValueError) as error:
+            log.warning("the sentences of %s cannot be kept: %s", path, error)
+            return
+        for line in filter(None, map(str.strip, lines)):
+            try:
+                await self._keep_phrase(line)
+            except errors.ServiceError as error:
+                log.warning("a line of %s cannot be kept: %s", path, error)
+
+    async def _keep_phrase(self, text: str) -> None:
+        speech = await self.prepare(SpeechOptions())
+        if speech.scope is None:
+            return
+        model, timeline, first = speech.synthesizer, Timeline(), True
+        begin = partial(
+            speech.planner.segments,
+            text,
+            symbols=model.symbols,
+            max_phonemes=model.max_phonemes,
+            lexicons=speech.lexicons,
+        )
+        next_segment = self.in_turns(begin, timeline)
+        while (segment := await next_segment()) is not None:
+            if isinstance(segment, Pause):
+                continue
+            request = speech.request(segment, first=first)
+            first = False
+            key = speech.scope.common().key(request, reads_text=model.reads == "text")
+            if (await self.cache.find(key, stored=True))[0] is not None:
+                continue
+            job = SpeechJob(speech.model, model, request, timeline, CancelToken(), Priority.CONTINUATION)
+            results = self.worker.submit(job)
+            try:
+                self.cache.keep(key, [chunk async for chunk in results], stored=True)
+            finally:
+                results.close()
 
     async def phonemizer(self, language: str) -> Phonemizer | None:
         """Return the front end of a language; None: it has none here."""
@@ -247,18 +378,24 @@ class SpeechService:
             log.warning("texts in %s cannot be compared: %s", language, error)
             return None
 
-    async def tokens(self, text: str, options: SpeechOptions) -> AsyncIterator[list[Token]]:
-        """Yield the tokens of each sentence of `text`, as `options` have it spoken.
-
-        Raises ServiceError as `prepare` does, and for a model that has no phonemes.
-        """
+    async def prepare_phonemes(self, options: SpeechOptions) -> PreparedSpeech:
+        """Return what `prepare` returns. Raises ServiceError as it does, and for a model that has no phonemes."""
         speech = await self.prepare(options)
         if not isinstance(speech.planner, Phonemizer):
             raise errors.InvalidRequestError(
                 f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
             )
+        return speech
+
+    async def tokens(
+        self, speech: PreparedSpeech, text: str, script: Script | None = None
+    ) -> AsyncIterator[list[Token]]:
+        """Yield the tokens of each sentence of `text`, as `speech` speaks it. Raises ServiceError for the text."""
         planner, symbols = speech.planner, speech.synthesizer.symbols
-        next_sentence = self.in_turns(lambda: planner.tokens(text, symbols=symbols), Timeline())
+        if not isinstance(planner, Phonemizer):
+            raise TypeError("the model has no phonemes")
+        read = partial(planner.tokens, text, symbols=symbols, script=script, lexicons=speech.lexicons)
+        next_sentence = self.in_turns(read, Timeline())
         while (sentence := await next_sentence()) is not None:
             yield sentence
 
@@ -287,14 +424,14 @@ class SpeechService:
     def _voice(self, options: SpeechOptions, lang: str | None, model: str, synthesizer: Synthesizer) -> str:
         """Return the voice asked for, or the default for the language."""
         default = self.settings.default_voice if model == self.default_model else None
-        return options.voice or _voice_for(lang, synthesizer) or default or synthesizer.default_voice
+        return options.voice or voice_for(lang, synthesizer) or default or synthesizer.default_voice
 
     async def _cloned(self, voice: str, model: str, synthesizer: Synthesizer) -> StoredVoice | None:
         """Return the cloned voice of that id; None for one of the model's own, or a name that no cloned voice can have.
 
         Raises UnknownVoiceError: there is none, or the model cannot speak in it.
         """
-        if not _may_be_cloned(voice, synthesizer):
+        if not may_be_cloned(voice, synthesizer):
             return None
         stored = await self.voices.get(voice)
         if not isinstance(synthesizer, VoiceCloner):
@@ -333,63 +470,3 @@ class SpeechService:
         if made is not None:
             return made
         return await self.g2p.run(lambda: get_phonemizer(language, name_emoji=named))
-
-
-def _language(options: SpeechOptions, lang: str | None, own: str, model: str, synthesizer: Synthesizer) -> str:
-    """Return the tag of the language to speak: `lang`, or the voice's `own` where no other is wanted.
-
-    Raises UnsupportedLanguageError.
-    """
-    if options.lang is None and (lang is None or primary_language(lang) == primary_language(own)):
-        lang = own  # the voice's variety of it
-    if options.any_language and lang:
-        return normalize_language(lang)
-    return _spoken_language(lang or own, model, synthesizer, "lang" if options.lang is not None else "translate_to")
-
-
-def _may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
-    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
-    return all(known.id != voice for known in synthesizer.voices) and is_voice_id(voice)
-
-
-def _voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
-    """Return the first voice of a language that the default voice does not speak; None: the default will do."""
-    if lang is None:
-        return None
-    wanted = primary_language(lang)
-    spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
-    if wanted == spoken:
-        return None
-    return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
-
-
-def _own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
-    """Return the language of a voice; of a cloned one that language, if the model speaks it, or the default voice's."""
-    if cloned is None:
-        return language_of(voice, synthesizer.voices)
-    wanted = primary_language(cloned.language or "")
-    spoken = {primary_language(known.language): known.language for known in reversed(synthesizer.voices)}
-    return spoken.get(wanted) or language_of(synthesizer.default_voice, synthesizer.voices)
-
-
-def _spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
-    """Return the tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
-    near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
-    if not near:
-        accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
-        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
-        raise errors.UnsupportedLanguageError(
-            f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
-        )
-    exact = normalize_language(lang) if is_spoken(lang) else lang
-    return exact if exact in near else near[0]
-
-
-def _check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
-    """Raise InvalidRequestError for a parameter that the model would ignore."""
-    for name in sampling.given():
-        if name not in synthesizer.parameters:
-            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
-            raise errors.InvalidRequestError(
-                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
-            )

@@ -11,22 +11,26 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from app import errors
-from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer
+from app.audio.pcm import LEAD, LEAD_BETWEEN, Trimmer, amplify
+from app.audio.resample import Resampler
 from app.engine.admission import StreamAdmission
 from app.engine.jobs import CancelToken, Priority, Results, SpeechJob
 from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.observability import metrics
+from app.speech.cache import CachedSentence, RecordedSentence
+from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, SpokenChunk, Word
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
-from app.text.types import Pause, Utterance
+from app.text.types import Bookmark, Pause, Script, Style, Utterance
 from app.translation.live import Interpreter
-from models.contract import AudioChunk, Pcm, SpeechRequest
+from models.contract import MAX_SPEED, MIN_SPEED, AudioChunk, Pcm, SpeechRequest
 from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
@@ -39,79 +43,6 @@ AUDIBLE_PIECE = 4096
 GIVE_WAY = 0.001
 # Longest single piece of silence, in seconds: a long pause is made as it is sent.
 SILENCE_PIECE = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of the input, with the seconds of the stream in which it is spoken."""
-
-    text: str
-    start: float
-    end: float
-    char_start: int
-    char_end: int
-
-
-@dataclass(frozen=True, slots=True)
-class SpokenChunk:
-    """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
-
-    `words` are those that end in this piece. A pause has no text. `source` is the client's text for the sentence, on
-    its first piece, where another text is spoken; then characters are counted in the spoken text. `last`: this piece
-    ends its sentence.
-    """
-
-    pcm: Pcm
-    start: float
-    duration: float
-    text: str
-    char_start: int
-    char_end: int
-    words: tuple[Word, ...]
-    source: str | None = None
-    last: bool = True
-
-
-class _Sentence:
-    """A sentence that the model thread has, and the times of its words.
-
-    Its text begins at character `offset` of the client's, and its audio at second `begin` of the stream.
-    """
-
-    def __init__(
-        self,
-        utterance: Utterance,
-        offset: int,
-        source: str | None,
-        request: SpeechRequest,
-        results: Results[AudioChunk],
-    ) -> None:
-        self.text = utterance.text
-        self.request = request
-        self.char_start = offset + utterance.char_start
-        self.char_end = offset + utterance.char_end
-        self.source = source
-        self.results = results
-        self.begin = 0.0
-        self._words = deque(utterance.words)
-        self._offset = offset
-        # Seconds from the start of the sentence at which its phonemes end, as far as they are known.
-        self.phoneme_ends: list[float] = []
-
-    def take_words(self, cut: float, most: float) -> tuple[Word, ...]:
-        """Return the words whose ends are known; each is returned once.
-
-        `cut` seconds were trimmed from the start of the sentence. No word ends after `most` seconds of it.
-        """
-        ends = self.phoneme_ends
-        found = []
-        while self._words and self._words[0].phoneme_end <= len(ends):
-            span = self._words.popleft()
-            start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
-            end = ends[span.phoneme_end - 1] if span.phoneme_end else start
-            start, end = (self.begin + min(max(0.0, each - cut), most) for each in (start, end))
-            found.append(Word(span.text, start, end, self._offset + span.char_start, self._offset + span.char_end))
-        return tuple(found)
 
 
 class SpeechStream:
@@ -153,8 +84,9 @@ class SpeechStream:
             self._interpreter = Interpreter(service.translation, speech.route, timeline, translating)
         self._marking = None if speech.marker is None else service.watermark.mark(speech.marker, self._rate)
         self._playback = metrics.Playback()
-        # (text, offset, source) as `feed` takes them. Unbounded: callers bound the characters of one stream.
-        self._fed: asyncio.Queue[tuple[str, int, str | None] | errors.ServiceError | None] = asyncio.Queue()
+        # As `feed` takes them. Unbounded: callers bound the characters of one stream.
+        self._fed: asyncio.Queue[tuple[str, Origin] | errors.ServiceError | None] = asyncio.Queue()
+        self._variants: dict[tuple[str | None, str | None, str | None], PreparedSpeech] = {}
         if admitted is None:
             try:
                 admitted = service.admission.open(speech.model, None)
@@ -162,10 +94,10 @@ class SpeechStream:
                 self.refuse(error)
         self._admission = admitted
         # Unbounded by type, bounded by _room.
-        self._planned: asyncio.Queue[_Sentence | Pause | BaseException | None] = asyncio.Queue()
+        self._planned: asyncio.Queue[Sentence | Pause | Bookmark | BaseException | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(1 + AHEAD)
         self._looked_ahead = asyncio.Event()
-        self._unfinished: set[Results[AudioChunk]] = set()
+        self._unfinished: set[SentenceResults] = set()
         self._priority = Priority.FIRST_AUDIO
         self._count = 0
         self._whole = False
@@ -174,16 +106,30 @@ class SpeechStream:
         self._after_speech = False  # no pause since the last sentence
         self._translated_characters = 0
         self._recorded = False
+        self.cached: Literal["hit", "miss"] | None = None  # whether the first sentence was spoken before
         self._unheard: SpokenChunk | None = None
         self._producer = asyncio.create_task(self._produce())
         self._chunks = self._consume()
 
-    def feed(self, text: str, offset: int = 0, source: str | None = None) -> None:
-        """Speak `text`, which begins at character `offset` of the client's.
+    def feed(self, text: str, offset: int = 0, source: str | None = None, script: Script | None = None) -> None:
+        """Speak `text`.
 
-        `source`: the client's own text, where `text` was made of it.
+        Args:
+            text: the words to speak; it may be blank only with a script.
+            offset: character of the client's text at which it begins.
+            source: the client's own text, where `text` was made of it.
+            script: the manner in which markup has it spoken.
         """
-        self._fed.put_nowait((text, offset, source))
+        self._fed.put_nowait((text, Origin(offset, source, script)))
+
+    async def prepare(self, style: Style) -> PreparedSpeech:
+        """Return the voice, language and speed of a style. Raises ServiceError as `SpeechService.vary` does."""
+        key = style.voice, style.gender, style.language
+        if key not in self._variants:
+            self._variants[key] = await self._service.vary(self.speech, style)
+        found = self._variants[key]
+        speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
+        return found if speed == found.speed else replace(found, speed=speed)
 
     def anticipate(self, partial: str) -> None:
         """Translate ahead of time, if there is time: the text that is fed next begins with `partial`."""
@@ -279,14 +225,16 @@ class SpeechStream:
         while (fed := await self._fed.get()) is not None:
             if isinstance(fed, errors.ServiceError):
                 raise fed
-            text, offset, source = fed
+            text, origin = fed
             if self._admission is not None:
                 self._admission.charge(len(text))
             try:
-                if self._interpreter is None:
-                    await self._plan(text, offset, source)
+                if origin.script is not None:
+                    await self._plan_script(text, origin, origin.script)
+                elif self._interpreter is None:
+                    await self._plan(text, origin, self.speech)
                 else:
-                    await self._translate(self._interpreter, text, source)
+                    await self._translate(self._interpreter, text, origin.source)
             except errors.NothingToSpeakError as error:
                 nothing = error
         if self._count == 0:
@@ -302,13 +250,45 @@ class SpeechStream:
                     await self._room.acquire()
                     self._put(each)
                     continue
-                await self._plan(each.text, self._translated_characters, source if given else each.source)
+                origin = Origin(self._translated_characters, source if given else each.source)
+                await self._plan(each.text, origin, self.speech)
                 self._translated_characters += len(each.text) + 1
                 source = None
 
-    async def _plan(self, text: str, offset: int, source: str | None) -> None:
-        model = self.speech.synthesizer
-        begin = partial(self.speech.planner.segments, text, symbols=model.symbols, max_phonemes=model.max_phonemes)
+    async def _plan_script(self, text: str, origin: Origin, script: Script) -> None:
+        """Plan a passage with its pause, its voice and its bookmarks."""
+        if script.pause:
+            await self._room.acquire()
+            self._put(Pause(script.pause))
+        left = deque(script.bookmarks)
+        nothing: errors.NothingToSpeakError | None = None
+        if text.strip():
+            speech = await self.prepare(script.style)
+            for language in {span.language for span in script.spans if span.language is not None}:
+                await self._service.phonemizer(language)
+            try:
+                await self._plan(text, origin, speech, left)
+            except errors.NothingToSpeakError as error:
+                nothing = error
+        for mark in left:
+            await self._room.acquire()
+            self._put(mark)
+        if nothing is not None:
+            raise nothing
+
+    async def _plan(
+        self, text: str, origin: Origin, speech: PreparedSpeech, bookmarks: deque[Bookmark] | None = None
+    ) -> None:
+        """Submit the sentences of `text`. Each takes the bookmarks that lie before its end."""
+        model = speech.synthesizer
+        begin = partial(
+            speech.planner.segments,
+            text,
+            symbols=model.symbols,
+            max_phonemes=model.max_phonemes,
+            script=origin.script,
+            lexicons=speech.lexicons,
+        )
         next_segment = self._service.in_turns(begin, self.timeline)
         while True:
             await self._room.acquire()
@@ -327,27 +307,51 @@ class SpeechStream:
                 else:  # others had their turn
                     self._room.release()
             else:
-                self._put(self._submit(segment, offset, source))
-                source = None
-                # The model's thread goes first: nobody waits for the next plans, and both threads need Python's lock.
-                await asyncio.sleep(GIVE_WAY)
+                sentence = await self._submit(segment, origin, speech)
+                while bookmarks and bookmarks[0].position <= segment.char_end:
+                    sentence.bookmarks.append(bookmarks.popleft())
+                self._put(sentence)
+                origin = replace(origin, source=None)
+                if not isinstance(sentence.results, CachedSentence):
+                    # The model's thread goes first: nobody waits for the next plans, and both need Python's lock.
+                    await asyncio.sleep(GIVE_WAY)
 
-    def _submit(self, utterance: Utterance, offset: int, source: str | None) -> _Sentence:
-        speech = self.speech
+    async def _submit(self, utterance: Utterance, origin: Origin, speech: PreparedSpeech) -> Sentence:
         priority, self._priority = self._priority, Priority.CONTINUATION
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
-        return _Sentence(utterance, offset, source, request, self._submit_request(request, priority))
+        return Sentence(utterance, origin, speech, request, await self._results(speech, request, priority))
 
-    def _submit_request(self, request: SpeechRequest, priority: Priority) -> Results[AudioChunk]:
-        speech = self.speech
+    async def _results(self, speech: PreparedSpeech, request: SpeechRequest, priority: Priority) -> SentenceResults:
+        """Return the audio of a sentence: what was spoken before, or what the model speaks now."""
+        cache = self._service.cache
+        if speech.scope is None:
+            return self._submit_request(speech, request, priority)
+        scopes = dict.fromkeys((speech.scope, speech.scope.common()))
+        keys = [scope.key(request, reads_text=speech.synthesizer.reads == "text") for scope in scopes]
+        for key in keys:
+            spoken, where = await cache.find(key, stored=speech.scope.stored)
+            if spoken is None:
+                continue
+            metrics.cache_hits.labels(speech.model, where).inc()
+            self.cached = self.cached or "hit"
+            self.timeline.computed(sum(chunk.pcm.size for chunk in spoken) / speech.synthesizer.sample_rate)
+            return CachedSentence(spoken)
+        metrics.cache_misses.labels(speech.model).inc()
+        self.cached = self.cached or "miss"
+        results = self._submit_request(speech, request, priority)
+        return RecordedSentence(results, cache, keys[0], stored=speech.scope.stored)
+
+    def _submit_request(
+        self, speech: PreparedSpeech, request: SpeechRequest, priority: Priority
+    ) -> Results[AudioChunk]:
         job = SpeechJob(speech.model, speech.synthesizer, request, self.timeline, self.cancelled, priority)
         results = self._service.worker.submit(job)
         self._unfinished.add(results)
         return results
 
-    def _put(self, planned: _Sentence | Pause) -> None:
+    def _put(self, planned: Sentence | Pause | Bookmark) -> None:
         self._pauses = self._pauses or isinstance(planned, Pause)
-        self._count += 1
+        self._count += not isinstance(planned, Bookmark)
         if self._count > 1:
             self._looked_ahead.set()
         self._planned.put_nowait(planned)
@@ -355,63 +359,80 @@ class SpeechStream:
     # From computed chunks to chunks in place.
 
     async def _consume(self) -> AsyncIterator[SpokenChunk]:
+        marks: tuple[MarkTime, ...] = ()
         try:
             while (planned := await self._planned.get()) is not None:
                 if isinstance(planned, BaseException):
                     raise planned
-                if isinstance(planned, Pause):
+                if isinstance(planned, Bookmark):
+                    marks += (MarkTime(planned.name, self._position / self._rate),)
+                elif isinstance(planned, Pause):
                     if self._marking is not None:
                         self._marking.reset()
                     self._after_speech = False
                     for pcm in self._silence(planned.seconds):
-                        yield self._place(pcm, "", 0, 0, ())
+                        yield replace(self._place(pcm, "", 0, 0, ()), marks=marks)
+                        marks = ()
                 else:
                     async for chunk in self._speak(planned):
-                        yield chunk
+                        yield replace(chunk, marks=marks + chunk.marks) if marks else chunk
+                        marks = ()
                 self._room.release()
+            if marks:
+                yield replace(self._place(np.zeros(0, np.float32), "", 0, 0, ()), marks=marks)
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
 
-    async def _speak(self, sentence: _Sentence) -> AsyncIterator[SpokenChunk]:
+    async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
         trimmer = Trimmer(self._rate, LEAD_BETWEEN if self._after_speech else LEAD)
         self._after_speech = True
         sentence.begin = self._position / self._rate
+        resampler = Resampler(sentence.rate, self._rate)
         sent = 0
         verifier, kept = self._verifier, []
         async for chunk in self._best(sentence, verifier) if verifier and verifier.retries else sentence.results:
             if verifier is not None and not verifier.retries:
                 kept.append(chunk.pcm)
                 if chunk.last:
-                    await verifier.follow(sentence.text, np.concatenate(kept), self._rate)
+                    await verifier.follow(sentence.expected, np.concatenate(kept), sentence.rate)
             sentence.phoneme_ends.extend(chunk.phoneme_ends)
-            pcm = trimmer.push(chunk.pcm, last=chunk.last)
+            pcm = trimmer.push(resampler.push(chunk.pcm, last=chunk.last), last=chunk.last)
             if not (pcm.size or chunk.last):
                 continue
             sent += pcm.size
             most = sent / self._rate if chunk.last else math.inf
             words = sentence.take_words(trimmer.cut / self._rate, most)
+            marks = sentence.take_marks(sent / self._rate, last=chunk.last)
             if chunk.last:
-                self._unfinished.discard(sentence.results)
-            placed = self._place(await self._mark(pcm), sentence.text, sentence.char_start, sentence.char_end, words)
-            yield replace(placed, source=source, last=chunk.last)
+                self._finished(sentence)
+            pcm = await self._mark(amplify(pcm, sentence.gain))
+            placed = self._place(pcm, sentence.text, sentence.char_start, sentence.char_end, words)
+            yield replace(placed, source=source, last=chunk.last, marks=marks)
             source = None
-        self._unfinished.discard(sentence.results)
+        self._finished(sentence)
 
-    async def _best(self, sentence: _Sentence, verifier: Verifier) -> AsyncIterator[AudioChunk]:
+    def _finished(self, sentence: Sentence) -> None:
+        """Note that all audio of a sentence was read."""
+        results = sentence.results
+        self._unfinished.discard(results.results if isinstance(results, RecordedSentence) else results)
+
+    async def _best(self, sentence: Sentence, verifier: Verifier) -> AsyncIterator[AudioChunk]:
         """Yield the audio of a sentence once it is heard as it is written, or the best of ATTEMPTS, each of a seed."""
         best: tuple[Heard, list[AudioChunk]] | None = None
         for attempt in range(1, ATTEMPTS + 1):
             chunks = [chunk async for chunk in sentence.results]
-            self._unfinished.discard(sentence.results)
-            heard = await verifier.hear(sentence.text, np.concatenate([chunk.pcm for chunk in chunks]), self._rate)
+            self._finished(sentence)
+            heard = await verifier.hear(
+                sentence.expected, np.concatenate([chunk.pcm for chunk in chunks]), sentence.rate
+            )
             if best is None or heard.better_than(best[0]):
                 best = heard, chunks
             if heard.verdict != "failed" or attempt == ATTEMPTS:
                 verifier.note(best[0], attempt)
                 break
             again = replace(sentence.request, seed=sentence.request.seed + attempt)
-            sentence.results = self._submit_request(again, Priority.CONTINUATION)
+            sentence.results = self._submit_request(sentence.speech, again, Priority.CONTINUATION)
         for chunk in best[1] if best is not None else ():
             yield chunk
 

@@ -236,12 +236,14 @@ def test_translators_state_their_license(tmp_path):
     translators = [model for name, model in listed.items() if name.startswith("nllb")]
     assert len(translators) == 3
     assert all(model.kind == "translation" for model in translators)
-    assert all("CC-BY-NC-4.0" in model.license and "commercial" in model.license for model in translators)
+    assert all(model.license == "CC-BY-NC-4.0" and not model.commercial_use for model in translators)
+    assert {name for name, model in listed.items() if not model.commercial_use} == {model.name for model in translators}
 
 
-def test_pins_of_nllb_are_complete_and_well_formed():
-    entry = read_entries()["nllb-200-distilled-600m"]
-    assert {file.path for file in entry.files} == NLLB_FILES
+@pytest.mark.parametrize("name", ["nllb-200-distilled-600m", "small-100", "m2m100-418m"])
+def test_pins_of_translators_are_complete_and_well_formed(name):
+    entry = read_entries()[name]
+    assert {file.path for file in entry.files} == {paths[0] for paths in entry.roles.values()}
     assert re.fullmatch("[0-9a-f]{40}", entry.revision)
     assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in entry.files)
 
@@ -263,8 +265,21 @@ def test_what_has_no_pins_is_not_pulled_but_may_be_put_there(tmp_path, name):
     assert set(states(subject.verify(name)).values()) == {"not pinned"}
 
 
-def test_the_default_translator_is_nllb_or_the_configured_one_and_never_a_demonstrator(tmp_path):
-    assert catalog(tmp_path).default_translator() == "nllb-200-distilled-600m"
+def install(subject, name):
+    """Put empty files of all roles where the model's files belong."""
+    folder = subject.directory(name)
+    folder.mkdir(parents=True)
+    for paths in subject.entry(name).roles.values():
+        (folder / paths[0]).write_bytes(b"")
+
+
+def test_the_default_translator_is_an_installed_one_first_one_that_business_may_use(tmp_path):
+    subject = catalog(tmp_path)
+    # None is installed: it is one that can be, and never a demonstrator.
+    assert subject.default_translator() == "small-100"
+    for name in ("nllb-200-1.3b", "nllb-200-distilled-600m", "m2m100-1.2b", "m2m100-418m", "small-100"):
+        install(subject, name)
+        assert subject.default_translator() == name
     assert catalog(tmp_path, translation_model="nllb-200-1.3B").default_translator() == "nllb-200-1.3b"
     with pytest.raises(UnknownModelError, match="'babel'"):
         catalog(tmp_path, translation_model="babel").default_translator()

@@ -1,0 +1,96 @@
+"""Choices of a speech request: its voice, its language and its sampling, as far as the model has them."""
+
+from __future__ import annotations
+
+from app import errors
+from app.text.languages import is_spoken, language_name, normalize_language, primary_language
+from app.voices.aliases import language_of, resolve_alias
+from app.voices.store import StoredVoice, is_voice_id
+from models.contract import SAMPLING_RANGES, ModelRequestError, Sampling, Synthesizer
+
+
+def language_to_speak(
+    lang: str | None, own: str, model: str, synthesizer: Synthesizer, *, named: bool, anything: bool
+) -> str:
+    """Return the tag of the language to speak.
+
+    Args:
+        lang: The language that is wanted; None: the voice's.
+        own: The voice's own language.
+        model: Name of the model, for messages.
+        synthesizer: The model.
+        named: Whether the request names `lang`, and does not only follow from its translation.
+        anything: Whether a language may be tried that the model was not made for.
+
+    Raises:
+        UnsupportedLanguageError: The model was not made for it, or nobody speaks it here.
+    """
+    if not named and (lang is None or primary_language(lang) == primary_language(own)):
+        lang = own  # the voice's variety of it
+    if anything and lang:
+        return normalize_language(lang)
+    return spoken_language(lang or own, model, synthesizer, "lang" if named else "translate_to")
+
+
+def may_be_cloned(voice: str, synthesizer: Synthesizer) -> bool:
+    """Whether `voice` can be the id of a cloned voice, and is none of the model's own."""
+    return all(known.id != voice for known in synthesizer.voices) and is_voice_id(voice)
+
+
+def voice_for(lang: str | None, synthesizer: Synthesizer) -> str | None:
+    """Return the first voice of a language that the default voice does not speak; None: the default will do."""
+    if lang is None:
+        return None
+    wanted = primary_language(lang)
+    spoken = primary_language(language_of(synthesizer.default_voice, synthesizer.voices))
+    if wanted == spoken:
+        return None
+    return next((voice.id for voice in synthesizer.voices if primary_language(voice.language) == wanted), None)
+
+
+def voice_of(lang: str, gender: str | None, synthesizer: Synthesizer) -> str | None:
+    """Return the first voice of a language and gender, or of that language; None: there is none."""
+    near = [known for known in synthesizer.voices if primary_language(known.language) == primary_language(lang)]
+    fitting = [known.id for known in near if gender is None or known.gender == gender]
+    return next(iter([*fitting, *(known.id for known in near)]), None)
+
+
+def has_voice(name: str, synthesizer: Synthesizer) -> bool:
+    """Whether a model has the voice of that name, or of another service's name for it."""
+    try:
+        synthesizer.check_voice(resolve_alias(name, synthesizer))
+    except ModelRequestError:
+        return False
+    return True
+
+
+def own_language(voice: str, cloned: StoredVoice | None, synthesizer: Synthesizer) -> str:
+    """Return the language of a voice; of a cloned one that language, if the model speaks it, or the default voice's."""
+    if cloned is None:
+        return language_of(voice, synthesizer.voices)
+    wanted = primary_language(cloned.language or "")
+    spoken = {primary_language(known.language): known.language for known in reversed(synthesizer.voices)}
+    return spoken.get(wanted) or language_of(synthesizer.default_voice, synthesizer.voices)
+
+
+def spoken_language(lang: str, model: str, synthesizer: Synthesizer, param: str) -> str:
+    """Return the tag under which a model speaks `lang`, or its nearest variety. Raises UnsupportedLanguageError."""
+    near = [tag for tag in synthesizer.languages if primary_language(tag) == primary_language(lang)]
+    if not near:
+        accepted = ", ".join(f"{tag} ({language_name(tag)})" for tag in synthesizer.languages)
+        hint = " It was made for no other; 'any_language' has it try." if is_spoken(lang) else ""
+        raise errors.UnsupportedLanguageError(
+            f"Model '{model}' does not speak '{lang[:40]}'; accepted are: {accepted}.{hint}", param=param
+        )
+    exact = normalize_language(lang) if is_spoken(lang) else lang
+    return exact if exact in near else near[0]
+
+
+def check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> None:
+    """Raise InvalidRequestError for a parameter that the model would ignore."""
+    for name in sampling.given():
+        if name not in synthesizer.parameters:
+            taken = ", ".join(known for known in SAMPLING_RANGES if known in synthesizer.parameters)
+            raise errors.InvalidRequestError(
+                f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
+            )

@@ -1,0 +1,141 @@
+"""Sentences of a stream of speech: their text, the times of their words and marks, and their audio in its place."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from app.engine.jobs import Results
+from app.speech.cache import CachedSentence, RecordedSentence
+from app.speech.service import PreparedSpeech
+from app.text.say_as import as_spoken
+from app.text.types import Bookmark, Script, Utterance
+from models.contract import AudioChunk, Pcm, SpeechRequest
+
+SentenceResults = Results[AudioChunk] | RecordedSentence | CachedSentence
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the input, with the seconds of the stream in which it is spoken."""
+
+    text: str
+    start: float
+    end: float
+    char_start: int
+    char_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTime:
+    """A bookmark of the input, and the second of the stream at which it is reached."""
+
+    name: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenChunk:
+    """A piece of audio in its place in the stream. `pcm` is float32 [samples]; times in seconds from its start.
+
+    `words` are those that end in this piece, `marks` those whose times became known. A pause has no text. `source` is
+    the client's text for the sentence, on its first piece, where another text is spoken; then characters are counted
+    in the spoken text. `last`: this piece ends its sentence.
+    """
+
+    pcm: Pcm
+    start: float
+    duration: float
+    text: str
+    char_start: int
+    char_end: int
+    words: tuple[Word, ...]
+    source: str | None = None
+    last: bool = True
+    marks: tuple[MarkTime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Place of a text in the client's: it begins at character `offset`, or its script maps it."""
+
+    offset: int = 0
+    source: str | None = None
+    script: Script | None = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the characters of the client's text for [start, end)."""
+        if self.script is None:
+            return self.offset + start, self.offset + end
+        return self.script.places.start(start), self.script.places.end(end)
+
+
+class Sentence:
+    """A sentence that the model thread has, and the times of its words and bookmarks.
+
+    Its audio begins at second `begin` of the stream. `speech` is its voice and speed, `gain` its volume.
+    """
+
+    def __init__(
+        self,
+        utterance: Utterance,
+        origin: Origin,
+        speech: PreparedSpeech,
+        request: SpeechRequest,
+        results: SentenceResults,
+    ) -> None:
+        self.text = utterance.text
+        # Words that a listener should hear.
+        self.expected = self.text
+        if origin.script is not None and origin.script.readings:
+            span = utterance.char_start, utterance.char_end
+            self.expected = as_spoken(self.text, *span, origin.script.readings, speech.language)
+        self.speech = speech
+        self.rate = speech.synthesizer.sample_rate
+        self.request = request
+        self.char_start, self.char_end = origin.span(utterance.char_start, utterance.char_end)
+        self.source = origin.source
+        self.results = results
+        self.begin = 0.0
+        self.gain = 1.0 if origin.script is None else origin.script.style.gain
+        self.bookmarks: deque[Bookmark] = deque()
+        self._marks: list[MarkTime] = []
+        self._utterance = utterance
+        self._words = deque(utterance.words)
+        self._origin = origin
+        # Seconds from the start of the sentence at which its phonemes end, as far as they are known.
+        self.phoneme_ends: list[float] = []
+
+    def take_words(self, cut: float, most: float) -> tuple[Word, ...]:
+        """Return the words whose ends are known; each is returned once.
+
+        `cut` seconds were trimmed from the start of the sentence. No word ends after `most` seconds of it.
+        """
+        ends = self.phoneme_ends
+        found = []
+        while self._words and self._words[0].phoneme_end <= len(ends):
+            span = self._words.popleft()
+            start = ends[span.phoneme_start - 1] if span.phoneme_start else 0.0
+            end = ends[span.phoneme_end - 1] if span.phoneme_end else start
+            start, end = (self.begin + min(max(0.0, each - cut), most) for each in (start, end))
+            self._marks_before(span.char_start, start)
+            found.append(Word(span.text, start, end, *self._origin.span(span.char_start, span.char_end)))
+        return tuple(found)
+
+    def _marks_before(self, position: int, time: float) -> None:
+        while self.bookmarks and self.bookmarks[0].position <= position:
+            self._marks.append(MarkTime(self.bookmarks.popleft().name, time))
+
+    def take_marks(self, seconds: float, *, last: bool) -> tuple[MarkTime, ...]:
+        """Return the marks whose times became known. `seconds` of the sentence are spoken; `last`: that is all of it.
+
+        The time of a mark is that of the next word. Where words have no times, it is in proportion to the characters.
+        """
+        if last:
+            start, length = self._utterance.char_start, max(1, len(self.text))
+            while self.bookmarks:
+                mark = self.bookmarks.popleft()
+                share = 1.0 if self._utterance.words else (mark.position - start) / length
+                self._marks.append(MarkTime(mark.name, self.begin + seconds * min(max(share, 0.0), 1.0)))
+        marks, self._marks = tuple(self._marks), []
+        return marks
