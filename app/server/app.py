@@ -20,16 +20,20 @@ from app.extras import needs
 from app.observability import tracing
 from app.server import exception_handlers
 from app.server.compat import libretranslate
+from app.server.compat.deepgram import listen_rest, listen_socket
 from app.server.compat.deepgram import rest as deepgram_rest
 from app.server.compat.deepgram import websocket as deepgram_socket
-from app.server.compat.elevenlabs import rest
+from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
+from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
 from app.server.lifecycle import lifespan
 from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.middleware.request_id import RequestId
-from app.server.routes import health, pages, phonemes, stream, transcriptions, translate, voices
+from app.server.realtime import routes as realtime
+from app.server.realtime import translation_routes
+from app.server.routes import health, interpret, lexicons, pages, phonemes, stream, transcriptions, translate, voices
 from app.server.routes import speech as openai
 
 log = logging.getLogger(__name__)
@@ -40,13 +44,21 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (openai.router, "Speech and models"),
     (voices.router, "Voices"),
     (transcriptions.router, "Speech recognition"),
+    (realtime.router, "Speech recognition"),
     (stream.router, None),
+    (interpret.router, None),
+    (translation_routes.router, "Speech translation"),
     (phonemes.router, "Speech and models"),
+    (lexicons.router, "Lexicons"),
     (translate.router, "Translation"),
     (libretranslate.router, "LibreTranslate"),
     (deepgram_rest.router, "Deepgram"),
+    (listen_rest.router, "Deepgram"),
+    (listen_socket.router, None),
     (deepgram_socket.router, None),
     (rest.router, "ElevenLabs"),
+    (speech_to_text.router, "ElevenLabs"),
+    (dictionaries.router, "ElevenLabs"),
     (elevenlabs_socket.router, None),
     (health.router, "Operation"),
 )
@@ -113,9 +125,8 @@ def _middleware(settings: Settings) -> list[Middleware]:
         origins=settings.cors_origins,
         open_metrics=settings.open_metrics,
     )
-    uploads = {voices.PATH: settings.max_upload_bytes} | dict.fromkeys(
-        transcriptions.PATHS, settings.max_recording_bytes
-    )
+    recordings = (*transcriptions.PATHS, LISTEN_PATH, SPEECH_TO_TEXT_PATH)
+    uploads = {voices.PATH: settings.max_upload_bytes} | dict.fromkeys(recordings, settings.max_recording_bytes)
     return [
         Middleware(RequestId),
         *_cors(settings),

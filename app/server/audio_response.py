@@ -18,7 +18,8 @@ from starlette.types import Send
 from app.audio.encoders import FORMATS, INFO, Container, Encoder, Format, encode, make_encoder
 from app.errors import ServiceError
 from app.server.error_responses import sse_error
-from app.speech.stream import SpeechStream, SpokenChunk
+from app.speech.sentence import SpokenChunk
+from app.speech.stream import SpeechStream
 from app.speech.verifier import Report
 from models.timeline import Stage
 
@@ -177,6 +178,8 @@ class Reply:
             "cache-control": "no-store",
             **self._form.extra,
         }
+        if (source := self._stream.cached) is not None:
+            headers["x-cache"] = source
         if length is not None:
             headers["content-length"] = str(length)
         raw = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items()]

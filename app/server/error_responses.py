@@ -19,8 +19,11 @@ log = logging.getLogger("app.requests")
 
 # Characters of a header that is made from a message.
 MAX_HEADER_TEXT = 500
-# Path of Deepgram's surface.
+# Paths of Deepgram's surface.
 SPEAK_PATH = "/v1/speak"
+LISTEN_PATH = "/v1/listen"
+# Path of ElevenLabs' surface.
+SPEECH_TO_TEXT_PATH = "/v1/speech-to-text"
 
 Renderer = Callable[[ServiceError], dict[str, Any]]
 
@@ -45,6 +48,8 @@ def _libretranslate(error: ServiceError) -> dict[str, Any]:
 # Every other path has OpenAI's form.
 _RENDERERS: dict[str, Renderer] = {
     SPEAK_PATH: _deepgram,
+    LISTEN_PATH: _deepgram,
+    SPEECH_TO_TEXT_PATH: _elevenlabs,
     "/translate": _libretranslate,
     "/detect": _libretranslate,
     "/languages": _libretranslate,
@@ -53,6 +58,7 @@ _RENDERERS: dict[str, Renderer] = {
 # By the beginning of the path: these have more after it.
 _FOLDER_RENDERERS: dict[str, Renderer] = {
     "/v1/text-to-speech/": _elevenlabs,
+    "/v1/pronunciation-dictionaries": _elevenlabs,
     "/v1/voices": _elevenlabs,
     "/v2/voices": _elevenlabs,
 }

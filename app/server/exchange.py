@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 from fastapi.exceptions import RequestValidationError
@@ -58,13 +58,18 @@ def body_model(route: APIRoute) -> type[BaseModel] | None:
     return model if isinstance(model, type) and issubclass(model, BaseModel) else None
 
 
+def is_json(headers: Headers) -> bool:
+    """Whether the headers say that the body is JSON."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
 def read_json(request: Request, body: bytes, model: type[BaseModel]) -> BaseModel:
     """Return `body` as a `model`.
 
     Raises InvalidRequestError for a body that is not JSON, RequestValidationError for one that does not fit the model.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not body or not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
+    if not body or not is_json(request.headers):
         raise InvalidRequestError("The body must be a JSON object sent with 'Content-Type: application/json'.")
     try:
         found = json.loads(body)
@@ -234,6 +239,15 @@ class Exchange(Response, ABC):
 
 
 S = TypeVar("S", bound=Closable)
+# Seconds without an event after which a comment is sent: some clients wait for 5 seconds.
+COMMENT_SECONDS: Final = 2.0
+
+
+class _End:
+    """End of an iteration."""
+
+
+_END: Final = _End()
 
 
 class StreamExchange(Exchange, Generic[S]):
@@ -245,6 +259,28 @@ class StreamExchange(Exchange, Generic[S]):
 
     async def send_event(self, data: str) -> None:
         """Send one server-sent event, and the head of the answer before the first."""
+        await self._send_event_bytes(b"data: " + data.encode() + b"\n\n")
+
+    async def with_comments(self, items: AsyncIterable[T]) -> AsyncGenerator[T]:
+        """Yield `items`. While one is computed, send comments between events: some clients take silence for an end."""
+        iterator = aiter(items)
+        waiting = asyncio.ensure_future(anext(iterator, _END))
+        try:
+            while True:
+                done, _ = await asyncio.wait({waiting}, timeout=COMMENT_SECONDS)
+                if not done:
+                    await self._send_event_bytes(b": \n\n")
+                    continue
+                item = waiting.result()
+                if isinstance(item, _End):
+                    return
+                yield item
+                waiting = asyncio.ensure_future(anext(iterator, _END))
+        finally:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+
+    async def _send_event_bytes(self, event: bytes) -> None:
         if not self.started:
             headers = [
                 (b"content-type", b"text/event-stream"),
@@ -252,7 +288,7 @@ class StreamExchange(Exchange, Generic[S]):
                 (b"server-timing", self.timeline.server_timing().encode("latin-1")),
             ]
             await self._send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
-        await self.send_part(b"data: " + data.encode() + b"\n\n")
+        await self.send_part(event)
 
     async def send_part(self, data: bytes, *, more: bool = True) -> None:
         """Send a part of a body whose head was sent; not `more`: the last."""

@@ -14,6 +14,7 @@ from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads
 from app.engine.worker import ModelWorker
+from app.interpretation.service import InterpretationService
 from app.observability import metrics, tracing
 from app.recognition.service import RecognitionService
 from app.server.compat.wyoming import server as wyoming
@@ -58,7 +59,10 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         translation = TranslationService(settings, catalog, worker, loads)
         speech = SpeechService(settings, catalog, worker, loads, translation, admission)
         recognition = RecognitionService(settings, catalog, worker, loads, admission)
-        services = Services(settings, catalog, worker, admission, speech, translation, recognition, preload)
+        interpretation = InterpretationService(recognition, speech)
+        services = Services(
+            settings, catalog, worker, admission, speech, translation, recognition, interpretation, preload
+        )
         app.state.services = services
         if traces is not None:
             traces.start()
@@ -68,6 +72,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         lag = asyncio.create_task(metrics.watch_event_loop())
         lexicons = asyncio.create_task(services.speech.warm())
         translates = any(catalog.kind(name) == "translation" for name in preload)
+        phrases = asyncio.create_task(_keep_phrases(services))
         languages = asyncio.create_task(services.translation.warm(detect=translates))
         await services.speech.voices.start()
         satellites = wyoming.WyomingServer(services)
@@ -80,6 +85,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             await satellites.stop()
             lag.cancel()
             lexicons.cancel()
+            phrases.cancel()
             languages.cancel()
             services.speech.close()
             services.translation.close()
@@ -90,6 +96,18 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
                 await asyncio.to_thread(traces.stop)
 
     return serving
+
+
+async def _keep_phrases(app: Services) -> None:
+    """Have the sentences of the settings spoken once everything is warm."""
+    path = app.settings.speech_cache_phrases
+    if path is None:
+        return
+    while not app.ready:
+        if app.admission.draining:
+            return
+        await asyncio.sleep(_CHECK_EVERY)
+    await app.speech.keep_phrases(path)
 
 
 async def drain(admission: Admission, seconds: float) -> None:

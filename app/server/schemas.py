@@ -8,10 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 
 from app.audio.encoders import FORMATS
 from app.audio.subtitles import SUBTITLE_FORMATS
-from models.contract import SAMPLING_RANGES, ModelKind, Sampling
+from models.contract import MAX_SPEED, MIN_SPEED, SAMPLING_RANGES, ModelKind, Sampling
 
-MIN_SPEED = 0.25
-MAX_SPEED = 4.0
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
 Speed = Annotated[float, Field(strict=True, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)]
 
@@ -49,6 +47,11 @@ class SamplingFields(BaseModel):
         return Sampling(**{name: getattr(self, name) for name in SAMPLING_RANGES})
 
 
+InputType = Annotated[
+    Literal["auto", "text", "ssml"],
+    Field(description="`ssml`: `input` is a document of SSML; `auto`: it is if its root is `<speak>`"),
+]
+
 # A format that no encoder has is refused later, with the list of formats: this schema lists them for readers.
 ResponseFormat = Annotated[
     UnicodeText | None,
@@ -63,9 +66,21 @@ ResponseFormat = Annotated[
 def _sampling_last(schema: dict[str, Any]) -> None:
     """Put the inherited fields after the own ones: pydantic describes a base class first."""
     properties = schema["properties"]
-    for name in SAMPLING_RANGES:
+    for name in (*LexiconFields.model_fields, *SAMPLING_RANGES):
         properties[name] = properties.pop(name)
     schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
+
+
+class LexiconFields(BaseModel):
+    """Pronunciations of a request. Those of `lexicon` count first, then `lexicons` in order, then the server's own."""
+
+    lexicons: Annotated[
+        list[UnicodeText], Field(max_length=8, description="ids of GET /v1/lexicons, the first to be asked first")
+    ] = Field(default_factory=list)
+    lexicon: Annotated[
+        dict[UnicodeText, UnicodeText],
+        Field(max_length=1_000, description="word or phrase to `/phonemes/` in IPA, or to the words to speak for it"),
+    ] = Field(default_factory=dict)
 
 
 class VoiceReference(BaseModel):
@@ -75,7 +90,7 @@ class VoiceReference(BaseModel):
     id: UnicodeText
 
 
-class SpeechBody(SamplingFields):
+class SpeechBody(LexiconFields, SamplingFields):
     """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
 
     Unknown parameters are refused: a misspelled one would otherwise be ignored in silence.
@@ -83,7 +98,11 @@ class SpeechBody(SamplingFields):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
 
-    input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    input: Annotated[
+        UnicodeText,
+        Field(description="the text, in which `[word](/ipa/)` and `[pause:0.5s]` are understood; or SSML"),
+    ]
+    input_type: InputType = "auto"
     model: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
@@ -105,6 +124,9 @@ class SpeechBody(SamplingFields):
     ] = False
     seed: Seed = 0
     sample_rate: Annotated[StrictInt | None, Field(description="Hz, 8000 to 48000; default: the model's")] = None
+    cache: Annotated[
+        StrictBool, Field(description="send what was spoken before, and keep what is spoken now, if the server does so")
+    ] = True
     verify: Annotated[
         Literal["off", "report", "retry"],
         Field(description="have a recognizer hear each sentence; `retry`: speak it again where words are wrong"),
@@ -119,12 +141,16 @@ class SpeechBody(SamplingFields):
         return self.voice.id if isinstance(self.voice, VoiceReference) else self.voice
 
 
-class PhonemesBody(BaseModel):
+class PhonemesBody(LexiconFields):
     """`POST /v1/phonemes`. Unknown parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"input": "Dr. Lee paid $5 on Dec 3."}]})
 
-    input: Annotated[UnicodeText, Field(description="the text; `[word](/ipa/)` and `[pause:0.5s]` are understood")]
+    input: Annotated[
+        UnicodeText,
+        Field(description="the text, in which `[word](/ipa/)` and `[pause:0.5s]` are understood; or SSML"),
+    ]
+    input_type: InputType = "auto"
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     model: Annotated[UnicodeText | None, Field(description="a model of GET /v1/models that reads phonemes")] = None
     voice: Annotated[UnicodeText | None, Field(description="its language is used where `lang` is absent")] = None
@@ -225,6 +251,7 @@ class ModelEntry(BaseModel):
     default: bool
     description: str
     license: str
+    commercial_use: bool
     aliases: list[str]
     cloning: bool = False
     preloaded: bool = False
@@ -247,6 +274,57 @@ class ModelList(BaseModel):
     data: list[ModelEntry]
     device: str | None = None
     kernels: str | None = None
+
+
+class LexiconItem(BaseModel):
+    """Entry of a lexicon: `phonemes` of the models, or an `alias` that is read in its place."""
+
+    grapheme: str
+    phonemes: str = ""
+    alias: str = ""
+
+
+class LexiconSummary(BaseModel):
+    """Uploaded lexicon. `created_at` in seconds since 1970; `language` null: it holds for every language."""
+
+    id: str
+    object: Literal["lexicon"] = "lexicon"
+    name: str
+    created_at: int
+    language: str | None
+    count: int
+
+
+class LexiconDetail(LexiconSummary):
+    """Uploaded lexicon with its entries."""
+
+    entries: list[LexiconItem]
+
+
+class LexiconList(BaseModel):
+    """List of uploaded lexicons."""
+
+    object: Literal["list"] = "list"
+    data: list[LexiconSummary]
+
+
+class LexiconDeleted(BaseModel):
+    """Answer to `DELETE /v1/lexicons/{lexicon_id}`."""
+
+    id: str
+    object: Literal["lexicon"] = "lexicon"
+    deleted: Literal[True] = True
+
+
+class LexiconUpload(BaseModel):
+    """`POST /v1/lexicons`, as multipart/form-data."""
+
+    file: Annotated[
+        bytes,
+        Field(description="PLS, or lines of two columns", json_schema_extra={"type": "string", "format": "binary"}),
+    ]
+    name: Annotated[str | None, Field(max_length=100, description="a label; default: the file's name")] = None
+    language: Annotated[str | None, Field(description="BCP-47 tag, where the file names none")] = None
 
 
 class TranslateBody(BaseModel):

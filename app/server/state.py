@@ -11,6 +11,7 @@ from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelState, ModelStatus
 from app.engine.worker import ModelWorker
+from app.interpretation.service import InterpretationService
 from app.recognition.service import RecognitionService
 from app.speech.service import SpeechService
 from app.translation.service import TranslationService
@@ -27,6 +28,7 @@ class Services:
     speech: SpeechService
     translation: TranslationService
     recognition: RecognitionService
+    interpretation: InterpretationService
     preload: tuple[str, ...]
 
     def states(self) -> list[ModelState]:

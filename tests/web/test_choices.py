@@ -120,6 +120,12 @@ def test_absent_models_say_how_to_install_them(open_page, until, house_server):
     assert listed.get_by_role("button", name="Copy the command for kokoro-82m").count() == 1
     # One without a command says what to do instead.
     assert "No checksums are pinned" in page.locator("#absent li", has_text="nllb-200-1.3b").inner_text()
+    # Every one says whether a business may use it.
+    uses = {
+        name: page.locator("#absent li", has_text=name).first.inner_text() for name in ("small-100", "nllb-200-1.3b")
+    }
+    assert "MIT; commercial use is allowed" in uses["small-100"]
+    assert "CC-BY-NC-4.0; no commercial use" in uses["nllb-200-1.3b"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

@@ -13,6 +13,7 @@ from models.timeline import Stage
 WEB = Path(__file__).parents[2] / "app" / "server" / "static"
 PAGES = {
     "/": "document.querySelectorAll('#voice input').length > 2",
+    "/interpret": "document.querySelectorAll('#target option').length > 4",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
     "/docs": "document.querySelectorAll('.operation').length > 8",
 }
@@ -76,7 +77,7 @@ def test_only_these_files_are_served(house_server, path):
 def test_pages_are_not_part_of_the_described_api(house_server):
     paths = httpx.get(f"{house_server}/openapi.json").json()["paths"]
     assert "/v1/audio/speech" in paths
-    assert not {"/", "/dashboard", "/docs", "/dashboard/requests", "/playground/settings"} & set(paths)
+    assert not {"/", "/interpret", "/dashboard", "/docs", "/dashboard/requests", "/playground/settings"} & set(paths)
 
 
 def test_the_pages_know_every_stage():

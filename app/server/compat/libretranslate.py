@@ -157,7 +157,7 @@ def code(flores: str) -> str:
 
 
 def _known(translator: Translator) -> Sequence[str]:
-    return [each for each in translator.languages if each in codes.FLORES]
+    return [each for each in translator.languages if codes.known(each)]
 
 
 def _confidence(language: str, confidence: float) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 A key comes as `Authorization: Bearer` (OpenAI) or `Token` (Deepgram), as `xi-api-key` (ElevenLabs), or, from a
 browser's WebSocket, which can send no header, as the subprotocols `token, <key>` (Deepgram). Where a key has characters
-that a subprotocol may not have, `base64url.` and its base64url stands for it. The guard looks for the key before it
-reads anything else: at the handshake of a WebSocket. When a key leaves the file, its open connections are closed.
+that a subprotocol may not have, `base64url.` and its base64url stands for it. OpenAI's subprotocols are `realtime,
+openai-insecure-api-key.<key>`. The guard looks for the key before it reads anything else: at the handshake of a
+WebSocket. When a key leaves the file, its open connections are closed. A client secret stands for the key that asked
+for it, at the sockets below REALTIME alone.
 
 A page may send requests to any address without its visitor's doing. Its site is in `Origin` and `Sec-Fetch-Site`, which
 no script can set. A page whose name is made to resolve to this machine (DNS rebinding) has this server's own origin for
@@ -19,6 +21,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -28,16 +31,24 @@ from app.config import is_loopback
 from app.engine.admission import Client, client
 from app.errors import AuthenticationError, CrossSiteError, HostNotAllowedError, InvalidRequestError, ServiceError
 from app.server.error_responses import error_response
-from app.server.middleware.key_file import KeyFile, Keys, OpenConnections
+from app.server.middleware.key_file import Find, KeyFile, Keys, OpenConnections
+from app.server.realtime.secrets import ClientSecret, read_secret
 
 log = logging.getLogger(__name__)
 
 _BASE64 = "base64url."
+_REALTIME_KEY = "openai-insecure-api-key."
+# Sockets that a client secret opens: this path, and those below it.
+REALTIME = "/v1/realtime"
 # Methods that only read.
 _SAFE = frozenset({"GET", "HEAD"})
+# Subprotocols that are answered.
+_PROTOCOLS = frozenset({"token", "realtime"})
 
 # Paths without a key: probes, and the pages with their files. The scripts of a page need a key for the rest.
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/", "/dashboard", "/docs", "/docs/messages", "/openapi.json"})
+OPEN_PATHS = frozenset(
+    {"/livez", "/readyz", "/", "/interpret", "/dashboard", "/docs", "/docs/messages", "/openapi.json"}
+)
 OPEN_FOLDER = "/web/"
 
 # RFC 9110 section 7.2: a name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
@@ -109,7 +120,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        key = None
+        find: Find | None = None
         try:
             check_one_host(scope, headers)
             if self._keys is None:
@@ -117,22 +128,24 @@ class Guard:
             if not self._is_harmless(scope):
                 check_origin(headers, self._origins)
             if self._keys is not None and not self._is_open(scope):
-                key, owner = _authenticate(headers, self._keys.keys())
+                find, owner = _authenticate(headers, self._keys.keys(), secrets=_opens_realtime(scope))
                 client.set(owner)
         except ServiceError as error:
             await _refuse(error, scope, receive, send)
             return
-        if scope["type"] == "websocket" and "token" in (name.lower() for name in scope.get("subprotocols", ())):
-            send = _answering(send, next(name for name in scope["subprotocols"] if name.lower() == "token"))
-        if self._connections is None or key is None:
+        if scope["type"] == "websocket":
+            spoken = (name for name in scope.get("subprotocols", ()) if name.lower() in _PROTOCOLS)
+            if protocol := next(spoken, None):
+                send = _answering(send, protocol)
+        if self._connections is None or find is None:
             await self._app(scope, receive, send)
         else:
-            await self._serve(self._connections, key, owner.name, scope, receive, send)
+            await self._serve(self._connections, find, owner.name, scope, receive, send)
 
     async def _serve(
-        self, connections: OpenConnections, key: str, name: str, scope: Scope, receive: Receive, send: Send
+        self, connections: OpenConnections, find: Find, name: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Serve a request or a socket that `key` let in, until it ends or the key leaves the file."""
+        """Serve a request or a socket of the client that `find` finds, until it ends or its key leaves the file."""
         begun = False
 
         async def send_noting(message: Message) -> None:
@@ -140,7 +153,7 @@ class Guard:
             begun = begun or message["type"] in ("http.response.start", "websocket.accept")
             await send(message)
 
-        entry = connections.add(key, name)
+        entry = connections.add(find, name)
         try:
             await self._app(scope, receive, send_noting)
         except asyncio.CancelledError:
@@ -172,16 +185,34 @@ class Guard:
         return scope["type"] == "http" and (path in self._open or path.startswith(OPEN_FOLDER))
 
 
-def _authenticate(headers: Headers, keys: Keys) -> tuple[str, Client]:
-    """Return the key of a request, and its client. Raises AuthenticationError."""
+def _authenticate(headers: Headers, keys: Keys, *, secrets: bool) -> tuple[Find, Client]:
+    """Return what finds the client of a request among keys, and the client. Raises AuthenticationError.
+
+    `secrets`: a client secret is as good as the key that asked for it.
+    """
     given = list(_given(headers))
     for key in given:
-        owner = keys.find(key)
+        find = partial(Keys.find, key=key)
+        owner = find(keys)
+        if owner is None and secrets and (secret := read_secret(key)) is not None:
+            find = partial(Keys.named, name=secret.owner or "")
+            owner = find(keys)
         if owner is not None:
-            return key, owner
+            return find, owner
     if given:
         raise AuthenticationError("The API key is not one of this server's.")
     raise AuthenticationError("An API key is needed: send it as 'Authorization: Bearer <key>' or 'xi-api-key: <key>'.")
+
+
+def _opens_realtime(scope: Scope) -> bool:
+    """Return whether this is the handshake of a socket that a client secret opens."""
+    path: str = scope["path"]
+    return scope["type"] == "websocket" and (path == REALTIME or path.startswith(REALTIME + "/"))
+
+
+def client_secret(headers: Headers) -> ClientSecret | None:
+    """Return the content of the client secret that a request carries, if it carries one."""
+    return next(filter(None, map(read_secret, _given(headers))), None)
 
 
 def _given(headers: Headers) -> Iterator[str]:
@@ -192,6 +223,9 @@ def _given(headers: Headers) -> Iterator[str]:
     if key := headers.get("xi-api-key", "").strip():
         yield key
     protocols = [name.strip() for name in headers.get("sec-websocket-protocol", "").split(",")]
+    for name in protocols:
+        if name.startswith(_REALTIME_KEY):
+            yield name.removeprefix(_REALTIME_KEY)
     if len(protocols) == 2 and protocols[0].lower() == "token" and protocols[1]:
         yield protocols[1]
         if protocols[1].startswith(_BASE64):

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,13 @@ class Keys:
             if hmac.compare_digest(each, digest):
                 found = owner
         return found
+
+    def named(self, name: str) -> Client | None:
+        """Return the client of that name, or None."""
+        return next((owner for _, owner in self.known if owner.name == name), None)
+
+
+Find = Callable[[Keys], Client | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +178,10 @@ def _reason(error: Exception) -> str:
 
 @dataclass(eq=False, slots=True)
 class _Open:
-    """Request or socket that is served, with the key that let it in."""
+    """Request or socket that is served, and what finds its client among the keys."""
 
     task: asyncio.Task[Any]
-    key: str = field(repr=False)
+    find: Find = field(repr=False)
     name: str
     revoked: bool = False
 
@@ -188,12 +195,12 @@ class OpenConnections:
         self._open: set[_Open] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, key: str, name: str) -> _Open:
-        """Add the current task, which serves the client `name` with `key`. `remove` it in the end."""
+    def add(self, find: Find, name: str) -> _Open:
+        """Add the current task, which serves the client `name`, whom `find` finds. `remove` it in the end."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a request is served outside of a task")
-        entry = _Open(task, key, name)
+        entry = _Open(task, find, name)
         self._open.add(entry)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY, self._look)
@@ -208,7 +215,7 @@ class OpenConnections:
         if keys is not self._seen:
             self._seen = keys
             for entry in self._open:
-                owner = keys.find(entry.key)
+                owner = entry.find(keys)
                 # A key under another name belongs to another client.
                 if (owner is None or owner.name != entry.name) and not entry.revoked:
                     entry.revoked = True

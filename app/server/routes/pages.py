@@ -1,4 +1,4 @@
-"""Pages: a playground at `/`, a dashboard, the API's description, and the data that they read besides the API.
+"""Pages: a playground at `/`, an interpreter, a dashboard, the API's description, and data that they read besides it.
 
 They are static files without a build step. They load nothing from another server, and the policy in their headers
 enforces that.
@@ -44,6 +44,12 @@ router = APIRouter(include_in_schema=False)
 async def playground() -> Response:
     """Return the playground."""
     return _page("index.html")
+
+
+@router.get("/interpret")
+async def interpreter() -> Response:
+    """Return the page of the interpreter."""
+    return _page("interpret.html")
 
 
 @router.get("/dashboard")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from fastapi import APIRouter, Request
@@ -13,8 +14,10 @@ from app.server.exchange import Exchange
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.service import SpeechOptions
+from app.speech.document import holds_ssml, read_document
+from app.speech.service import PreparedSpeech, SpeechOptions
 from app.text.tokens import join
+from app.text.types import Token
 
 router = APIRouter()
 
@@ -48,11 +51,18 @@ class PhonemesResponse(Exchange):
 
     async def _read(self) -> PhonemesReply:
         body = self._body
-        options = SpeechOptions(model=body.model, voice=body.voice, lang=body.lang, any_language=body.any_language)
+        options = SpeechOptions(
+            model=body.model,
+            voice=body.voice,
+            lang=body.lang,
+            any_language=body.any_language,
+            lexicons=tuple(body.lexicons),
+            lexicon=body.lexicon,
+        )
         spoken: list[str] = []
         phonemes: list[str] = []
         tokens: list[TokenEntry] = []
-        async for sentence in self.app.speech.tokens(body.input, options):
+        async for sentence in self._sentences(await self.app.speech.prepare_phonemes(options)):
             spoken.append(join(sentence, lambda token: token.spoken))
             phonemes.append(join(sentence, lambda token: token.phonemes))
             tokens += [
@@ -62,3 +72,17 @@ class PhonemesResponse(Exchange):
         return PhonemesReply(
             spoken=" ".join(filter(None, spoken)), phonemes=" ".join(filter(None, phonemes)), tokens=tokens
         )
+
+    async def _sentences(self, speech: PreparedSpeech) -> AsyncIterator[list[Token]]:
+        service, text = self.app.speech, self._body.input
+        if not holds_ssml(text, self._body.input_type, translated=False):
+            async for sentence in service.tokens(speech, text):
+                yield sentence
+            return
+        document = await read_document(service, text, speech.language)
+        await document.check(service, speech)
+        for passage in document.passages:
+            if passage.script is not None and passage.text.strip():
+                varied = await service.vary(speech, passage.script.style)
+                async for sentence in service.tokens(varied, passage.text, passage.script):
+                    yield sentence

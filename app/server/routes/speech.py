@@ -31,12 +31,15 @@ from app.errors import (
 )
 from app.observability import metrics
 from app.server.audio_response import Reply, ReplyForm, negotiate
+from app.server.error_responses import header_text
 from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import ModelEntry, ModelList, SpeechBody
 from app.server.state import Services, services
 from app.server.verification import verifiers
+from app.speech.document import holds_ssml, read_document
+from app.speech.sentence import SpokenChunk
 from app.speech.service import SpeechOptions
-from app.speech.stream import SpeechStream, SpokenChunk
+from app.speech.stream import SpeechStream
 from app.translation.text import codes
 from models.contract import SAMPLING_RANGES
 
@@ -105,6 +108,7 @@ def _models(app: Services) -> list[ModelEntry]:
                 default=info.name in defaults,
                 description=info.description,
                 license=info.license,
+                commercial_use=info.commercial_use,
                 aliases=list(info.aliases),
                 cloning=info.cloning,
                 preloaded=info.name in app.preload,
@@ -164,12 +168,16 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._format: Format = "pcm"
         self._subtitles: SubtitleFormat | None = None
         self._rate = 0
+        self._ssml = False
+        self._ignored: tuple[str, ...] = ()
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
 
     def check(self, headers: Headers) -> None:
         """Choose the format, and check the text. Raises InvalidRequestError."""
         self._format, self._subtitles = self._choose_format(headers)
         check_text(self._body.input, self.app.settings.max_input_characters, self.text_field)
+        translated = self._body.translate_to is not None
+        self._ssml = holds_ssml(self._body.input, self._body.input_type, translated=translated)
         if self._body.sample_rate is not None and self._body.sample_rate <= 0:
             raise InvalidRequestError("'sample_rate' must be positive.", param="sample_rate")
 
@@ -202,16 +210,27 @@ class SpeechResponse(StreamExchange[SpeechStream]):
                 translate_to=self._body.translate_to,
                 source=self._body.source,
                 translate_model=self._body.translate_model,
+                lexicons=tuple(self._body.lexicons),
+                lexicon=self._body.lexicon,
+                cache=self._body.cache,
             ),
             self.timeline,
         )
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
         make = await verifiers(self.app, speech, self._body.verify)
+        document = None
+        if self._ssml:
+            document = await read_document(self.app.speech, self._body.input, speech.language, param=self.text_field)
+            await document.check(self.app.speech, speech)
+            self._ignored = document.ignored
         admitted = self.app.admission.open(speech.model, client.get())
         stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted, make() if make else None)
-        stream.feed(self._body.input)
-        stream.finish()
+        if document is None:
+            stream.feed(self._body.input)
+            stream.finish()
+        else:
+            document.feed(stream)
         return stream
 
     async def answer(self, stream: SpeechStream) -> None:
@@ -219,6 +238,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
         form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
+        if self._ignored:
+            form = replace(form, extra={"x-ignored": header_text(", ".join(self._ignored))})
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:

@@ -22,8 +22,8 @@ const usable = ({ status }) => status !== "absent" && status !== "failed";
 const NOTES = { absent: "not installed", failed: "failed", loading: "loading", available: "loads when used" };
 
 function modelOption(model, selected) {
-  const note = NOTES[model.status];
-  return h("option", { value: model.id, selected, disabled: !usable(model), title: model.description }, note ? `${model.id} (${note})` : model.id);
+  const notes = [NOTES[model.status], model.commercial_use ? "" : "no commercial use"].filter(Boolean).join(", ");
+  return h("option", { value: model.id, selected, disabled: !usable(model), title: model.description }, notes ? `${model.id} (${notes})` : model.id);
 }
 
 const option = (value, label, selected = false) => h("option", { value, selected }, label);
@@ -112,7 +112,8 @@ function showAbsent(absent) {
     const button = h("button", { type: "button" }, "Copy");
     const command = model.install_command && h("div", { class: "command" }, h("code", {}, model.install_command), button);
     if (command) dressCopy(button, () => model.install_command, `Copy the command for ${model.id}`);
-    return h("li", {}, h("b", {}, model.id), h("p", { class: "quiet" }, `${model.description}. License: ${model.license}.`),
+    const use = model.commercial_use ? "commercial use is allowed" : "no commercial use";
+    return h("li", {}, h("b", {}, model.id), h("p", { class: "quiet" }, `${model.description}. License: ${model.license}; ${use}.`),
       command || h("p", { class: "quiet" }, model.install_hint ?? ""));
   }));
 }

@@ -17,6 +17,24 @@ const SOCKETS = [
     last: ({ type }) => type === "done" || type === "error",
   },
   {
+    path: "/v1/audio/interpret",
+    query: "",
+    summary: "Speech goes in while it is spoken, text and speech in another language come out.",
+    about: "Send `start`, then binary frames with 16-bit samples. The server answers `ready`, then `sentence`, "
+      + "`translation`, and `chunk` before the binary frames with its samples. `end` interprets the rest and closes. "
+      + "The page `/interpret` does it with your microphone.",
+    lines: ['{"type": "start", "target": "fr"}', '{"type": "end"}'],
+    last: ({ type, fatal }) => type === "done" || (type === "error" && fatal),
+  },
+  {
+    path: "/v1/realtime/translations",
+    query: "?model=gpt-realtime-translate",
+    summary: "The same for OpenAI's clients.",
+    about: "Samples come and go as base64, 16-bit at 24 kHz. `session.close` translates the rest.",
+    lines: ['{"type": "session.update", "session": {"audio": {"output": {"language": "fr"}}}}', '{"type": "session.close"}'],
+    last: ({ type }) => type === "session.closed",
+  },
+  {
     path: "/v1/speak",
     query: "?encoding=linear16&sample_rate=24000",
     summary: "The same for Deepgram's clients.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.errors import ServiceError
 from app.server.streaming import events
+from app.text.types import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Speak:
     """Speak `text`, which begins at character `offset` of the set's text.
 
     `source` is the text that the client sent for it, where that differs. `waited` is the number of seconds that the
-    beginning of the text waited for its end.
+    beginning of the text waited for its end. A `script` maps the text to that of the set itself.
     """
 
     set_id: int
@@ -35,6 +36,7 @@ class Speak:
     offset: int
     source: str | None = None
     waited: float = 0.0
+    script: Script | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,24 +8,28 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, ValidationError
 
 from app.errors import BodyTooLargeError, ProtocolError
-from app.server.schemas import SamplingFields, Seed, Speed, UnicodeText
+from app.server.schemas import LexiconFields, SamplingFields, Seed, Speed, UnicodeText
 from app.speech.verifier import Mode
 
 
-class _Message(BaseModel):
+class Message(BaseModel):
+    """Message of a socket. Fields that it does not have are refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Start(SamplingFields, _Message):
+class Start(LexiconFields, SamplingFields, Message):
     """First message: the options of the speech. `sample_rate` in Hz; None keeps the model's.
 
     `input` "llm": the text is a language model's, as it writes it. Markdown, code, addresses and emoji become speakable
-    text, which is cut where the first audio comes soonest. `translate_to`, `source` and `translate_model` have the text
+    text, which is cut where the first audio comes soonest. "ssml": the text between two flushes is a document of SSML;
+    "text" is that, too, if its root is `<speak>`. `translate_to`, `source` and `translate_model` have the text
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
-    `verify` has a recognizer hear each sentence; `done` tells the result.
+    `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
+    `cache` false: no sentence comes from the server's cache, or goes there.
     """
 
     type: Literal["start"]
@@ -38,34 +42,35 @@ class Start(SamplingFields, _Message):
     any_language: StrictBool = False
     seed: Seed = 0
     verify: Mode = "off"
+    cache: StrictBool = True
     timestamps: StrictBool = False
-    input: Literal["text", "llm"] = "text"
+    input: Literal["text", "llm", "ssml"] = "text"
     translate_to: UnicodeText | None = None
     source: UnicodeText | None = None
     translate_model: UnicodeText | None = None
     anticipate: StrictBool = True
 
 
-class Text(_Message):
+class Text(Message):
     """Some text, cut anywhere. Sentences are spoken as soon as they are complete."""
 
     type: Literal["text"]
     text: UnicodeText
 
 
-class Flush(_Message):
+class Flush(Message):
     """Order to speak the rest of the text. `done` answers it. Text after it begins a new stream of audio."""
 
     type: Literal["flush"]
 
 
-class Cancel(_Message):
+class Cancel(Message):
     """Order to drop all audio that was not sent. A `done` with `cancelled` answers it."""
 
     type: Literal["cancel"]
 
 
-class End(_Message):
+class End(Message):
     """Order to flush, then close."""
 
     type: Literal["end"]
@@ -75,7 +80,7 @@ Incoming = Annotated[Start | Text | Flush | Cancel | End, Field(discriminator="t
 INCOMING: TypeAdapter[Start | Text | Flush | Cancel | End] = TypeAdapter(Incoming)
 
 
-class Loading(_Message):
+class Loading(Message):
     """Progress of a model that loads, any number of times before `ready`. `total` steps; null: not known yet."""
 
     type: Literal["loading"] = "loading"
@@ -84,7 +89,7 @@ class Loading(_Message):
     total: int | None = None
 
 
-class Ready(_Message):
+class Ready(Message):
     """Answer to `start`: the options in use, and the watermark of the speech."""
 
     type: Literal["ready"] = "ready"
@@ -99,7 +104,7 @@ class Ready(_Message):
     watermark: Literal["perth", "none"] = "none"
 
 
-class WordTiming(_Message):
+class WordTiming(Message):
     """A word, its times, and its characters in the text since the last flush.
 
     Where the text is translated or cleaned first, they are characters of the spoken text.
@@ -112,10 +117,18 @@ class WordTiming(_Message):
     char_end: int
 
 
-class Chunk(_Message):
+class MarkTiming(Message):
+    """A `<mark>` of SSML, and the second of the stream at which it is reached."""
+
+    name: str
+    time: float
+
+
+class Chunk(Message):
     """Description of the binary frames that follow. `words` only with `timestamps`. A pause has no text.
 
-    `source_text` is the client's text for this sentence, on its first chunk, where another text is spoken.
+    `source_text` is the client's text for this sentence, on its first chunk, where another text is spoken. `marks` are
+    those of SSML whose times became known; a time may lie before the chunk. The last chunk may have only marks.
     """
 
     type: Literal["chunk"] = "chunk"
@@ -125,9 +138,18 @@ class Chunk(_Message):
     duration: float
     source_text: str | None = None
     words: tuple[WordTiming, ...] | None = None
+    marks: tuple[MarkTiming, ...] | None = None
 
 
-class Done(_Message):
+class Warning(Message):  # noqa: A001  (as it stands on the wire)
+    """Warning: the parts of the client's SSML in `ignored` change nothing here. Each is told once a session."""
+
+    type: Literal["warning"] = "warning"
+    message: str
+    ignored: tuple[str, ...]
+
+
+class Done(Message):
     """End of a text that was flushed or cancelled. `stages` maps a stage to its seconds."""
 
     type: Literal["done"] = "done"
@@ -141,7 +163,7 @@ class Done(_Message):
     verification: dict[str, str | int] | None = None
 
 
-class ErrorDetail(_Message):
+class ErrorDetail(Message):
     """OpenAI's error object, and the request id, which the server's log has, too."""
 
     message: str
@@ -151,7 +173,7 @@ class ErrorDetail(_Message):
     request_id: str | None = None
 
 
-class Error(_Message):
+class Error(Message):
     """Error. Where it is `fatal`, the socket closes next."""
 
     type: Literal["error"] = "error"
@@ -159,7 +181,7 @@ class Error(_Message):
     fatal: bool
 
 
-Outgoing = Loading | Ready | Chunk | Done | Error
+Outgoing = Loading | Ready | Chunk | Warning | Done | Error
 
 
 def read_json(frame: str | bytes, most: int) -> Any:
@@ -173,3 +195,14 @@ def read_json(frame: str | bytes, most: int) -> Any:
         return json.loads(frame)
     except (ValueError, RecursionError):
         raise ProtocolError("The message is not valid JSON.") from None
+
+
+def explain(error: ValidationError, types: str) -> str:
+    """Return the text for a message that is none of `types`, or has a wrong field."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        return f"The message needs a 'type': one of {types}."
+    if first["type"] in {"model_attributes_type", "dict_type"}:
+        return "The message must be a JSON object."
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return f"'{where}' of '{first['loc'][0]}': {first['msg']}."

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +19,7 @@ from app.engine.service_errors import REQUEST_ERRORS, service_error
 from app.errors import (
     DrainingError,
     EmptyInputError,
+    InvalidRequestError,
     ProtocolError,
     QuotaExceededError,
     ServiceError,
@@ -38,8 +40,11 @@ from app.server.streaming.effects import (
     Send,
     Speak,
 )
-from app.speech.stream import SpokenChunk
+from app.speech.document import NOT_TRANSLATED
+from app.speech.sentence import SpokenChunk
 from app.speech.verifier import Report
+from app.ssml.source import DetectedText, SsmlText
+from app.text.errors import MarkupError
 from models.timeline import Timeline
 
 # Characters that are read in one turn of the event loop.
@@ -71,10 +76,10 @@ class StreamSession:
         self._max_characters = max_characters
         self._max_frame_bytes = max_frame_bytes
         self._charge = charge
-        self._refused: QuotaExceededError | None = None
+        self._refused: ServiceError | None = None
         self._rest, self._taken = "", 0
         self._timestamps = False
-        self._llm = False
+        self._input: Literal["text", "llm", "ssml"] = "text"
         self._anticipate = True
         self._languages: tuple[str, str | None] = ("en-us", None)
         self._source: TextSource = PlainText("en-us")
@@ -158,6 +163,7 @@ class StreamSession:
             duration=round(chunk.duration, 6),
             source_text=chunk.source,
             words=words,
+            marks=tuple(events.MarkTiming(name=mark.name, time=round(mark.time, 4)) for mark in chunk.marks) or None,
         )
         self._sequence += 1
         self._set_chunks += 1
@@ -192,14 +198,16 @@ class StreamSession:
         try:
             return events.INCOMING.validate_python(data)
         except ValidationError as error:
-            raise ProtocolError(*_explain(error)) from None
+            raise ProtocolError(events.explain(error, "start, text, flush, cancel, end")) from None
 
     def _handle(self, message: BaseModel, now: float) -> list[Effect]:
         if isinstance(message, events.Start):
             if self.state is not State.NEW:
                 raise ProtocolError("The session has started already; 'start' comes once, first.")
             self._timestamps = message.timestamps
-            self._llm = message.input == "llm"
+            if message.input == "ssml" and message.translate_to is not None:
+                raise InvalidRequestError(NOT_TRANSLATED, param="translate_to")
+            self._input = message.input
             self._anticipate = message.anticipate
             return [Prepare(message)]
         if self.state is State.NEW:
@@ -245,8 +253,14 @@ class StreamSession:
         self._taken += len(text)
         try:
             effects = self._speak(self._source.feed(text, now))
+        except MarkupError as error:
+            # Text that was complete before is spoken; the flush answers with the error.
+            self._refused = service_error(error, text_param="text")
+            self._rest, self._taken = "", 0
+            return []
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
+        effects += self._warn()
         if self.has_rest:
             return effects
         self._rest, self._taken = "", 0
@@ -255,14 +269,26 @@ class StreamSession:
             effects.append(Anticipate(self._set_id, pending))
         return effects
 
+    def _warn(self) -> list[Effect]:
+        """Tell of the parts of SSML that change nothing."""
+        ignored = self._source.take_ignored()
+        if not ignored:
+            return []
+        message = f"Not used in SSML: {', '.join(ignored)}."
+        return [Send(events.Warning(message=message, ignored=tuple(ignored)))]
+
     def _speak(self, pieces: list[Speakable]) -> list[Effect]:
         effects: list[Effect] = []
         for piece in pieces:
+            if piece.script is not None:
+                self._committed = True
+                effects.append(Speak(self._set_id, piece.text, 0, script=piece.script))
+                continue
             # The pieces joined are the fragments joined, so offsets add up.
             offset, self._cursor = self._cursor, self._cursor + len(piece.text)
             if piece.text.strip():
                 self._committed = True
-                source = piece.original if self._llm else None
+                source = piece.original if self._input == "llm" else None
                 effects.append(Speak(self._set_id, piece.text, offset, source, piece.waited))
         return effects
 
@@ -273,7 +299,11 @@ class StreamSession:
             effects: list[Effect] = [Refuse(self._set_id, self._refused)]
         else:
             try:
-                effects = self._speak(self._source.flush(now))
+                effects = self._speak(self._source.flush(now)) + self._warn()
+            except MarkupError as error:
+                self._source = self._new_source()
+                self._committed = True
+                effects = [Refuse(self._set_id, service_error(error, text_param="text"))]
             except REQUEST_ERRORS as error:
                 raise service_error(error) from error
         if not self._committed:
@@ -306,7 +336,11 @@ class StreamSession:
 
     def _new_source(self) -> TextSource:
         language, target = self._languages
-        return LiveText(BoundaryPolicy(language, target)) if self._llm else PlainText(language)
+        if self._input == "llm":
+            return LiveText(BoundaryPolicy(language, target))
+        if self._input == "ssml":
+            return SsmlText(language)
+        return PlainText(language) if target is not None else DetectedText(language)
 
     def _end(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -350,13 +384,3 @@ def _round(value: float | None) -> float | None:
 
 def _error(error: ServiceError, *, fatal: bool) -> events.Error:
     return events.Error(error=events.ErrorDetail.model_validate(error.body()), fatal=fatal)
-
-
-def _explain(error: ValidationError) -> tuple[str]:
-    first = error.errors(include_url=False)[0]
-    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return ("The message needs a 'type': one of start, text, flush, cancel, end.",)
-    if first["type"] in {"model_attributes_type", "dict_type"}:
-        return ("The message must be a JSON object.",)
-    where = ".".join(str(part) for part in first["loc"][1:])
-    return (f"'{where}' of '{first['loc'][0]}': {first['msg']}.",)

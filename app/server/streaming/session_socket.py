@@ -204,7 +204,7 @@ class SessionSocket(SocketLoop):
             found.begun = True
         if speak.waited:
             timeline.add(Stage.BOUNDARY, speak.waited)
-        found.stream.feed(speak.text, speak.offset, speak.source)
+        found.stream.feed(speak.text, speak.offset, speak.source, speak.script)
 
     def _set(self, set_id: int) -> _Set:
         """Return the set of that id. Its first text opens it."""
@@ -277,4 +277,7 @@ def _options(start: events.Start) -> SpeechOptions:
         translate_to=start.translate_to,
         source=start.source,
         translate_model=start.translate_model,
+        lexicons=tuple(start.lexicons),
+        lexicon=start.lexicon,
+        cache=start.cache,
     )

@@ -148,3 +148,26 @@ def test_another_mode_is_refused(hearing: Any) -> None:
     response = speak(hearing, verify="perhaps")
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "verify"
+
+
+def test_deepgram_s_surface_tells_the_result(hearing: Any) -> None:
+    hearing.ear.says[:] = [GOOD]
+    url, body = f"{hearing.url}/v1/speak", {"text": "Hello there, my friend."}
+    assert result(CLIENT.post(url, params={"verify": "report"}, json=body)) == ("passed", 4, 0, 1, "ear")
+    refused = CLIENT.post(url, params={"verify": "perhaps"}, json=body)
+    assert (refused.status_code, refused.json()["err_code"]) == (400, "INVALID_REQUEST")
+    hearing.ear.says[:] = [WORSE]
+    with connect(hearing.url.replace("http", "ws", 1) + "/v1/speak?verify=report") as socket:
+        for message in ({"type": "Speak", "text": body["text"]}, {"type": "Flush"}):
+            socket.send(json.dumps(message))
+        while '"Flushed"' not in str(told := socket.recv(timeout=60)):
+            pass
+    assert json.loads(told)["verification"]["verdict"] == "failed"
+
+
+def test_elevenlabs_surface_tells_the_result(hearing: Any) -> None:
+    hearing.ear.says[:] = [WORSE]
+    url, body = f"{hearing.url}/v1/text-to-speech/steady/stream", {"text": "Hello there, my friend."}
+    assert result(CLIENT.post(url, params={"verify": "report"}, json=body)) == ("failed", 4, 6, 1, "ear")
+    refused = CLIENT.post(url, params={"verify": "perhaps"}, json=body)
+    assert (refused.status_code, refused.json()["detail"]["param"]) == (400, "verify")

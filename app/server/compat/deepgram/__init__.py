@@ -1,1 +1,1 @@
-"""Deepgram's surface, over HTTP and WebSockets (developers.deepgram.com, "Text to Speech")."""
+"""Deepgram's surface, over HTTP and WebSockets (developers.deepgram.com, "Text to Speech", "Speech to Text")."""

@@ -6,6 +6,7 @@ Parameters are read by name, because Deepgram's clients send others, too.
 from __future__ import annotations
 
 import re
+from typing import Any, cast, get_args
 
 from pydantic import ValidationError
 from starlette.datastructures import QueryParams
@@ -15,6 +16,7 @@ from app.engine.catalog import Catalog
 from app.errors import InvalidRequestError, UnsupportedFormatError
 from app.server.compat.model_voice import model_and_voice
 from app.server.streaming import events
+from app.speech.verifier import Mode
 from app.voices.aliases import find_aura
 
 # Encodings over the socket: those without a container.
@@ -32,6 +34,11 @@ ENCODINGS: dict[str, dict[str, Format]] = {
 _WITH_BIT_RATE = ("mp3", "opus", "aac")
 # Hz: Deepgram's default, and that of the models here.
 _DEFAULT_RATE = 24_000
+
+
+def describe(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    """Return the description of a query parameter for OpenAPI."""
+    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", **schema}}
 
 
 def parse_names(query: QueryParams, catalog: Catalog) -> tuple[str | None, str | None, str | None]:
@@ -74,6 +81,7 @@ def parse_start(query: QueryParams, catalog: Catalog) -> events.Start:
             format=parse_socket_encoding(query),
             sample_rate=parse_rate(query),
             speed=parse_speed(query),
+            verify=parse_verify(query),
         )
     except ValidationError as error:
         raise invalid(error) from None
@@ -116,8 +124,30 @@ def parse_speed(query: QueryParams) -> float:
         raise InvalidRequestError(f"'speed' is {text[:40]!r}; it must be a number.", param="speed") from None
 
 
+def parse_verify(query: QueryParams) -> Mode:
+    """Return whether a recognizer hears the speech. Not Deepgram's, but this server's. Raises InvalidRequestError."""
+    text = query.get("verify", "off") or "off"
+    for mode in get_args(Mode):
+        if text == mode:
+            return cast(Mode, mode)
+    accepted = ", ".join(get_args(Mode))
+    raise InvalidRequestError(f"'verify' is {text[:40]!r}; accepted are: {accepted}.", param="verify")
+
+
 def invalid(error: ValidationError) -> InvalidRequestError:
     """Return the error that names the first wrong parameter."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
     return InvalidRequestError(f"Invalid '{name}': {first['msg']}.", param=name)
+
+
+def explain(error: ValidationError, types: str) -> str:
+    """Return why a message of a socket is refused. `types`: those that are accepted."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return "The message is not valid JSON."
+    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        return f"The message needs a 'type': one of {types}."
+    if first["type"] in {"model_attributes_type", "dict_type"}:
+        return "The message must be a JSON object."
+    return f"'{'.'.join(str(part) for part in first['loc'][1:])}' of '{first['loc'][0]}': {first['msg']}."

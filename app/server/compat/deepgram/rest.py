@@ -6,7 +6,7 @@ The text is the body; everything else is in the query. Errors are `{"err_code", 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,17 +19,20 @@ from app.errors import InvalidRequestError, UnsupportedFormatError
 from app.server.audio_response import Reply, ReplyForm
 from app.server.compat.deepgram.query import (
     ENCODINGS,
+    describe,
     invalid,
     parse_bit_rate,
     parse_names,
     parse_rate,
     parse_speed,
+    parse_verify,
 )
 from app.server.error_responses import SPEAK_PATH
 from app.server.routes.speech import SpeechResponse
 from app.server.schemas import SpeechBody, UnicodeText
 from app.server.state import Services, services
 from app.speech.stream import SpeechStream
+from app.speech.verifier import Mode
 
 router = APIRouter()
 
@@ -42,17 +45,13 @@ class SpeakBody(BaseModel):
     text: Annotated[UnicodeText, Field(description="the text to speak")]
 
 
-def _query(name: str, description: str, **schema: Any) -> dict[str, Any]:
-    """Describe a query parameter."""
-    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", **schema}}
-
-
 _QUERY = {
     "parameters": [
-        _query("model", "a voice of GET /v1/audio/voices, or one of Deepgram's names; default: the model's"),
-        _query("encoding", "of the audio; default: `mp3`", enum=list(ENCODINGS)),
-        _query("container", "`wav`, `ogg` or `none`; default: the first that the encoding has"),
-        _query("sample_rate", "Hz; default: the model's, where the encoding has it"),
+        describe("model", "a voice of GET /v1/audio/voices, or one of Deepgram's names; default: the model's"),
+        describe("encoding", "of the audio; default: `mp3`", enum=list(ENCODINGS)),
+        describe("container", "`wav`, `ogg` or `none`; default: the first that the encoding has"),
+        describe("sample_rate", "Hz; default: the model's, where the encoding has it"),
+        describe("verify", "have a recognizer hear the speech; default: `off`", enum=list(get_args(Mode))),
     ]
 }
 
@@ -94,6 +93,7 @@ async def speak(request: Request, body: SpeakBody) -> Response:
             response_format=containers[container],
             speed=parse_speed(query),
             sample_rate=parse_rate(query),
+            verify=parse_verify(query),
         )
     except ValidationError as error:
         raise invalid(error) from None
@@ -112,6 +112,7 @@ class _SpeechResponse(SpeechResponse):
 
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         extra = {
+            **form.extra,
             "dg-model-name": stream.speech.model,
             "dg-char-count": str(form.characters),
             "dg-request-id": request_context.request_id.get() or "",

@@ -9,7 +9,6 @@ answer, as JSON. Later errors are an `Error` message before the socket closes, w
 from __future__ import annotations
 
 import json
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,7 +20,8 @@ from app.audio.encoders import check_format, choose_rate
 from app.config import Settings
 from app.errors import EmptyInputError, ProtocolError, ServiceError
 from app.observability import metrics
-from app.server.compat.deepgram.query import parse_start
+from app.server.compat.deepgram.query import explain, parse_start
+from app.server.compat.deepgram.transcript import model_uuid
 from app.server.error_responses import SPEAK_PATH, error_response, header_text
 from app.server.schemas import UnicodeText
 from app.server.state import services
@@ -92,7 +92,7 @@ class DeepgramAdapter(Adapter):
         try:
             message = _INCOMING.validate_json(frame)
         except ValidationError as error:
-            return session.fail(ProtocolError(_explain(error)))
+            return session.fail(ProtocolError(explain(error, "Speak, Flush, Clear, Close, KeepAlive")))
         if isinstance(message, Speak):
             return session.accept(events.Text(type="text", text=message.text), now)
         match message.type:
@@ -134,7 +134,9 @@ class DeepgramAdapter(Adapter):
             case events.Done(cancelled=True):
                 yield self._answer("Cleared")
             case events.Done():
-                yield from self._flushed()
+                yield from self._flushed(event.verification)
+            case events.Warning(message=message):
+                yield _warning("SSML_IGNORED", message)
             case events.Error(fatal=True, error=error):
                 code = (error.code or "").upper()
                 # Clients read the one pair of names or the other.
@@ -148,13 +150,14 @@ class DeepgramAdapter(Adapter):
                 }
             case events.Error(error=error):
                 if error.code != EmptyInputError.code:
-                    yield _warning(error)
+                    yield _warning((error.code or "").upper(), error.message)
                 yield from self._flushed()
 
-    def _flushed(self) -> Iterator[dict[str, Any]]:
+    def _flushed(self, verification: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         if self._flushes:
             self._flushes.popleft()
-        yield self._answer("Flushed")
+        answer = self._answer("Flushed")
+        yield answer if verification is None else answer | {"verification": verification}
         while self._flushes and not self._flushes[0]:
             self._flushes.popleft()
             yield self._answer("Flushed")
@@ -175,34 +178,15 @@ def _is_empty(effects: list[Effect]) -> bool:
 
 
 def _metadata(ready: events.Ready) -> dict[str, Any]:
-    model = uuid.uuid5(uuid.NAMESPACE_OID, ready.model)
     return {
         "type": "Metadata",
         "request_id": ready.request_id or "",
         "model_name": ready.model,
         "model_version": "1",
-        "model_uuid": str(model),
+        "model_uuid": model_uuid(ready.model),
     }
 
 
-def _warning(error: events.ErrorDetail) -> dict[str, Any]:
-    code = (error.code or "").upper()
+def _warning(code: str, message: str) -> dict[str, Any]:
     # Clients read the one pair of names or the other.
-    return {
-        "type": "Warning",
-        "code": code,
-        "description": error.message,
-        "warn_code": code,
-        "warn_msg": error.message,
-    }
-
-
-def _explain(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return "The message is not valid JSON."
-    if first["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return "The message needs a 'type': one of Speak, Flush, Clear, Close, KeepAlive."
-    if first["type"] in {"model_attributes_type", "dict_type"}:
-        return "The message must be a JSON object."
-    return f"'{'.'.join(str(part) for part in first['loc'][1:])}' of '{first['loc'][0]}': {first['msg']}."
+    return {"type": "Warning", "code": code, "description": message, "warn_code": code, "warn_msg": message}

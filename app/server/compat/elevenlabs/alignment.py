@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.speech.stream import SpokenChunk
+from app.speech.sentence import SpokenChunk
 
 # Rate of a slow reader of English.
 CHARACTERS_PER_SECOND = 15.0

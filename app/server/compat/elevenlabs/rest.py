@@ -36,7 +36,9 @@ from app.server.routes import voices
 from app.server.routes.speech import SpeechResponse
 from app.server.schemas import SpeechBody, VoiceEntry
 from app.server.state import Services, services
-from app.speech.stream import SpeechStream, SpokenChunk
+from app.speech.sentence import SpokenChunk
+from app.speech.stream import SpeechStream
+from app.speech.verifier import Mode
 from app.voices.aliases import describe
 
 router = APIRouter()
@@ -46,6 +48,9 @@ OutputFormat = Annotated[
     OutputName,
     Query(description="mp3_44100_128, pcm_24000, opus_48000_64, wav_16000, ulaw_8000, alaw_8000 and the like"),
 ]
+
+
+Verify = Annotated[Mode, Query(description="have a recognizer hear the speech; `retry`: speak wrong words again")]
 
 
 class VoiceNotFoundError(UnknownVoiceError):
@@ -59,11 +64,16 @@ class VoiceNotFoundError(UnknownVoiceError):
 @router.post(PATH, response_class=Response, responses={200: {"content": {"audio/mpeg": {}}}})
 @router.post(PATH + "/stream", response_class=Response, responses={200: {"content": {"audio/mpeg": {}}}})
 async def speak(
-    request: Request, voice_id: str, body: TextToSpeechBody, output_format: OutputFormat = DEFAULT_OUTPUT
+    request: Request,
+    voice_id: str,
+    body: TextToSpeechBody,
+    output_format: OutputFormat = DEFAULT_OUTPUT,
+    verify: Verify = "off",
 ) -> Response:
-    """Speak `text`. Both paths send audio as soon as there is some."""
+    """Speak `text`. Both paths send audio as soon as there is some, or as all is heard."""
     output = parse_output(output_format)
-    return _SpeechResponse(services(request), _translated(voice_id, body, output), output, request.url.path)
+    speech = _translated(voice_id, body, output).model_copy(update={"verify": verify})
+    return _SpeechResponse(services(request), speech, output, request.url.path)
 
 
 @router.post(PATH + "/with-timestamps", response_model=TimedAudio)
@@ -138,6 +148,7 @@ def _translated(voice_id: str, body: TextToSpeechBody, output: Output) -> Speech
         speed=body.speed,
         lang=body.language_code,
         seed=body.seed or 0,
+        lexicons=body.lexicons,
     )
 
 

@@ -76,10 +76,19 @@ class VoiceSettings(_Lenient):
     speed: Annotated[Speed | None, Field(description="0.25 to 4; 1 is normal")] = None
 
 
+class DictionaryLocator(_Lenient):
+    """Pronunciation dictionary to use. Dictionaries here have one version."""
+
+    pronunciation_dictionary_id: UnicodeText
+    version_id: UnicodeText | None = None
+
+
+Locators = Annotated[list[DictionaryLocator], Field(max_length=8)]
+
+
 class TextToSpeechBody(_Lenient):
     """Body of `POST /v1/text-to-speech/{voice_id}` and the three paths below it. Other fields are accepted and not
-    used: `previous_text`, `next_text`, request ids, pronunciation dictionaries, `apply_text_normalization`,
-    `audio_effects`."""
+    used: `previous_text`, `next_text`, request ids, `apply_text_normalization`, `audio_effects`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Hello, how are you today?"}]})
 
@@ -90,6 +99,12 @@ class TextToSpeechBody(_Lenient):
     language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     voice_settings: VoiceSettings | None = None
     seed: Seed | None = None
+    pronunciation_dictionary_locators: Locators | None = None
+
+    @property
+    def lexicons(self) -> list[str]:
+        """Ids of the lexicons to use."""
+        return [each.pronunciation_dictionary_id for each in self.pronunciation_dictionary_locators or ()]
 
     @property
     def speed(self) -> float:
@@ -147,6 +162,48 @@ class ElevenVoicePage(ElevenVoices):
     next_page_token: None = None
 
 
+class DictionaryRule(_Lenient):
+    """Rule of a pronunciation dictionary. `word_boundaries` is accepted: a rule always matches whole words."""
+
+    string_to_replace: UnicodeText
+    type: Literal["alias", "phoneme"]
+    alias: UnicodeText = ""
+    phoneme: UnicodeText = ""
+    alphabet: UnicodeText = "ipa"
+    case_sensitive: StrictBool = True
+
+
+class DictionaryRules(_Lenient):
+    """Body of `POST /v1/pronunciation-dictionaries/add-from-rules`."""
+
+    name: UnicodeText
+    rules: Annotated[list[DictionaryRule], Field(min_length=1, max_length=20_000)]
+
+
+class ElevenDictionary(BaseModel):
+    """Pronunciation dictionary as ElevenLabs lists it."""
+
+    id: str
+    name: str
+    version_id: str
+    latest_version_id: str
+    version_rules_num: int
+    latest_version_rules_num: int
+    creation_time_unix: int
+    created_by: str = ""
+    permission_on_resource: Literal["admin"] = "admin"
+    description: str | None = None
+    archived_time_unix: int | None = None
+
+
+class ElevenDictionaries(BaseModel):
+    """Answer of `GET /v1/pronunciation-dictionaries`: always one page."""
+
+    pronunciation_dictionaries: list[ElevenDictionary]
+    next_cursor: str | None = None
+    has_more: Literal[False] = False
+
+
 class GenerationConfig(_Lenient):
     """Rules for the speech of an unfinished sentence; see `chunking`."""
 
@@ -162,6 +219,7 @@ class SocketInput(_Lenient):
     flush: StrictBool | None = None
     try_trigger_generation: StrictBool | None = None
     voice_settings: VoiceSettings | None = None
+    pronunciation_dictionary_locators: Locators | None = None
     generation_config: GenerationConfig | None = None
     context_id: Annotated[
         UnicodeText | None, Field(max_length=200, validation_alias=AliasChoices("context_id", "contextId"))

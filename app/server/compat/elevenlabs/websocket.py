@@ -200,7 +200,7 @@ class ElevenSocket(SocketLoop):
             if not message.text:
                 # A context that does not exist needs no flush, and is not kept alive.
                 return
-            context = self._open(name, message)
+            context = await self._open(name, message)
         context.active_at = time.monotonic()
         if message.text:
             await self._feed(context, message.text, trigger=bool(message.try_trigger_generation))
@@ -208,7 +208,7 @@ class ElevenSocket(SocketLoop):
         if message.flush and self._contexts.get(name) is context:
             self._flush(context)
 
-    def _open(self, name: str | None, message: SocketInput) -> Context:
+    async def _open(self, name: str | None, message: SocketInput) -> Context:
         if self._speech is None:
             raise RuntimeError("a context was opened before its voice was known")
         if len(self._contexts) >= MAX_CONTEXTS:
@@ -216,6 +216,9 @@ class ElevenSocket(SocketLoop):
         if len(self._all()) >= MAX_SPEAKING:
             raise ProtocolError(f"{MAX_SPEAKING} contexts speak already; wait for an 'isFinal'.")
         speech = replace(self._speech, speed=speed_of(message.voice_settings))
+        if message.pronunciation_dictionary_locators:
+            ids = [each.pronunciation_dictionary_id for each in message.pronunciation_dictionary_locators]
+            speech = replace(speech, lexicons=await self.app.speech.lexicons.resolve(ids, {}, None))
         context = Context(name, speech, message, phrases=self._options.auto_mode)
         context.speaking = asyncio.create_task(self._speaker.speak(context))
         self._contexts[name] = context

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from app import __version__
 from app.errors import BodyTooLargeError, ProtocolError
 
 
-async def read_event(reader: asyncio.StreamReader, limit: int) -> tuple[str, dict[str, Any]] | None:
-    """Return the type and the data of the next event; None: the client sends no more. Its payload is dropped.
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Event of a client: its type, its data, and its bytes, which are audio."""
 
-    Header, data and payload have at most `limit` bytes each. Raises BodyTooLargeError, ProtocolError.
+    kind: str
+    data: dict[str, Any]
+    payload: bytes = b""
+
+
+async def read_event(reader: asyncio.StreamReader, limit: int, audio_limit: int) -> Event | None:
+    """Return the next event; None: the client sends no more.
+
+    Header and data have at most `limit` bytes each, the payload `audio_limit`. Raises BodyTooLargeError, ProtocolError.
     """
     try:
         line = await reader.readline()
@@ -25,15 +35,13 @@ async def read_event(reader: asyncio.StreamReader, limit: int) -> tuple[str, dic
     kind, data = header.get("type"), header.get("data") or {}
     if not isinstance(kind, str) or not isinstance(data, dict):
         raise ProtocolError("An event's header needs a 'type', a string; its 'data' must be an object.")
-    size, payload = (_length(header, key, limit) for key in ("data_length", "payload_length"))
+    size, payload = _length(header, "data_length", limit), _length(header, "payload_length", audio_limit)
     try:
         if size:
             data = data | _json_object(await reader.readexactly(size), "data")
-        if payload:
-            await reader.readexactly(payload)
+        return Event(kind, data, await reader.readexactly(payload) if payload else b"")
     except asyncio.IncompleteReadError:
         return None
-    return kind, data
 
 
 def encode_event(kind: str, data: dict[str, Any] | None = None, payload: bytes = b"") -> bytes:

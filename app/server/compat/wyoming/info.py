@@ -1,48 +1,88 @@
-"""Voices of this server, as Wyoming's `info` lists them."""
+"""Voices and recognizers of this server, as Wyoming's `info` lists them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from app import __version__
-from app.engine.model_loader import ModelStatus
+from app.engine.model_loader import ModelState, ModelStatus
 from app.server.state import Services
 from app.voices.aliases import describe
-from models.contract import Synthesizer
+from models.contract import ModelKind, Recognizer, Synthesizer
 
 _ATTRIBUTION: Final = {"name": "Nightingale", "url": "https://github.com/OHF-Voice/wyoming"}
 
 
 def info(app: Services) -> dict[str, Any]:
-    """Return the data of `info`: the voices of the default model, then those of the other models that are loaded."""
-    names = [app.speech.default_model]
-    names += [each.name for each in app.catalog.models() if each.kind == "text-to-speech" and each.name not in names]
-    programs = []
+    """Return the data of `info`: voices and recognizers of the models that are loaded, the default ones first."""
+    speaks, hears = app.speech.default_model, app.recognition.default_model
+    programs = [
+        _program(held.name, held.synthesizer, default=held.name == speaks)
+        for held in _loaded(app, "text-to-speech", speaks)
+        if held.synthesizer is not None
+    ]
+    recognizers = [
+        _recognizer(held.name, held.recognizer)
+        for held in _loaded(app, "speech-recognition", hears)
+        if held.recognizer is not None
+    ]
+    empty: list[dict[str, Any]] = []
+    others = dict.fromkeys(("handle", "intent", "wake", "mic", "snd"), empty)
+    return {"asr": [_hearing_program(recognizers)] if recognizers else [], "tts": programs, **others}
+
+
+def _loaded(app: Services, kind: ModelKind, default: str | None) -> Iterator[ModelState]:
+    """Yield the states of the models of one kind that are loaded, the default one first."""
+    names = [default] if default is not None else []
+    names += [each.name for each in app.catalog.models() if each.kind == kind and each.name not in names]
     for name in names:
         held = app.worker.state(name)
-        if held.status is ModelStatus.READY and held.synthesizer is not None:
-            programs.append(_program(name, held.synthesizer, default=name == app.speech.default_model))
-    empty: list[dict[str, Any]] = []
-    others = dict.fromkeys(("asr", "handle", "intent", "wake", "mic", "snd"), empty)
-    return {"tts": programs, **others}
+        if held.status is ModelStatus.READY:
+            yield held
+
+
+def _artifact(name: str, description: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "attribution": _ATTRIBUTION,
+        "installed": True,
+        "version": __version__,
+    }
+
+
+def _hearing_program(models: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the one program that recognizes: Home Assistant reads the first alone."""
+    return {
+        **_artifact("nightingale", "Nightingale, speech recognition"),
+        "models": models,
+        "supports_transcript_streaming": True,
+        # The client tells where a recording ends.
+        "requires_external_vad": True,
+        "prefers_auto_gain_enabled": False,
+        "prefers_noise_reduction_enabled": False,
+    }
+
+
+def _recognizer(name: str, model: Recognizer) -> dict[str, Any]:
+    return {**_artifact(name, f"Nightingale, model {name}"), "languages": list(model.languages)}
 
 
 def _program(name: str, model: Synthesizer, *, default: bool) -> dict[str, Any]:
-    artifact = {"attribution": _ATTRIBUTION, "installed": True, "version": __version__}
     voices = [
         {
-            **artifact,
-            "name": voice.id if default else f"{name}/{voice.id}",
-            "description": f"{voice.id} ({describe(voice.gender, voice.language)})",
+            **_artifact(
+                voice.id if default else f"{name}/{voice.id}",
+                f"{voice.id} ({describe(voice.gender, voice.language)})",
+            ),
             "languages": [_tag(voice.language)],
             "speakers": None,
         }
         for voice in model.voices
     ]
     return {
-        **artifact,
-        "name": "nightingale" if default else f"nightingale-{name}",
-        "description": f"Nightingale, model {name}",
+        **_artifact("nightingale" if default else f"nightingale-{name}", f"Nightingale, model {name}"),
         "voices": voices,
         "supports_synthesize_streaming": True,
     }

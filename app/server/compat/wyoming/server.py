@@ -5,6 +5,9 @@ speak a text that is still being written: it is cleaned as a language model's, a
 text is a session of the streaming protocol. Audio goes out as `audio-start`, `audio-chunk` and `audio-stop`;
 `synthesize-stopped` ends a stream.
 
+`transcribe`, `audio-start`, `audio-chunk` and `audio-stop` carry a recording, which `transcript-start`, `-chunk`,
+`transcript` and `-stop` answer.
+
 The protocol has no keys, so the server listens on this machine alone unless `wyoming_host` says otherwise.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -401,3 +402,69 @@ def test_a_model_asked_for_by_name_is_loaded_and_found_by_openai_s_name(start_se
     assert post(running, model="ear").json()["text"] == TEXT
     entry = CLIENT.get(hearing.url + "/v1/models/whisper-1").json()
     assert (entry["id"], entry["status"], entry["default"], entry["languages"][0]) == ("ear", "ready", True, "en")
+
+
+def sound(**changes: object) -> dict[str, Any]:
+    """A JSON body as Open WebUI sends it."""
+    data = base64.b64encode(RECORDING).decode()
+    return {"model": "whisper-1", "input_audio": {"data": data, "format": "wav"}} | changes
+
+
+def test_json_bodies_have_the_recording_within(hearing: Any) -> None:
+    assert CLIENT.post(hearing.url + PATH, json=sound()).json()["text"] == TEXT
+    more = sound(language="fr", response_format="verbose_json", timestamp_granularities=["word"], prompt="")
+    body = CLIENT.post(hearing.url + PATH, json=more).json()
+    assert (body["language"], len(body["words"]), "segments" in body) == ("french", 9, False)
+    streamed = CLIENT.post(hearing.url + PATH, json=sound(stream=True))
+    assert events(streamed)[-1]["text"] == TEXT
+    assert CLIENT.post(hearing.url + TRANSLATIONS, json=sound()).json()["text"] == TEXT
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ("{", None),
+        ("[]", None),
+        ('{"a":' * 5_000, None),
+        (b"\xff\xfe", None),
+        ("{}", "input_audio"),
+        ('{"input_audio": "x"}', "input_audio"),
+        ('{"input_audio": {"data": 5}}', "input_audio"),
+        ('{"input_audio": {"data": "not base64!"}}', "input_audio"),
+        ('{"input_audio": {"data": "QUJ"}}', "input_audio"),
+        ('{"input_audio": {"data": "QUJD", "url": "x"}}', "input_audio"),
+        ('{"input_audio": {"data": ""}}', "file"),
+        ('{"input_audio": {"data": "QUJD"}}', "file"),
+        ('{"input_audio": {"data": "QUJD"}, "file": "x"}', "file"),
+        ('{"input_audio": {"data": "QUJD"}, "sample": 1}', "sample"),
+        ('{"input_audio": {"data": "QUJD"}, "temperature": 5}', "temperature"),
+        ('{"input_audio": {"data": "QUJD"}, "language": "\\ud800"}', None),
+    ],
+)
+def test_bad_json_bodies_are_refused(hearing: Any, body: Any, param: str | None) -> None:
+    response = CLIENT.post(hearing.url + PATH, content=body, headers={"content-type": "application/json"})
+    assert error(response)[0] == 400
+    assert error(response)[2] == param
+    assert not hearing.ear.requests
+
+
+def test_padding_is_at_the_end_of_base64(hearing: Any) -> None:
+    data = base64.b64encode(bytes((3 << 18) - 2)).decode() + "QUJD"
+    response = CLIENT.post(hearing.url + PATH, json=sound(input_audio={"data": data}))
+    assert error(response) == (400, "invalid_request", "input_audio")
+
+
+def test_comments_come_while_a_segment_is_computed(hearing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.exchange.COMMENT_SECONDS", 0.05)
+    with CLIENT.stream(
+        "POST",
+        hearing.url + PATH,
+        data={"stream": "true", "prompt": "gated"},
+        files={"file": ("a.wav", RECORDING)},
+    ) as response:
+        lines = response.iter_lines()
+        found = [next(lines) for _ in range(8)]
+        assert sum(line.startswith("data: ") for line in found) == 1
+        assert found.count(": ") == 3
+        hearing.ear.gate.set()
+        assert [line for line in lines if line][-1] == "data: [DONE]"

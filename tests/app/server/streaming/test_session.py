@@ -11,7 +11,7 @@ from app.errors import ModelFailedError, NothingToSpeakError
 from app.server.streaming import events
 from app.server.streaming.effects import Close, Drop, Effect, Finish, Prepare, Send, Speak
 from app.server.streaming.session import MAX_SETS, State, StreamSession
-from app.speech.stream import SpokenChunk, Word
+from app.speech.sentence import SpokenChunk, Word
 from models.timeline import Stage, Timeline
 
 READY = events.Ready(model="m", voice="v", lang="en-us", format="pcm", sample_rate=24_000)

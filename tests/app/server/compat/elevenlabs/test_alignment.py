@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.server.compat.elevenlabs.alignment import Aligner
-from app.speech.stream import SpokenChunk, Word
+from app.speech.sentence import SpokenChunk, Word
 
 TEXT = "One, two.  Three four!\n"
 

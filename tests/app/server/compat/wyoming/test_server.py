@@ -1,88 +1,16 @@
 """Wyoming over a real socket: events, the ends of connections, and the end of their work."""
 
-import json
-import re
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.app.server.compat.wyoming.clients import Event, connected, error_of
+
 TWO = "Hello there, everybody. This is the second sentence."
 LONG = " ".join(f"This is sentence number {n} of a long text." for n in range(12))
-
-
-@dataclass
-class Event:
-    type: str
-    data: dict[str, Any]
-    payload: bytes
-
-
-class Client:
-    """A bare client, which sends bytes that the real client does not."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.file = self.socket.makefile("rb")
-
-    def send(self, kind: str, **data: object) -> None:
-        body = json.dumps(data).encode() if data else b""
-        header = {"type": kind, "version": "1.0", **({"data_length": len(body)} if body else {})}
-        self.socket.sendall(json.dumps(header).encode() + b"\n" + body)
-
-    def read(self) -> Event | None:
-        line = self.file.readline()
-        if not line:
-            return None
-        header = json.loads(line)
-        data = json.loads(self.file.read(header.get("data_length", 0)) or b"{}")
-        return Event(header["type"], data, self.file.read(header.get("payload_length", 0)))
-
-    def until(self, kind: str) -> list[Event]:
-        events = []
-        while (event := self.read()) is not None:
-            events.append(event)
-            if event.type == kind:
-                return events
-        raise AssertionError(f"no {kind} after {[each.type for each in events]}, {events[-1:]}")
-
-    def rest(self) -> list[str]:
-        kinds = []
-        try:
-            while (event := self.read()) is not None:
-                kinds.append(event.type)
-        except ConnectionResetError:
-            pass  # it had sent bytes that nobody read
-        return kinds
-
-    def close(self) -> None:
-        self.file.close()
-        self.socket.close()
-
-
-@contextmanager
-def connected(port: int) -> Iterator[Client]:
-    client = Client(port)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-@pytest.fixture
-def start_wyoming(start_server: Any, caplog: pytest.LogCaptureFixture) -> Any:
-    """`start_wyoming(**settings)`: a server that listens for Wyoming, and its port."""
-
-    def begin(**settings: object) -> tuple[Any, int]:
-        with caplog.at_level("INFO", "app.server.compat.wyoming.server"):
-            server = start_server(wyoming_port=0, **settings)
-        return server, int(re.findall(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", caplog.text)[-1])
-
-    return begin
 
 
 @pytest.fixture
@@ -98,14 +26,6 @@ def audio(events: list[Event]) -> bytes:
 def reference(server: Any, text: str) -> bytes:
     body = {"input": text, "response_format": "pcm"}
     return httpx.post(server.url + "/v1/audio/speech", json=body).raise_for_status().content
-
-
-def error_of(client: Client) -> dict[str, Any]:
-    event = client.read()
-    assert event is not None
-    assert event.type == "error"
-    assert client.rest() == []
-    return event.data
 
 
 def test_synthesize_again_and_again_on_one_connection(tone_server: Any) -> None:
@@ -259,7 +179,7 @@ def test_events_without_a_meaning_here_are_dropped(tone_server: Any) -> None:
     _, port = tone_server
     with connected(port) as client:
         client.socket.sendall(b'{"type": "select-program", "data": {"name": "nightingale"}}\n')
-        client.socket.sendall(b'{"type": "audio-chunk", "data_length": 2, "payload_length": 4}\n{}\x00\x01\x02\x03')
+        client.socket.sendall(b'{"type": "played", "data_length": 2, "payload_length": 4}\n{}\x00\x01\x02\x03')
         client.send("ping")
         assert client.until("pong")
 

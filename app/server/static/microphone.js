@@ -1,0 +1,45 @@
+// The microphone: 16-bit samples of one channel, as they are heard.
+
+// Hz that the server takes at most.
+const MOST = 48_000;
+
+export class Microphone {
+  /** Ask for the microphone. Throws an error object with words for people. */
+  static async open() {
+    if (!navigator.mediaDevices) {
+      throw { message: "This browser gives a page the microphone over HTTPS, or from localhost, alone." };
+    }
+    try {
+      const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true };
+      const stream = await navigator.mediaDevices.getUserMedia({ audio });
+      let context = new AudioContext();
+      if (context.sampleRate > MOST) {
+        context.close();
+        context = new AudioContext({ sampleRate: MOST });
+      }
+      await context.audioWorklet.addModule("/web/recorder.js");
+      return new Microphone(stream, context);
+    } catch (error) {
+      throw { message: `The microphone cannot be used: ${error.message}.` };
+    }
+  }
+
+  constructor(stream, context) {
+    this.stream = stream;
+    this.context = context;
+    this.rate = context.sampleRate;
+  }
+
+  /** Call `heard` with each piece, an ArrayBuffer. */
+  listen(heard) {
+    const recorder = new AudioWorkletNode(this.context, "recorder", { numberOfOutputs: 0 });
+    recorder.port.onmessage = ({ data }) => heard(data);
+    this.context.createMediaStreamSource(this.stream).connect(recorder);
+    this.context.resume();
+  }
+
+  close() {
+    for (const track of this.stream.getTracks()) track.stop();
+    this.context.close();
+  }
+}

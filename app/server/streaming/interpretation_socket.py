@@ -1,0 +1,213 @@
+"""InterpretationSocket: the loop of a client who speaks and hears a translation, whatever the protocol.
+
+Besides the tasks of its SocketLoop, one task writes the events of the interpretation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from app.audio.encoders import Encoder, Format, make_encoder
+from app.audio.samples import SampleCoding, SampleReader
+from app.audio.vad import SAMPLE_RATE
+from app.engine.model_loader import ModelState
+from app.errors import DrainingError, IdleTimeoutError, ProtocolError, ServiceError
+from app.interpretation.events import Event, SpeechPart
+from app.interpretation.options import InterpretationOptions, PreparedInterpretation
+from app.interpretation.session import Interpretation
+from app.observability import metrics
+from app.server.audio_response import encode_chunk
+from app.server.exchange import recorded
+from app.server.state import Services
+from app.server.streaming.inbox import SocketClosedError
+from app.server.streaming.socket import Socket, SocketLoop
+from app.speech.stream import SpeechStream
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Voice:
+    """Encoder of the sentence that is being sent."""
+
+    number: int
+    stream: SpeechStream
+    encoder: Encoder
+
+
+class InterpretationSocket(SocketLoop):
+    """Socket of one client. A subclass reads its frames, and writes events; it calls `open` first."""
+
+    surface: ClassVar[metrics.Surface]
+
+    def __init__(self, socket: Socket, app: Services) -> None:
+        super().__init__(socket, app)
+        self.interpretation: Interpretation | None = None
+        self.format: Format = "pcm"
+        # Hz of the audio that goes.
+        self.rate = 0
+        self._reader = SampleReader("pcm16", SAMPLE_RATE, SAMPLE_RATE)
+        self._voice: _Voice | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._ending = False
+        self._drained = False
+
+    # The protocol.
+
+    @abstractmethod
+    async def tell(self, event: Event) -> None:
+        """Write an event of the interpretation."""
+
+    @abstractmethod
+    async def tell_end(self) -> None:
+        """Write that everything is interpreted."""
+
+    @abstractmethod
+    async def tell_error(self, error: ServiceError, *, fatal: bool) -> None:
+        """Write an error; `fatal`: the socket closes next."""
+
+    async def tell_loading(self, state: ModelState) -> None:
+        """Write that a model is being loaded."""
+
+    # Parts of every protocol.
+
+    async def prepare_interpretation(self, options: InterpretationOptions) -> PreparedInterpretation:
+        """Return the checked options. Raises what `InterpretationService.prepare` raises, and OverloadedError."""
+        prepared = await self.unless_gone(self.app.interpretation.prepare(options, self.tell_loading))
+        self.app.admission.check(prepared.speech.model)
+        return prepared
+
+    async def open(
+        self, prepared: PreparedInterpretation, input_rate: int, coding: SampleCoding = "pcm16"
+    ) -> Interpretation:
+        """Open the session of audio at `input_rate` Hz; its events are written once `begin_telling` is called."""
+        opened = await self.unless_gone(
+            self.app.interpretation.open(prepared, self.surface, self.tell_loading),
+        )
+        self.interpretation = opened
+        self._reader = SampleReader(coding, input_rate, SAMPLE_RATE)
+        return opened
+
+    def begin_telling(self, interpretation: Interpretation) -> None:
+        """Write the events from now on."""
+        self._sending = asyncio.create_task(self._tell_all(interpretation))
+
+    async def push(self, data: bytes) -> None:
+        """Take bytes of samples. Waits while enough of them are not recognized yet.
+
+        Raises ProtocolError before the session is open, and after its end was asked for.
+        """
+        interpretation = self.opened()
+        if self._ending:
+            raise ProtocolError("No audio is accepted after the end of the session was asked for.")
+        with self.throttle.measure():
+            pcm = self._reader.push(data)
+        if pcm.size:
+            await self.unless_over(interpretation.push(pcm))
+        await self.throttle.wait()
+
+    def opened(self) -> Interpretation:
+        """Return the session. Raises ProtocolError before it is open."""
+        if self.interpretation is None:
+            raise ProtocolError("The session has not started yet.")
+        return self.interpretation
+
+    async def finish(self) -> None:
+        """End the audio: the rest is interpreted, then `tell_end` is called and the socket is closed."""
+        interpretation = self.opened()
+        if not self._ending:
+            self._ending = True
+            tail = self._reader.push(b"", last=True)
+            if tail.size:
+                await self.unless_over(interpretation.push(tail))
+            await self.unless_over(interpretation.finish())
+
+    async def unless_over(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`, unless the client leaves or the session ends first.
+
+        Raises the error that ends it, or ClientGoneError.
+        """
+        working = asyncio.ensure_future(self.unless_gone(work))
+        try:
+            await asyncio.wait({working, *self.speaking()}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                await self.settle()
+                raise SocketClosedError
+            return working.result()
+        finally:
+            working.cancel()
+
+    async def _tell_all(self, interpretation: Interpretation) -> None:
+        begun = False
+        async with recorded(interpretation, lambda: begun):
+            async for event in interpretation:
+                await self.tell(event)
+                begun = True
+        if self._drained:
+            await self.fail(DrainingError("The server is shutting down."))
+        await self.tell_end()
+        await self.close()
+
+    # Audio out: each sentence is one stream of the format.
+
+    async def encode(self, part: SpeechPart) -> bytes:
+        """Return the bytes of a part that are ready; they may be empty while a codec holds them."""
+        voice = self._voice
+        if voice is None or voice.number != part.number:
+            own = part.stream.speech.synthesizer.sample_rate
+            voice = self._voice = _Voice(part.number, part.stream, make_encoder(self.format, own, self.rate))
+        return await encode_chunk(voice.encoder, part.stream, part.chunk)
+
+    async def encode_end(self, number: int) -> bytes:
+        """Return the rest of a sentence's bytes."""
+        voice, self._voice = self._voice, None
+        if voice is None or voice.number != number:
+            return b""
+        return await encode_chunk(voice.encoder, voice.stream, None)
+
+    # The loop.
+
+    def speaking(self) -> set[asyncio.Task[None]]:
+        """Return the task that writes, if there is one."""
+        return set() if self._sending is None else {self._sending}
+
+    async def settle(self) -> None:
+        """Raise the error of the task that writes, once it ended."""
+        if self._sending is not None and self._sending.done():
+            task, self._sending = self._sending, None
+            task.result()
+
+    async def tick(self, now: float) -> None:
+        """Raise IdleTimeoutError, unless the rest is being interpreted."""
+        seconds = self.app.settings.idle_seconds
+        if now - self.active_at >= seconds:
+            if not self._ending:
+                raise IdleTimeoutError(f"Nothing was received for {seconds:g} seconds.")
+            self.active_at = now
+
+    async def drain(self) -> None:
+        """Interpret what was said, then close."""
+        self._drained = True
+        if self.interpretation is None:
+            raise DrainingError("The server is shutting down.")
+        await self.finish()
+
+    async def fail(self, error: ServiceError) -> None:
+        """Drop everything, tell the client of `error` and close."""
+        await self.stop()
+        await self.tell_error(error, fatal=True)
+        await self.close(error.close_code, error.message)
+
+    async def stop(self) -> None:
+        """Drop everything. When this returns, nothing more is written."""
+        if self.interpretation is not None:
+            self.interpretation.close("cancelled")
+        task = self._sending
+        if task is not None and task is not asyncio.current_task():
+            self._sending = None
+            task.cancel()
+            await asyncio.wait({task})

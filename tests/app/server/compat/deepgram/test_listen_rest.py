@@ -1,0 +1,199 @@
+"""Deepgram's `POST /v1/listen` over a real socket, with a recognizer that hears seconds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.app.audio.recordings import tone, written
+
+PATH = "/v1/listen"
+RECORDING = written(tone(2.5, 16_000), 16_000)
+TEXT = "en second 0. en second 1. en second 2."
+CLIENT = httpx.Client(timeout=60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    CLIENT.close()
+
+
+def post(server: Any, body: Any = RECORDING, *, kind: str = "audio/wav", **query: Any) -> httpx.Response:
+    return CLIENT.post(server.url + PATH, content=body, params=query, headers={"content-type": kind})
+
+
+def error(response: httpx.Response) -> tuple[int, str]:
+    body = response.json()
+    assert set(body) == {"err_code", "err_msg", "request_id"}
+    assert len(body["err_msg"]) < 600
+    return response.status_code, body["err_code"]
+
+
+def test_a_recording_has_metadata_and_words(hearing: Any) -> None:
+    response = post(hearing, model="nova-3", smart_format="true", punctuate="true", profanity_filter="true", tag="x")
+    assert response.headers["content-type"] == "application/json"
+    assert "encode;dur=" in response.headers["server-timing"]
+    body = response.json()
+    metadata, results = body["metadata"], body["results"]
+    assert metadata["request_id"] == response.headers["dg-request-id"] == response.headers["x-request-id"]
+    assert metadata["sha256"] == hashlib.sha256(RECORDING).hexdigest()
+    assert (metadata["duration"], metadata["channels"], metadata["transaction_key"]) == (2.5, 1, "deprecated")
+    (model,) = metadata["models"]
+    assert metadata["model_info"] == {model: {"name": "ear", "version": "1", "arch": "ear"}}
+    (channel,) = results["channels"]
+    (alternative,) = channel["alternatives"]
+    assert (alternative["transcript"], alternative["confidence"]) == (TEXT, 0.9)
+    assert channel["detected_language"] == "en"
+    assert "utterances" not in results
+    assert len(alternative["words"]) == 9
+    assert alternative["words"][2] == {
+        "word": "0",
+        "start": 0.667,
+        "end": 1.0,
+        "confidence": 0.9,
+        "punctuated_word": "0.",
+    }
+    assert 'surface="deepgram"' in hearing.metrics()
+
+
+def test_the_options_reach_the_model(hearing: Any) -> None:
+    query = [
+        ("model", "ear"),
+        ("language", "fr-CA"),
+        ("keyterm", "Nightingale"),
+        ("keyterm", "MLX"),
+        ("keywords", "Kokoro:2"),
+        ("diarize", "false"),
+        ("callback", ""),
+    ]
+    body = CLIENT.post(hearing.url + PATH, params=query, content=RECORDING).json()
+    (request,) = hearing.ear.requests
+    assert (request.language, request.prompt) == ("fr", "Nightingale, MLX, Kokoro.")
+    assert request.word_times
+    assert "detected_language" not in body["results"]["channels"][0]
+
+
+def test_languages_may_be_detected(hearing: Any) -> None:
+    for query in ({"language": "multi"}, {"detect_language": "true", "language": "de"}, {}):
+        channel = post(hearing, **query).json()["results"]["channels"][0]
+        assert channel["detected_language"] == "en"
+    # English is not one of these.
+    query = [("detect_language", "de"), ("detect_language", "fr")]
+    body = CLIENT.post(hearing.url + PATH, params=query, content=RECORDING).json()
+    assert body["results"]["channels"][0]["detected_language"] == "de"
+    hints = [("language", "multi"), ("language_hint", "fr"), ("language_hint", "en")]
+    body = CLIENT.post(hearing.url + PATH, params=hints, content=RECORDING).json()
+    assert body["results"]["channels"][0]["detected_language"] == "en"
+
+
+def test_utterances_end_at_pauses(hearing: Any) -> None:
+    (whole,) = post(hearing, utterances="true").json()["results"]["utterances"]
+    assert (whole["start"], whole["end"], whole["transcript"], whole["channel"]) == (0.0, 2.5, TEXT, 0)
+    parts = post(hearing, utterances="true", utt_split="0").json()["results"]["utterances"]
+    assert len(parts) == 9
+
+
+WAVE = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 8_000)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("linear16", (WAVE * 32_767).astype("<i2").tobytes()),
+        ("linear32", WAVE.astype("<f4").tobytes()),
+        ("mulaw", written(WAVE, 8_000, codec="ULAW")[-16_000:]),
+        ("alaw", written(WAVE, 8_000, codec="ALAW")[-16_000:]),
+    ],
+)
+def test_recordings_without_a_container(hearing: Any, encoding: str, body: bytes) -> None:
+    response = post(hearing, body, encoding=encoding, sample_rate="8000")
+    assert response.json()["metadata"]["duration"] == 2.0
+    heard = hearing.ear.requests[0].pcm
+    assert heard.size == 32_000
+    assert np.argmax(np.abs(np.fft.rfft(heard))) == 880
+    assert np.abs(heard[1_000:-1_000]).max() == pytest.approx(0.5, abs=0.03)
+
+
+def test_channels_are_mixed(hearing: Any) -> None:
+    both = np.stack([0.5 * np.ones(16_000), 0.25 * np.ones(16_000)], axis=1)
+    body = (both * 32_767).astype("<i2").tobytes()
+    response = post(hearing, body, encoding="linear16", sample_rate="16000", channels="2")
+    assert response.json()["metadata"]["duration"] == 1.0
+    assert hearing.ear.requests[0].pcm == pytest.approx(0.375, abs=1e-3)
+
+
+def test_a_container_wins_over_its_name(hearing: Any) -> None:
+    response = post(hearing, encoding="linear16", sample_rate="48000")
+    assert response.json()["metadata"]["duration"] == 2.5
+    flac = written(tone(1.0, 16_000), 16_000, container="FLAC")
+    assert post(hearing, flac, encoding="flac").json()["metadata"]["duration"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"callback": "http://127.0.0.1/"}, (400, "INVALID_REQUEST")),
+        ({"diarize": "true"}, (400, "INVALID_REQUEST")),
+        ({"multichannel": "true"}, (400, "INVALID_REQUEST")),
+        ({"redact": "pci"}, (400, "INVALID_REQUEST")),
+        ({"summarize": "v2"}, (400, "INVALID_REQUEST")),
+        ({"paragraphs": "true"}, (400, "INVALID_REQUEST")),
+        ({"model": "nobody"}, (404, "MODEL_NOT_FOUND")),
+        ({"model": "tone"}, (400, "WRONG_MODEL_KIND")),
+        ({"language": "xx"}, (400, "UNSUPPORTED_LANGUAGE")),
+        ({"encoding": "g729"}, (400, "UNSUPPORTED_FORMAT")),
+        ({"encoding": "linear16"}, (400, "INVALID_REQUEST")),
+        ({"encoding": "linear16", "sample_rate": "x"}, (400, "INVALID_REQUEST")),
+        ({"encoding": "linear16", "sample_rate": "7999"}, (400, "INVALID_REQUEST")),
+        ({"encoding": "linear16", "sample_rate": "8000", "channels": "9"}, (400, "INVALID_REQUEST")),
+        ({"encoding": "linear16", "sample_rate": "8000", "channels": "two"}, (400, "INVALID_REQUEST")),
+        ({"utt_split": "-1"}, (400, "INVALID_REQUEST")),
+        ({"utt_split": "nan"}, (400, "INVALID_REQUEST")),
+        ({"keyterm": ["x"] * 101}, (400, "INVALID_REQUEST")),
+        ({"keyterm": "endless"}, (400, "TEXT_TOO_LONG")),
+    ],
+)
+def test_what_cannot_be_served_is_refused(hearing: Any, query: dict[str, Any], expected: tuple[int, str]) -> None:
+    assert error(post(hearing, **query)) == expected
+    assert len(hearing.ear.requests) <= 1
+
+
+def test_addresses_are_refused(hearing: Any) -> None:
+    response = post(hearing, json.dumps({"url": "http://127.0.0.1/a.wav"}), kind="application/json")
+    assert error(response) == (400, "INVALID_REQUEST")
+    assert "sends no requests" in response.json()["err_msg"]
+
+
+def test_bad_bodies_are_refused(hearing: Any) -> None:
+    assert error(post(hearing, b"")) == (400, "INVALID_REQUEST")
+    assert error(post(hearing, b"not audio" * 100)) == (400, "UNUSABLE_RECORDING")
+    long = written(tone(61.0, 8_000), 8_000)
+    assert error(post(hearing, long)) == (400, "UNUSABLE_RECORDING")
+    assert error(post(hearing, bytes((4 << 20) + 1))) == (413, "BODY_TOO_LARGE")
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(5):
+            yield bytes(1 << 20)
+
+    # Without a length that says so before.
+    assert error(post(hearing, pieces())) == (413, "BODY_TOO_LARGE")
+
+
+def test_without_a_recognizer_the_answer_says_how_to_install_one(server: Any) -> None:
+    response = post(server)
+    assert error(response) == (503, "MODEL_NOT_INSTALLED")
+    assert "nightingale models pull absent-ear" in response.json()["err_msg"]
+
+
+def test_a_client_that_leaves_stops_its_work(hearing: Any, leave: Any, wait_until: Any) -> None:
+    closed = hearing.ear.closed
+    leave(hearing.url + PATH + "?keyterm=gated", RECORDING, lambda: hearing.ear.requests, "audio/wav")
+    assert wait_until(lambda: hearing.ear.closed == closed + 1)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())

@@ -1,0 +1,346 @@
+"""Deepgram's `WS /v1/listen` over real sockets: its messages, its errors, and the end of its work."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+RATE = 16_000
+FORM = {"encoding": "linear16", "sample_rate": RATE}
+
+
+def int16(pcm: np.ndarray) -> bytes:
+    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
+
+
+@pytest.fixture(scope="module")
+def voice() -> np.ndarray:
+    """5.6 seconds of speech with a pause in the middle."""
+    pcm, rate = soundfile.read(Path(__file__).parents[4] / "golden" / "spoken.ogg", dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+@pytest.fixture(scope="module")
+def speech(voice: np.ndarray) -> bytes:
+    """The same as bytes, with a second of silence before and after."""
+    return int16(np.pad(voice, RATE))
+
+
+@contextmanager
+def listening(server: Any, **query: Any) -> Iterator[ClientConnection]:
+    url = server.url.replace("http", "ws", 1) + "/v1/listen"
+    with connect(str(httpx.URL(url, params=FORM | query))) as socket:
+        assert socket.response is not None
+        assert socket.response.headers["dg-request-id"]
+        yield socket
+
+
+def say(socket: ClientConnection, audio: bytes, size: int = 8_000) -> None:
+    for start in range(0, len(audio), size):
+        socket.send(audio[start : start + size])
+
+
+def send(socket: ClientConnection, kind: str, **fields: object) -> None:
+    socket.send(json.dumps({"type": kind, **fields}))
+
+
+def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    while not told or told[-1]["type"] != kind:
+        message = socket.recv(timeout=60)
+        assert isinstance(message, str)
+        told.append(json.loads(message))
+        assert told[-1]["type"] != "Error" or kind == "Error", told[-1]
+    return told
+
+
+def rest(socket: ClientConnection) -> list[dict[str, Any]]:
+    """Messages up to the end of the socket."""
+    told = []
+    with pytest.raises(ConnectionClosed):
+        while True:
+            told.append(json.loads(socket.recv(timeout=60)))
+    return told
+
+
+def results(told: list[dict[str, Any]], **having: object) -> list[dict[str, Any]]:
+    found = [message for message in told if message["type"] == "Results"]
+    return [each for each in found if all(each[key] == value for key, value in having.items())]
+
+
+def text(result: dict[str, Any]) -> str:
+    found: str = result["channel"]["alternatives"][0]["transcript"]
+    return found
+
+
+def test_utterances_have_results_and_the_end_has_metadata(hearing: Any, speech: bytes) -> None:
+    with listening(hearing, model="nova-3", language="en-US", endpointing=1_000, punctuate="true") as socket:
+        say(socket, speech)
+        send(socket, "CloseStream")
+        told = rest(socket)
+        assert socket.close_code == 1000
+    *others, metadata = told
+    (result,) = results(others)
+    assert {kind["type"] for kind in others} == {"Results"}
+    assert (result["is_final"], result["speech_final"], result["from_finalize"]) == (True, True, False)
+    assert result["channel_index"] == [0, 1]
+    assert 0.5 < result["start"] < 1.2
+    assert 5 < result["duration"] < 6.5
+    (alternative,) = result["channel"]["alternatives"]
+    assert alternative["transcript"].startswith("en second 0. en second 1.")
+    assert "languages" not in alternative
+    assert alternative["confidence"] == 0.9
+    first = alternative["words"][0]
+    assert set(first) == {"word", "start", "end", "confidence", "punctuated_word"}
+    assert first["start"] == pytest.approx(result["start"], abs=0.01)
+    assert set(result["metadata"]) == {"request_id", "model_uuid", "model_info"}
+    assert set(result["metadata"]["model_info"]) == {"name", "version", "arch"}
+    assert metadata["type"] == "Metadata"
+    assert metadata["sha256"] == hashlib.sha256(speech).hexdigest()
+    assert metadata["duration"] == pytest.approx(len(speech) / 2 / RATE, abs=1e-3)
+    assert metadata["request_id"] == result["metadata"]["request_id"]
+    assert 'outcome="ok",streaming="true",surface="deepgram"' in hearing.metrics()
+
+
+def test_interim_results_grow_until_they_are_final(hearing: Any, voice: np.ndarray, wait_until: Any) -> None:
+    with listening(hearing, interim_results="true", vad_events="true", endpointing=2_000) as socket:
+        told: list[dict[str, Any]] = []
+        for piece in np.array_split(np.pad(voice, (0, RATE // 4)), 3):
+            say(socket, int16(piece))
+            told += until(socket, "Results")
+        send(socket, "CloseStream")
+        told += rest(socket)
+    assert told[0]["type"] == "SpeechStarted"
+    assert told[0]["channel"] == [0]
+    assert 0 <= told[0]["timestamp"] < 0.5
+    interim, final = results(told, is_final=False), results(told, is_final=True)
+    assert len(final) == 1
+    assert len(interim) >= 2
+    assert {each["speech_final"] for each in interim} == {False}
+    assert {each["start"] for each in told if each["type"] == "Results"} == {final[0]["start"]}
+    lengths = [each["duration"] for each in interim]
+    assert lengths == sorted(lengths)
+    assert text(interim[-1])[:20] == text(final[0])[:20]
+    assert interim[-1]["channel"]["alternatives"][0]["words"]
+
+
+def test_without_interim_results_there_are_none(hearing: Any, speech: bytes) -> None:
+    with listening(hearing, endpointing="false") as socket:
+        say(socket, speech)
+        send(socket, "CloseStream")
+        told = rest(socket)
+    assert results(told)
+    assert results(told)[0]["channel"]["alternatives"][0]["languages"] == ["en"]
+    assert all(each["is_final"] and not each["speech_final"] for each in results(told))
+    assert {each["type"] for each in told} == {"Results", "Metadata"}
+
+
+def test_finalize_is_answered_at_once(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing, endpointing=3_000) as socket:
+        # Nothing came: an empty answer.
+        send(socket, "Finalize")
+        (empty,) = until(socket, "Results")
+        assert (text(empty), empty["is_final"], empty["from_finalize"], empty["duration"]) == ("", True, True, 0)
+        for count in (1, 2):
+            say(socket, int16(voice[:RATE]))
+            send(socket, "Finalize")
+            (result,) = until(socket, "Results")
+            assert (result["is_final"], result["speech_final"], result["from_finalize"]) == (True, True, True)
+            assert text(result).startswith("en second 0.")
+            assert result["start"] == pytest.approx(count - 1, abs=0.2)
+        send(socket, "KeepAlive")
+        send(socket, "Finalize")
+        (again,) = until(socket, "Results")
+        assert (text(again), again["from_finalize"]) == ("", True)
+        send(socket, "CloseStream")
+        assert [each["type"] for each in rest(socket)] == ["Metadata"]
+
+
+def test_the_end_of_utterances_is_told_once(hearing: Any, voice: np.ndarray) -> None:
+    with listening(
+        hearing, interim_results="true", utterance_end_ms=1_000, endpointing=300, vad_events="true"
+    ) as socket:
+        say(socket, int16(np.pad(voice[: 2 * RATE], (0, 3 * RATE))))
+        told = until(socket, "UtteranceEnd")
+        last = results(told, is_final=True)[-1]
+        assert told[-1]["channel"] == [0, 1]
+        assert told[-1]["last_word_end"] == last["channel"]["alternatives"][0]["words"][-1]["end"]
+        say(socket, bytes(2 * RATE * 2))
+        send(socket, "CloseStream")
+        assert [each["type"] for each in rest(socket)] == ["Metadata"]
+
+
+def test_silence_has_no_results(hearing: Any) -> None:
+    with listening(hearing, interim_results="true", vad_events="true", utterance_end_ms=1_000) as socket:
+        say(socket, bytes(3 * RATE * 2))
+        # An empty message ends a stream, too.
+        socket.send(b"")
+        assert [each["type"] for each in rest(socket)] == ["Metadata"]
+    assert not hearing.ear.requests
+
+
+def test_configure_says_what_it_can_do(hearing: Any) -> None:
+    with listening(hearing) as socket:
+        send(socket, "Configure", features={"numerals": True})
+        assert until(socket, "ConfigureSuccess")[0]["request_id"]
+        send(socket, "Configure", keyterms=["Nightingale"])
+        (failure,) = until(socket, "ConfigureFailure")
+        assert failure["code"] == "CONFIGURE_KEYTERMS_NOT_SUPPORTED"
+        assert failure["description"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "rate"), [("linear16", 48_000), ("linear32", 16_000), ("mulaw", 8_000), ("alaw", 8_000)]
+)
+def test_encodings_and_rates(hearing: Any, voice: np.ndarray, encoding: str, rate: int) -> None:
+    samples = soxr.resample(voice[: 2 * RATE], RATE, rate)
+    if encoding.startswith("linear"):
+        audio = int16(samples) if encoding == "linear16" else samples.astype("<f4").tobytes()
+    else:
+        file = io.BytesIO()
+        soundfile.write(file, samples, rate, format="RAW", subtype="ULAW" if encoding == "mulaw" else "ALAW")
+        audio = file.getvalue()
+    with listening(hearing, encoding=encoding, sample_rate=rate) as socket:
+        # Cut anywhere: samples, too.
+        say(socket, audio, 4_095)
+        send(socket, "CloseStream")
+        *told, metadata = rest(socket)
+    assert metadata["duration"] == pytest.approx(2.0, abs=0.01)
+    heard = np.concatenate([request.pcm for request in hearing.ear.requests[-len(results(told)) :]])
+    assert np.sqrt(np.mean(heard**2)) == pytest.approx(float(np.sqrt(np.mean(voice[: 2 * RATE] ** 2))), rel=0.25)
+
+
+def test_channels_are_mixed(hearing: Any, voice: np.ndarray) -> None:
+    both = np.stack([voice[: 2 * RATE], np.zeros(2 * RATE, np.float32)], axis=1)
+    with listening(hearing, channels=2) as socket:
+        say(socket, int16(both), 4_099)
+        send(socket, "CloseStream")
+        metadata = rest(socket)[-1]
+    assert metadata["duration"] == pytest.approx(2.0, abs=0.01)
+    assert float(np.abs(hearing.ear.requests[0].pcm).max()) == pytest.approx(
+        float(np.abs(voice[: 2 * RATE]).max()) / 2, rel=0.05
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({"encoding": ""}, 400, "UNSUPPORTED_FORMAT"),
+        ({"encoding": "opus"}, 400, "UNSUPPORTED_FORMAT"),
+        ({"sample_rate": ""}, 400, "INVALID_REQUEST"),
+        ({"sample_rate": "200000"}, 400, "INVALID_REQUEST"),
+        ({"channels": "0"}, 400, "INVALID_REQUEST"),
+        ({"endpointing": "soon"}, 400, "INVALID_REQUEST"),
+        ({"utterance_end_ms": "-1"}, 400, "INVALID_REQUEST"),
+        ({"model": "nobody"}, 404, "MODEL_NOT_FOUND"),
+        ({"model": "tone"}, 400, "WRONG_MODEL_KIND"),
+        ({"language": "xx"}, 400, "UNSUPPORTED_LANGUAGE"),
+        ({"diarize": "true"}, 400, "INVALID_REQUEST"),
+        ({"multichannel": "true"}, 400, "INVALID_REQUEST"),
+        ({"callback": "http://127.0.0.1/"}, 400, "INVALID_REQUEST"),
+    ],
+)
+def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int, code: str) -> None:
+    with pytest.raises(InvalidStatus) as caught, listening(hearing, **query):
+        pass
+    response = caught.value.response
+    assert (response.status_code, json.loads(response.body)["err_code"]) == (status, code)
+    assert response.headers["dg-error"]
+
+
+def test_without_a_recognizer_the_handshake_says_how_to_install_one(server: Any) -> None:
+    with pytest.raises(InvalidStatus) as caught, listening(server):
+        pass
+    assert caught.value.response.status_code == 503
+    assert "nightingale models pull absent-ear" in json.loads(caught.value.response.body)["err_msg"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "close"),
+    [
+        ("not json", "PROTOCOL_ERROR", 1008),
+        ("[]", "PROTOCOL_ERROR", 1008),
+        ('{"type": "Speak"}', "PROTOCOL_ERROR", 1008),
+        ('{"a":' * 5_000, "PROTOCOL_ERROR", 1008),
+        ('{"type": "Configure", "keyterms": 5}', "PROTOCOL_ERROR", 1008),
+        ('{"type": "Configure", "keyterms": ["\\ud800"]}', "PROTOCOL_ERROR", 1008),
+        (bytes((1 << 20) + 1), "BODY_TOO_LARGE", 1009),
+        ("x" * 70_000, "BODY_TOO_LARGE", 1009),
+    ],
+    ids=["text", "list", "kind", "deep", "keyterms", "surrogate", "bytes", "characters"],
+)
+def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, code: str, close: int) -> None:
+    with listening(hearing) as socket:
+        socket.send(frame)
+        (error,) = rest(socket)
+        assert (error["type"], error["variant"], error["err_code"], socket.close_code) == ("Error", code, code, close)
+        assert error["description"]
+
+
+def test_a_failure_of_the_model_is_told(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing, keyterm="broken") as socket:
+        say(socket, int16(np.pad(voice[: 3 * RATE], (0, RATE))))
+        told = rest(socket)
+        assert (told[-1]["type"], told[-1]["err_code"], socket.close_code) == ("Error", "MODEL_FAILED", 1011)
+
+
+def test_silence_of_a_client_ends_the_socket(start_server: Any, wait_until: Any) -> None:
+    server = start_server(recognizer="ear", idle_seconds=0.4)
+    with listening(server) as socket:
+        (error,) = rest(socket)
+        assert (error["err_code"], socket.close_code) == ("IDLE_TIMEOUT", 1008)
+    assert wait_until(lambda: 'outcome="rejected",streaming="true",surface="deepgram"}' in server.metrics())
+
+
+def test_clients_that_leave_at_any_moment_leave_nothing(hearing: Any, speech: bytes, wait_until: Any) -> None:
+    closed = hearing.ear.closed
+    with listening(hearing, keyterm="gated", interim_results="true") as socket:
+        say(socket, speech)
+        assert wait_until(lambda: hearing.ear.requests)
+    assert wait_until(lambda: hearing.ear.closed > closed)
+    for sent in range(0, len(speech), len(speech) // 8):
+        with listening(hearing, interim_results="true") as socket:
+            say(socket, speech[:sent])
+            if sent % 3:
+                send(socket, "Finalize")
+            if sent % 2:
+                send(socket, "CloseStream")
+    # Without the close frame, too.
+    with listening(hearing) as socket:
+        say(socket, speech)
+        socket.socket.close()
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
+
+
+def test_a_client_that_sends_faster_than_it_is_heard_waits(start_server: Any, voice: np.ndarray) -> None:
+    server = start_server(recognizer="ear", recognition_gate=False)
+    with listening(server) as socket:
+        say(socket, int16(np.tile(voice, 20)), 1 << 20)
+        send(socket, "CloseStream")
+        *told, metadata = rest(socket)
+    assert metadata["duration"] == pytest.approx(20 * voice.size / RATE, abs=0.01)
+    assert sum(text(result).count("second") for result in results(told)) >= 100
+
+
+def test_a_server_that_drains_recognizes_what_came(start_server: Any, speech: bytes, wait_until: Any) -> None:
+    server = start_server(recognizer="ear")
+    with listening(server, endpointing=5_000) as socket:
+        say(socket, speech)
+        server.take(socket)
+        server.call(server.server.config.app.state.services.admission.drain)
+        told = rest(socket)
+        assert [each["type"] for each in told][-2:] == ["Metadata", "Error"]
+        assert results(told, is_final=True)
+        assert socket.close_code == 1012

@@ -1,0 +1,136 @@
+"""ElevenLabs' `POST /v1/speech-to-text` over a real socket, with a recognizer that hears seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.app.audio.recordings import tone, written
+
+PATH = "/v1/speech-to-text"
+RECORDING = written(tone(2.5, 16_000), 16_000)
+TEXT = "en second 0. en second 1. en second 2."
+CLIENT = httpx.Client(timeout=60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closing() -> Iterator[None]:
+    yield
+    CLIENT.close()
+
+
+def post(server: Any, recording: bytes = RECORDING, **fields: Any) -> httpx.Response:
+    data = {"model_id": "scribe_v1"} | fields
+    return CLIENT.post(server.url + PATH, data=data, files={"file": ("a.wav", recording)})
+
+
+def error(response: httpx.Response) -> tuple[int, str, str | None]:
+    detail = response.json()["detail"]
+    assert {"status", "message", "param"} <= set(detail)
+    assert len(detail["message"]) < 500
+    return response.status_code, detail["status"], detail["param"]
+
+
+def test_words_and_spaces_join_to_the_text(hearing: Any) -> None:
+    response = post(hearing, tag_audio_events="true", no_verbatim="true", something_new="5")
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert (body["language_code"], body["language_probability"], body["text"]) == ("en", 0.75, TEXT)
+    assert (body["audio_duration_secs"], body["transcription_id"]) == (2.5, response.headers["x-request-id"])
+    assert "".join(word["text"] for word in body["words"]) == TEXT
+    assert [word["type"] for word in body["words"]] == ["word", *["spacing", "word"] * 8]
+    assert body["words"][0] == {"text": "en", "type": "word", "logprob": -0.1054, "start": 0.0, "end": 0.333}
+    assert body["words"][1] == {"text": " ", "type": "spacing", "logprob": 0.0, "start": 0.333, "end": 0.333}
+    assert "additional_formats" not in body
+    assert 'surface="elevenlabs"' in hearing.metrics()
+
+
+def test_times_as_asked_for(hearing: Any) -> None:
+    bare = post(hearing, timestamps_granularity="none").json()["words"]
+    assert set(bare[0]) == {"text", "type", "logprob"}
+    fine = post(hearing, timestamps_granularity="character").json()["words"]
+    second = next(word for word in fine if word["text"] == "second")
+    assert "".join(each["text"] for each in second["characters"]) == "second"
+    assert second["characters"][0]["start"] == second["start"]
+    assert second["characters"][-1]["end"] == second["end"]
+    assert "characters" not in fine[1]
+
+
+def test_the_options_reach_the_model(hearing: Any) -> None:
+    body = post(hearing, model_id="ear", language_code="fra", keyterms=["Nightingale", "MLX"], temperature="2").json()
+    (request,) = hearing.ear.requests
+    assert (request.language, request.prompt, request.temperature) == ("fr", "Nightingale, MLX.", 1.0)
+    assert request.word_times
+    assert (body["language_code"], body["language_probability"]) == ("fr", 1.0)
+    # English is detected, and cannot be.
+    body = post(hearing, language_code="deu", secondary_language_codes=["fra"]).json()
+    assert body["language_code"] == "de"
+
+
+def test_other_forms(hearing: Any) -> None:
+    forms = json.dumps([{"format": "srt", "max_characters_per_line": 30}, {"format": "txt"}])
+    srt, txt = post(hearing, additional_formats=forms).json()["additional_formats"]
+    assert (srt["requested_format"], srt["file_extension"], srt["is_base64_encoded"]) == ("srt", "srt", False)
+    assert srt["content"].startswith("1\n00:00:00,000 --> ")
+    assert (txt["content_type"], txt["content"]) == ("text/plain", TEXT)
+
+
+def test_samples_without_a_header(hearing: Any) -> None:
+    raw = (tone(1.0, 16_000) * 32_767).astype("<i2").tobytes()
+    assert post(hearing, raw, file_format="pcm_s16le_16").json()["audio_duration_secs"] == 1.0
+    assert np.abs(hearing.ear.requests[0].pcm).max() == pytest.approx(0.5, abs=0.01)
+
+
+def test_silence_has_no_words(hearing: Any) -> None:
+    hearing.ear.says.append("")
+    body = post(hearing).json()
+    assert (body["text"], body["words"], body["language_code"]) == ("", [], "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"model_id": ""}, (400, "invalid_request", "model_id")),
+        ({"model_id": "nobody"}, (404, "model_not_found", "model")),
+        ({"model_id": "tone"}, (400, "wrong_model_kind", "model")),
+        ({"language_code": "xx"}, (400, "unsupported_language", "language")),
+        ({"diarize": "true"}, (400, "invalid_request", "diarize")),
+        ({"use_multi_channel": "True"}, (400, "invalid_request", "use_multi_channel")),
+        ({"webhook": "true"}, (400, "invalid_request", "webhook")),
+        ({"source_url": "http://127.0.0.1/"}, (400, "invalid_request", "source_url")),
+        ({"cloud_storage_url": "http://127.0.0.1/"}, (400, "invalid_request", "cloud_storage_url")),
+        ({"entity_detection": '"all"'}, (400, "invalid_request", "entity_detection")),
+        ({"timestamps_granularity": "line"}, (400, "invalid_request", "timestamps_granularity")),
+        ({"temperature": "3"}, (400, "invalid_request", "temperature")),
+        ({"temperature": "nan"}, (400, "invalid_request", "temperature")),
+        ({"additional_formats": "{"}, (400, "invalid_request", "additional_formats")),
+        ({"additional_formats": '{"a":' * 9_000}, (400, "invalid_request", "additional_formats")),
+        ({"additional_formats": '[{"format": "pdf"}]'}, (400, "unsupported_format", "additional_formats")),
+        ({"keyterms": ["x"] * 1_001}, (400, "invalid_request", "keyterms")),
+        ({"file_format": "mp3"}, (400, "invalid_request", "file_format")),
+    ],
+)
+def test_what_cannot_be_served_is_refused(hearing: Any, fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert error(post(hearing, **fields)) == expected
+    assert not hearing.ear.requests
+
+
+def test_bad_bodies_are_refused(hearing: Any) -> None:
+    assert error(post(hearing, b"not audio" * 100)) == (400, "unusable_recording", "file")
+    no_file = CLIENT.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1")})
+    assert error(no_file) == (400, "invalid_request", "file")
+    text = CLIENT.post(hearing.url + PATH, files={"model_id": (None, "scribe_v1"), "file": (None, "text")})
+    assert error(text) == (400, "invalid_request", "file")
+    assert error(post(hearing, bytes((4 << 20) + 1)))[:2] == (413, "body_too_large")
+    assert error(CLIENT.post(hearing.url + PATH, json={"model_id": "scribe_v1"}))[0] == 400
+
+
+def test_without_a_recognizer_the_answer_says_how_to_install_one(server: Any) -> None:
+    response = post(server)
+    assert error(response) == (503, "model_not_installed", "model")
+    assert "nightingale models pull absent-ear" in response.json()["detail"]["message"]

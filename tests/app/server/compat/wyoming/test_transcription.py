@@ -1,0 +1,271 @@
+"""Recognition over Wyoming on a real socket, with a recognizer that hears seconds."""
+
+import json
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.app.server.compat.wyoming.clients import Client, connected, error_of
+
+FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
+SECOND = b"\x10\x27\xf0\xd8" * 8_000
+TEXT = "en second 0. en second 1. en second 2."
+
+
+@pytest.fixture
+def hearing_port(start_wyoming: Any) -> Any:
+    """A server whose recognizer hears tones, and its port for Wyoming."""
+    return start_wyoming(recognizer="ear", recognition_gate=False, recognition_seconds=10.0)
+
+
+def say(client: Client, audio: bytes = SECOND * 3, size: int = 2_048, **form: int) -> None:
+    form = FORMAT | form
+    client.send("audio-start", **form)
+    for start in range(0, len(audio), size):
+        client.send("audio-chunk", audio[start : start + size], **form)
+    client.send("audio-stop")
+
+
+def test_a_recording_is_written_down_as_it_is_recognized(hearing_port: Any) -> None:
+    server, port = hearing_port
+    with connected(port) as client:
+        client.send("transcribe", language="de")
+        say(client, SECOND * 3)
+        events = client.until("transcript-stop")
+        assert [event.type for event in events] == [
+            "transcript-start",
+            *["transcript-chunk"] * 3,
+            "transcript",
+            "transcript-stop",
+        ]
+        assert events[0].data == {"language": "de"}
+        german = TEXT.replace("en ", "de ")
+        assert events[-2].data == {"text": german, "language": "de"}
+        assert "".join(event.data["text"] for event in events[1:-2]) == german
+        # The next one on the same connection: its language is detected.
+        say(client, SECOND)
+        assert client.until("transcript")[-1].data == {"text": "en second 0.", "language": "en"}
+        client.send("ping")
+        assert client.until("pong")
+    metrics = server.metrics()
+    assert 'nightingale_requests_total{model="ear",outcome="ok",streaming="true",surface="wyoming"}' in metrics
+    assert 'nightingale_recognized_seconds_total{model="ear",streaming="true",surface="wyoming"}' in metrics
+
+
+def test_the_options_reach_the_model(hearing_port: Any) -> None:
+    server, port = hearing_port
+    with connected(port) as client:
+        client.send(
+            "transcribe",
+            name="ear",
+            language="French",
+            context={"anything": 1},
+            vad_sensitivity="relaxed",
+            transcript_names=["Nightingale"],
+            transcript_terms=["MLX"],
+        )
+        say(client)
+        client.until("transcript-stop")
+    (request,) = server.ear.requests
+    assert (request.language, request.prompt) == ("fr", "Nightingale, MLX.")
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [
+        ({"rate": 44_100}, "<i2"),
+        ({"rate": 8_000}, "<i2"),
+        ({"rate": 48_000, "channels": 2}, "<i2"),
+        ({"width": 4}, "<i4"),
+        ({"width": 4, "rate": 22_050, "channels": 2}, "<i4"),
+    ],
+)
+def test_other_formats_are_converted(hearing_port: Any, form: dict[str, int], dtype: str) -> None:
+    server, port = hearing_port
+    rate, channels = form.get("rate", 16_000), form.get("channels", 1)
+    wave = 0.5 * np.sin(2 * np.pi * 440 * np.arange(rate * 2) / rate)
+    audio = np.repeat((wave * np.iinfo(dtype).max).astype(dtype), channels).tobytes()
+    with connected(port) as client:
+        say(client, audio, **form)
+        client.until("transcript-stop")
+    heard = server.ear.requests[0].pcm
+    assert heard.size == 32_000
+    assert np.argmax(np.abs(np.fft.rfft(heard))) == 880
+    assert np.abs(heard[1_000:-1_000]).max() == pytest.approx(0.5, abs=0.01)
+
+
+def test_samples_of_three_bytes(hearing_port: Any) -> None:
+    server, port = hearing_port
+    wave = (0.25 * (1 << 23) * np.ones(16_000)).astype("<i4")
+    audio = wave.view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
+    with connected(port) as client:
+        say(client, audio, width=3)
+        client.until("transcript-stop")
+    assert server.ear.requests[0].pcm == pytest.approx(0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize("audio", [b"", b"\x00"])
+def test_no_audio_has_no_text(hearing_port: Any, audio: bytes) -> None:
+    server, port = hearing_port
+    with connected(port) as client:
+        client.send("transcribe", language="en")
+        say(client, audio)
+        events = client.until("transcript-stop")
+        assert [event.type for event in events] == ["transcript-start", "transcript", "transcript-stop"]
+        assert events[1].data == {"text": "", "language": "en"}
+    assert server.ear.requests == []
+
+
+def test_silence_has_no_text(start_wyoming: Any) -> None:
+    server, port = start_wyoming(recognizer="ear")
+    with connected(port) as client:
+        say(client, bytes(64_000))
+        assert client.until("transcript")[-1].data == {"text": ""}
+    assert server.ear.requests == []
+
+
+def test_chunks_name_their_format(hearing_port: Any) -> None:
+    _, port = hearing_port
+    with connected(port) as client:
+        client.send("audio-chunk", SECOND, **FORMAT)
+        client.send("audio-stop")
+        assert client.until("transcript")[-1].data["text"] == "en second 0."
+
+
+def test_info_names_the_recognizers_that_are_loaded(hearing_port: Any) -> None:
+    with connected(hearing_port[1]) as client:
+        client.send("describe")
+        (program,) = client.until("info")[-1].data["asr"]
+    assert [model["name"] for model in program["models"]] == ["ear"]
+    assert program["models"][0]["languages"] == ["en", "fr", "de", "jw", "zh"]
+    assert program["supports_transcript_streaming"] is True
+
+
+def event(kind: str, payload: int = 0, **data: object) -> bytes:
+    header = {"type": kind, "data": data} | ({"payload_length": payload} if payload else {})
+    return json.dumps(header).encode() + b"\n" + bytes(payload)
+
+
+CHUNK = event("audio-chunk", 4, **FORMAT)
+WHOLE = CHUNK + event("audio-stop")
+ERRORS = [
+    (event("audio-start"), "protocol_error"),
+    (event("audio-start", rate=16_000, width=1, channels=1), "protocol_error"),
+    (event("audio-start", rate=16_000, width="x", channels=1), "protocol_error"),
+    (event("audio-start", rate=7_999, width=2, channels=1), "protocol_error"),
+    (event("audio-start", rate=10**9, width=2, channels=1), "protocol_error"),
+    (event("audio-start", rate=16_000, width=2, channels=9), "protocol_error"),
+    (event("audio-start", **FORMAT) * 2, "protocol_error"),
+    (event("audio-chunk", 4), "protocol_error"),
+    (event("audio-stop"), "protocol_error"),
+    (event("audio-start", **FORMAT) + event("audio-chunk", 4, **FORMAT | {"rate": 8_000}), "protocol_error"),
+    (event("audio-start", **FORMAT) + CHUNK[:-1], "idle_timeout"),
+    (b'{"type": "audio-chunk", "payload_length": 1048577}\n', "body_too_large"),
+    (event("transcribe", language=5), "protocol_error"),
+    (event("transcribe", transcript_names="x"), "protocol_error"),
+    (event("transcribe", transcript_names=["x"] * 1_001), "protocol_error"),
+    (event("transcribe", language="\ud800"), "protocol_error"),
+    (event("transcribe", name="nobody") + WHOLE, "model_not_found"),
+    (event("transcribe", name="tone") + WHOLE, "wrong_model_kind"),
+    (event("transcribe", language="xx") + WHOLE, "unsupported_language"),
+    (event("transcribe", transcript_names=["endless"]) + WHOLE, "text_too_long"),
+    (event("transcribe", transcript_terms=["x" * 20_000]) + WHOLE, "text_too_long"),
+]
+
+
+def test_what_cannot_be_served_ends_with_an_error(start_wyoming: Any) -> None:
+    server, port = start_wyoming(recognizer="ear", recognition_gate=False, idle_seconds=1.0)
+    for sent, code in ERRORS:
+        with connected(port) as client:
+            client.socket.sendall(sent)
+            data = error_of(client)
+            assert (data["code"], bool(data["text"])) == (code, True), sent
+    assert "nightingale_active_streams 0.0" in server.metrics()
+
+
+def test_without_a_recognizer_the_error_says_how_to_install_one(start_wyoming: Any) -> None:
+    _, port = start_wyoming()
+    with connected(port) as client:
+        say(client, SECOND)
+        data = error_of(client)
+        assert data["code"] == "model_not_installed"
+        assert "nightingale models pull absent-ear" in data["text"]
+
+
+def test_a_failure_in_the_middle_ends_the_connection(hearing_port: Any) -> None:
+    _, port = hearing_port
+    with connected(port) as client:
+        client.send("transcribe", transcript_terms=["broken"])
+        say(client)
+        kinds = [event.type for event in client.until("error")]
+        assert kinds == ["transcript-start", "transcript-chunk", "error"]
+        assert client.rest() == []
+
+
+def test_a_recording_that_never_stops_is_refused(start_wyoming: Any) -> None:
+    _, port = start_wyoming(recognizer="ear", recognition_seconds=2.0)
+    with connected(port) as client:
+        client.send("audio-start", **FORMAT)
+        for _ in range(3):
+            client.send("audio-chunk", SECOND, **FORMAT)
+        data = error_of(client)
+        assert (data["code"], "at most 2 seconds" in data["text"]) == ("unusable_recording", True)
+    _, port = start_wyoming(recognizer="ear", max_recording_bytes=64_000)
+    with connected(port) as client:
+        client.send("audio-start", **FORMAT)
+        for _ in range(3):
+            client.send("audio-chunk", SECOND, **FORMAT)
+        assert error_of(client)["code"] == "body_too_large"
+
+
+def test_tiny_chunks_are_read_slowly_and_not_lost(start_wyoming: Any) -> None:
+    server, port = start_wyoming(recognizer="ear", recognition_gate=False, messages_per_second=200)
+    with connected(port) as client:
+        # More than ten seconds' worth of events.
+        say(client, SECOND[: 2 * 2_150], size=2)
+        client.until("transcript-stop")
+    assert server.ear.requests[0].pcm.size == 2_150
+
+
+def test_a_client_that_leaves_stops_its_own_work(hearing_port: Any, wait_until: Any) -> None:
+    server, port = hearing_port
+    with connected(port) as client:
+        client.send("transcribe", transcript_terms=["gated"])
+        say(client)
+        client.until("transcript-chunk")
+        # A second recording waits behind it.
+        say(client)
+    assert wait_until(lambda: server.ear.closed == 1)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
+    assert wait_until(lambda: 'outcome="cancelled",streaming="true",surface="wyoming"}' in server.metrics())
+    assert len(server.ear.requests) == 1
+
+
+@pytest.mark.parametrize("sent", [1, 2, 3, 5])
+def test_clients_that_leave_while_they_speak_leave_nothing(hearing_port: Any, wait_until: Any, sent: int) -> None:
+    server, port = hearing_port
+    for _ in range(5):
+        with connected(port) as client:
+            client.send("transcribe")
+            client.send("audio-start", **FORMAT)
+            for _ in range(sent):
+                client.send("audio-chunk", SECOND[:4_000], **FORMAT)
+    with connected(port) as client:
+        say(client, SECOND)
+        client.until("transcript-stop")
+    assert len(server.ear.requests) == 1
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in server.metrics())
+
+
+def test_a_client_that_sends_nothing_more_hears_the_rest(hearing_port: Any) -> None:
+    _, port = hearing_port
+    with connected(port) as client:
+        say(client)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest()[-1] == "transcript-stop"
+    with connected(port) as client:
+        client.send("audio-start", **FORMAT)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.rest() == []

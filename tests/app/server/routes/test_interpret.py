@@ -1,0 +1,413 @@
+"""`WS /v1/audio/interpret`, with models that hear what a test says, translate into capitals, and hum."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+PATIENCE = 60
+RATE = 16_000
+# The stand-in recognizer hears what it is told to, whatever the sound is.
+SECOND = (np.sin(np.arange(RATE) / 10) * 8_000).astype("<i2").tobytes()
+START = {
+    "type": "start",
+    "target": "fr",
+    "source": "en",
+    "recognition_model": "ear",
+    "translate_model": "shout",
+    # Each flush is an utterance, and each utterance one question to the recognizer.
+    "pause": None,
+    "partials": False,
+    "anticipate": False,
+    "any_language": True,
+}
+
+
+@dataclass
+class Client:
+    """One socket; `events` are the messages that came, each with its audio as `bytes`."""
+
+    socket: ClientConnection
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def send(self, message: dict[str, Any] | bytes) -> None:
+        self.socket.send(message if isinstance(message, bytes) else json.dumps(message))
+
+    def say(self, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.send(SECOND)
+        self.send({"type": "flush"})
+
+    def next(self) -> dict[str, Any]:
+        frame = self.socket.recv(timeout=PATIENCE)
+        while isinstance(frame, bytes):
+            self.events[-1]["bytes"] = self.events[-1].get("bytes", b"") + frame
+            frame = self.socket.recv(timeout=PATIENCE)
+        self.events.append(json.loads(frame))
+        return self.events[-1]
+
+    def until(self, kind: str, **fields: object) -> dict[str, Any]:
+        while True:
+            event = self.next()
+            if event["type"] == kind and fields.items() <= event.items():
+                return event
+            assert event["type"] != "error" or kind == "error", event
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Read until the server closes."""
+        with pytest.raises(ConnectionClosed):
+            while True:
+                self.next()
+        return self.events
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["type"] == kind]
+
+
+Interpreting = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def interpreter(shared_hearing_server: Any) -> Any:
+    """The hearing server, whose models are loaded by now."""
+    with opened(shared_hearing_server) as client:
+        client.send({"type": "end"})
+        client.until("done")
+    return shared_hearing_server
+
+
+@contextmanager
+def opened(running: Any, **fields: object) -> Iterator[Client]:
+    """Open a session."""
+    with connect(running.url.replace("http", "ws", 1) + "/v1/audio/interpret", max_size=None) as socket:
+        client = Client(socket)
+        client.send({**START, **fields})
+        yield client
+
+
+@pytest.fixture
+def session(hearing: Any, interpreter: Any) -> Callable[..., Any]:
+    """`session(says, **fields)`: open a session whose recognizer hears `says`, one a flush."""
+
+    def begin(*says: str, **fields: object) -> Any:
+        hearing.ear.says[:] = says
+        hearing.parrot.hold.set()
+        return opened(hearing, **fields)
+
+    return begin
+
+
+def test_a_sentence_is_heard_translated_and_spoken(session: Any) -> None:
+    with session("hello there.") as client:
+        ready = client.until("ready")
+        client.say(2)
+        client.send({"type": "end"})
+        client.rest()
+    chosen = {"target": "fr", "source": "en", "recognition_model": "ear", "translate_model": "shout", "model": "tone"}
+    assert chosen.items() <= ready.items()
+    assert ready["request_id"]
+    kinds = [event["type"] for event in client.events if event["type"] != "chunk"]
+    assert kinds == ["ready", "speech_stopped", "utterance", "sentence", "translation", "sentence_done", "done"]
+    assert client.of("utterance")[0]["language"] == "en"
+    sentence = client.of("sentence")[0]
+    assert (sentence["text"], sentence["start"], sentence["end"]) == ("hello there.", 0.0, 2.0)
+    translation = client.of("translation")[0]
+    assert (translation["source_text"], translation["text"]) == ("hello there.", "HELLO THERE.")
+    chunks = client.of("chunk")
+    assert "".join(chunk["text"] for chunk in chunks) == "HELLO THERE."
+    assert all(len(chunk["bytes"]) == round(2 * chunk["duration"] * ready["sample_rate"]) for chunk in chunks)
+    done = client.of("sentence_done")[0]
+    assert done["ending"] == "spoken"
+    assert 0 <= done["latency"]["recognized"] <= done["latency"]["translated"] <= done["latency"]["spoken"]
+    assert done["audio_duration"] == pytest.approx(sum(chunk["duration"] for chunk in chunks), abs=1e-4)
+    assert {"translate_decode", "decoder"} <= done["stages"].keys()
+    assert client.of("done")[0] == {
+        "type": "done",
+        "sentences": 1,
+        "input_duration": 2.0,
+        "audio_duration": done["audio_duration"],
+    }
+    assert client.socket.close_code == 1000
+
+
+def test_speech_never_overlaps_and_keeps_its_order(session: Any) -> None:
+    says = [f"this is the sentence with the number {number}." for number in range(6)]
+    with session(*says, timestamps=True) as client:
+        client.until("ready")
+        for _ in says:
+            client.say()
+        client.send({"type": "end"})
+        client.rest()
+    chunks = client.of("chunk")
+    assert [event["text"] for event in client.of("sentence")] == says
+    assert [chunk["number"] for chunk in chunks] == sorted(chunk["number"] for chunk in chunks)
+    for before, after in itertools.pairwise(chunks):
+        assert after["start"] >= before["start"] + before["duration"] - 1e-5
+    for chunk in chunks:
+        assert all(chunk["start"] - 1e-4 <= word["start"] <= word["end"] for word in chunk["words"])
+    assert client.of("done")[0]["sentences"] == len(says)
+
+
+def test_two_sentences_of_one_utterance_are_two(session: Any) -> None:
+    with session("one is here. two is there.") as client:
+        client.until("ready")
+        client.say(4)
+        client.send({"type": "end"})
+        client.rest()
+    first, second = client.of("sentence")
+    assert (first["text"], second["text"]) == ("one is here.", "two is there.")
+    assert first["end"] == second["start"]
+    assert 1.0 < first["end"] < 3.0
+    assert second["end"] == 4.0
+
+
+def test_a_sentence_that_cannot_be_translated_does_not_end_the_session(session: Any) -> None:
+    with session("a quark.", "a dog.") as client:
+        client.until("ready")
+        client.say()
+        client.say()
+        client.send({"type": "end"})
+        client.rest()
+    first, second = client.of("sentence_done")
+    assert (first["ending"], first["error"]["code"]) == ("failed", "outside_coverage")
+    assert (second["ending"], second["error"]) == ("spoken", None)
+
+
+def test_silence_says_nothing(session: Any) -> None:
+    with session("") as client:
+        client.until("ready")
+        client.say()
+        client.send({"type": "end"})
+        client.rest()
+    assert client.of("sentence") == []
+    assert client.of("done")[0]["sentences"] == 0
+
+
+def test_a_flush_without_audio_is_no_error(session: Any) -> None:
+    with session() as client:
+        client.until("ready")
+        client.send({"type": "flush"})
+        client.send({"type": "end"})
+        assert [event["type"] for event in client.rest()] == ["ready", "done"]
+
+
+def test_muted_sentences_are_written_and_not_spoken(session: Any) -> None:
+    with session("one.", "two.", "three.", muted=True) as client:
+        client.until("ready")
+        client.say()
+        assert client.until("sentence_done")["ending"] == "muted"
+        client.send({"type": "mute", "muted": False})
+        client.say()
+        assert client.until("sentence_done")["ending"] == "spoken"
+        client.send({"type": "mute"})
+        client.say()
+        assert client.until("sentence_done")["ending"] == "muted"
+    assert [event["text"] for event in client.of("translation")] == ["ONE.", "TWO.", "THREE."]
+    assert {chunk["number"] for chunk in client.of("chunk")} == {1}
+
+
+def test_a_speaker_of_the_target_language_is_not_repeated(session: Any) -> None:
+    with session("good evening to all of you.", target="en") as client:
+        client.until("ready")
+        client.say()
+        assert client.until("sentence_done")["ending"] == "unchanged"
+    assert client.of("translation")[0]["text"] == "good evening to all of you."
+    assert client.of("chunk") == []
+
+
+def test_cancel_drops_what_is_not_spoken(session: Any, hearing: Any) -> None:
+    with session("one is here. two is there. three is where.", "four.", model="parrot") as client:
+        hearing.parrot.hold.clear()
+        client.until("ready")
+        client.say()
+        client.until("sentence", number=2)
+        client.send({"type": "cancel"})
+        endings = [client.until("sentence_done") for _ in range(3)]
+        assert [(event["number"], event["ending"]) for event in endings] == [(n, "cancelled") for n in range(3)]
+        hearing.parrot.hold.set()
+        client.say()
+        assert client.until("sentence_done")["ending"] == "spoken"
+        client.send({"type": "end"})
+        client.rest()
+    assert {chunk["number"] for chunk in client.of("chunk")} <= {0, 3}
+
+
+def test_cancel_after_the_end_still_ends(session: Any, hearing: Any) -> None:
+    with session("one.", model="parrot") as client:
+        hearing.parrot.hold.clear()
+        client.until("ready")
+        client.say()
+        client.until("translation")
+        client.send({"type": "end"})
+        client.send({"type": "cancel"})
+        client.rest()
+    assert [event["type"] for event in client.events[-2:]] == ["sentence_done", "done"]
+
+
+def test_an_update_changes_the_sentences_that_follow(session: Any) -> None:
+    with session("one.", "two.", voice="steady") as client:
+        client.until("ready")
+        client.say()
+        client.until("sentence_done")
+        client.send({"type": "update", "target": "es", "voice": "silky", "speed": 2.0})
+        updated = client.until("updated")
+        assert (updated["target"], updated["voice"]) == ("es", "silky")
+        client.say()
+        assert client.until("sentence_done")["ending"] == "spoken"
+    assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 1} == {2.0}
+
+
+def test_an_update_that_cannot_be_is_refused_and_nothing_changes(session: Any) -> None:
+    with session("one.") as client:
+        client.until("ready")
+        client.send({"type": "update", "voice": "nobody"})
+        error = client.until("error")
+        assert (error["fatal"], error["error"]["code"]) == (False, "unknown_voice")
+        client.say()
+        assert client.until("sentence_done")["ending"] == "spoken"
+
+
+def test_speech_that_is_behind_is_faster_and_then_left_out(session: Any) -> None:
+    long = "word " * 100 + "end."  # some nine seconds of sound
+    with session(long, "two.", "three.", max_speed=1.5, max_delay=600.0) as client:
+        client.until("ready")
+        for _ in range(2):
+            client.say()
+            client.until("sentence_done")
+        assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 0} == {1.0}
+        assert {chunk["speed"] for chunk in client.of("chunk") if chunk["number"] == 1} == {1.5}
+    with session(long, "two.", max_delay=5.0) as client:
+        client.until("ready")
+        client.say()
+        client.until("sentence_done")
+        client.say()
+        assert client.until("sentence_done")["ending"] == "late"
+    assert [event["text"] for event in client.of("translation")][1] == "TWO."
+
+
+def test_every_sentence_is_one_stream_of_its_format(session: Any) -> None:
+    with session("one.", "two.", format="wav", sample_rate=16_000) as client:
+        ready = client.until("ready")
+        client.say()
+        client.say()
+        client.send({"type": "end"})
+        client.rest()
+    assert (ready["format"], ready["sample_rate"]) == ("wav", 16_000)
+    for number in range(2):
+        audio = b"".join(chunk.get("bytes", b"") for chunk in client.of("chunk") if chunk["number"] == number)
+        assert audio.startswith(b"RIFF")
+        assert audio.count(b"RIFF") == 1
+
+
+@pytest.mark.parametrize("rate", [8_000, 24_000, 48_000])
+def test_audio_comes_at_any_rate_and_cut_anywhere(session: Any, hearing: Any, rate: int) -> None:
+    hearing.ear.requests.clear()
+    data = (np.sin(np.arange(2 * rate) / 10) * 8_000).astype("<i2").tobytes()
+    with session("one.", input_rate=rate) as client:
+        client.until("ready")
+        for start in range(0, len(data), 3_333):  # odd: samples are cut in two
+            client.send(data[start : start + 3_333])
+        client.send({"type": "end"})
+        client.rest()
+    assert client.of("done")[0]["input_duration"] == pytest.approx(2.0, abs=0.01)
+    assert hearing.ear.requests[-1].pcm.size == pytest.approx(2 * RATE, abs=200)
+    assert client.of("sentence_done")[0]["ending"] == "spoken"
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "part"),
+    [
+        ({"type": "flush"}, "protocol_error", "not started"),
+        (b"\0\0", "protocol_error", "not started"),
+        ({"type": "sing"}, "protocol_error", "start, update, flush"),
+        ({**START, "target": "Klingon"}, "unsupported_language", "Klingon"),
+        ({**START, "source": "Klingon"}, "unsupported_language", "Klingon"),
+        ({**START, "recognition_model": "tone"}, "wrong_model_kind", "tone"),
+        ({**START, "translate_model": "ear"}, "wrong_model_kind", "ear"),
+        ({**START, "model": "shout"}, "wrong_model_kind", "shout"),
+        ({**START, "translate_model": None}, "model_not_installed", "absent-translator"),
+        ({**START, "voice": "nobody"}, "unknown_voice", "nobody"),
+        ({**START, "format": "gif"}, "unsupported_format", "gif"),
+        ({**START, "input_rate": 7_999}, "protocol_error", "input_rate"),
+        ({**START, "pause": 0.0}, "protocol_error", "pause"),
+        ({**START, "max_speed": 0.5}, "protocol_error", "max_speed"),
+        ({**START, "keywords": ["a"] * 101}, "protocol_error", "keywords"),
+        ({**START, "colour": "red"}, "protocol_error", "colour"),
+        ({key: value for key, value in START.items() if key != "target"}, "protocol_error", "target"),
+        ({**START, "target": "\ud800"}, "protocol_error", "target"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_socket_closes(
+    hearing: Any, interpreter: Any, message: Any, code: str, part: str
+) -> None:
+    with connect(hearing.url.replace("http", "ws", 1) + "/v1/audio/interpret") as socket:
+        client = Client(socket)
+        client.send(message)
+        events = client.rest()
+    assert events[-1]["type"] == "error"
+    assert (events[-1]["fatal"], events[-1]["error"]["code"]) == (True, code)
+    assert part in events[-1]["error"]["message"]
+    assert socket.close_code != 1000
+
+
+@pytest.mark.parametrize("again", [START, {"type": "update"}, b"\0\0"])
+def test_after_the_end_nothing_is_accepted(session: Any, hearing: Any, again: Any) -> None:
+    with session("one.", model="parrot") as client:
+        hearing.parrot.hold.clear()
+        client.until("ready")
+        client.say()
+        client.until("translation")
+        client.send({"type": "end"})
+        client.send(again)
+        assert client.rest()[-1]["error"]["code"] == "protocol_error"
+
+
+def test_work_for_a_client_who_left_ends(session: Any, hearing: Any, wait_until: Any) -> None:
+    with session("one is here. two is there.", model="parrot") as client:
+        hearing.parrot.hold.clear()
+        client.until("ready")
+        client.say()
+        client.until("translation")
+    # It holds its sound back: only giving up can end it.
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
+    assert wait_until(lambda: 'nightingale_queue_depth{priority="later"} 0.0' in hearing.metrics())
+
+
+def test_a_failure_inside_the_speaking_model_is_told_and_the_session_goes_on(session: Any) -> None:
+    with session("one.", "two.", voice="broken") as client:
+        client.until("ready")
+        client.say()
+        first = client.until("sentence_done")
+        assert (first["ending"], first["error"]["code"]) == ("failed", "model_failed")
+        client.send({"type": "update", "voice": "steady"})
+        client.say()
+        assert client.until("sentence_done")["ending"] == "spoken"
+
+
+def test_the_metrics_tell_what_the_client_was_told(session: Any, hearing: Any) -> None:
+    def count(name: str) -> float:
+        lines = (line for line in hearing.metrics().splitlines() if line.startswith(name))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    names = [
+        'nightingale_interpretation_sentences_total{ending="spoken",surface="interpret"}',
+        'nightingale_interpretation_latency_seconds_count{surface="interpret",until="spoken"}',
+        'nightingale_interpretation_latency_seconds_count{surface="interpret",until="heard"}',
+        'nightingale_requests_total{model="tone",outcome="ok",streaming="true",surface="interpret"}',
+    ]
+    before = [count(name) for name in names]
+    with session("one.") as client:
+        client.until("ready")
+        client.say()
+        client.send({"type": "end"})
+        client.rest()
+    assert [count(name) for name in names] == [number + 1 for number in before]
