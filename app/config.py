@@ -95,7 +95,7 @@ class Settings(BaseModel):
     )
 
     translation_model: str | None = Field(
-        None, description="model that translates when a request names none; unset: nllb-200-distilled-600m"
+        None, description="model that translates when a request names none; unset: one that is installed"
     )
     translation_bits: int = Field(0, description="4 or 8 quantize the weights of translation models; 0: as they are")
     translation_shortlist: int = Field(
@@ -130,11 +130,23 @@ class Settings(BaseModel):
     )
 
     max_voices: int = Field(1_000, ge=0, le=100_000, description="most cloned voices kept")
+    max_lexicons: int = Field(1_000, ge=0, le=100_000, description="most uploaded lexicons kept")
     max_upload_bytes: int = Field(20 << 20, ge=1024, le=1 << 30, description="largest upload of a recording")
     voice_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
         30.0, description="how much of a recording is decoded and kept, in seconds"
     )
     voice_cache_bytes: int = Field(256 << 20, ge=0, description="memory for cloned voices made ready for a model")
+
+    speech_cache_bytes: int = Field(
+        0, ge=0, le=1 << 40, description="memory for sentences that were spoken, to be sent again; 0: none is kept"
+    )
+    speech_cache_disk_bytes: int = Field(
+        0, ge=0, le=1 << 44, description="disk for them, in the data directory, where a restart finds them; 0: none"
+    )
+    speech_cache_shared: bool = Field(False, description="a key may be sent what was spoken for another")
+    speech_cache_phrases: Path | None = Field(
+        None, description="file of sentences, one a line, that the default voice speaks at start, to be kept"
+    )
 
     max_input_characters: int = Field(20_000, ge=1, le=1_000_000, description="longest text of one request")
     max_translate_characters: int = Field(
@@ -143,6 +155,9 @@ class Settings(BaseModel):
     max_translate_texts: int = Field(10_000, ge=1, le=100_000, description="most texts of one translation request")
     max_body_bytes: int = Field(1_048_576, ge=1024, le=1 << 30, description="largest HTTP request body")
     max_frame_bytes: int = Field(65_536, ge=1024, le=1 << 24, description="largest WebSocket message accepted")
+    max_audio_frame_bytes: int = Field(
+        1 << 20, ge=1024, le=1 << 24, description="largest message of a socket with audio to be recognized"
+    )
     queue_size: int = Field(
         64, ge=1, le=10_000, description="requests waiting for first audio, or for a model to load, before refusal"
     )
@@ -225,7 +240,7 @@ class Settings(BaseModel):
             raise ValueError("Input should be 0, 4 or 8")
         return value
 
-    @field_validator("data_dir", "keys_file")
+    @field_validator("data_dir", "keys_file", "speech_cache_phrases")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         try:

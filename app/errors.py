@@ -18,6 +18,7 @@ A class inherits what it does not name.
     │   ├── UnsupportedLanguageError
     │   ├── LanguageNotDetectedError  too little text, or too mixed
     │   ├── OutsideCoverageError    text for which a demonstration model was not made
+    │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
@@ -184,6 +185,10 @@ class LanguageNotDetectedError(InvalidRequestError, code="language_not_detected"
 
 class OutsideCoverageError(InvalidRequestError, code="outside_coverage", param="text"):
     """Raised for a text that a demonstration model does not cover."""
+
+
+class InvalidLexiconError(InvalidRequestError, code="invalid_lexicon", param="lexicon"):
+    """Raised for a pronunciation lexicon, or an entry, that cannot be read or used."""
 
 
 class MarkupError(InvalidRequestError, code="invalid_markup", param="input"):

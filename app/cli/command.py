@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from app.config import Settings
+from app.errors import BodyTooLargeError
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -71,3 +72,15 @@ def read_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandError(f"standard input is not UTF-8 (byte {error.start})", USAGE_ERROR) from None
+
+
+def read_file(name: str, limit: int) -> bytes:
+    """Return the bytes of a file; `-` is standard input. Raises BodyTooLargeError and OSError."""
+    if name == "-":
+        data = sys.stdin.buffer.read(limit + 1)
+    else:
+        with open(name, "rb") as file:  # noqa: PTH123  (as it was given: the error quotes it)
+            data = file.read(limit + 1)
+    if len(data) > limit:
+        raise BodyTooLargeError(f"{name} is too large; at most {limit} bytes are read (max_recording_bytes)")
+    return data

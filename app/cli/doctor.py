@@ -163,6 +163,11 @@ def _markdown(facts: Facts, checks: list[ModelCheck], problems: list[str]) -> st
                 known = published.get(check.model, {})
                 kept = known.get("sentence" if times.unit == "tokens" else times.work)
                 lines.append(_row([*cells, *(["" if kept is None else f"{kept:g}"] if machine else [])]))
+    heard = [(check.model, one) for check in checks for one in check.heard]
+    if heard:
+        lines += ["", "## Voices, as the installed recognizer hears them", ""]
+        lines += [_row(["model", "voice", "words wrong", "heard"]), _row(["---"] * 4)]
+        lines += [_row([model, one.voice, f"{one.errors} of {one.words}", one.text]) for model, one in heard]
     lines += ["", "## Problems", "", *([f"- {problem}" for problem in problems] or ["none"])]
     return "\n".join(lines)
 

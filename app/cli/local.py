@@ -7,6 +7,7 @@ The parts are the server's own, so its sound and its speed can be heard and meas
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,16 +19,22 @@ from app.engine.catalog import Catalog
 from app.engine.jobs import Job
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
+from app.interpretation.options import InterpretationOptions
+from app.interpretation.service import InterpretationService
+from app.interpretation.session import Interpretation
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions, RecognitionService
 from app.recognition.stream import RecognitionStream
+from app.speech.document import InputType, holds_ssml, read_document
 from app.speech.service import SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
-from models.contract import Pcm, Synthesizer
+from models.contract import ModelKind, Pcm, Synthesizer
 from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -40,11 +47,23 @@ class LocalSpeech:
         self.name = name
         self.synthesizer = synthesizer
 
-    async def speak(self, text: str, options: SpeechOptions, timeline: Timeline) -> AsyncIterator[Pcm]:
+    async def speak(
+        self, text: str, options: SpeechOptions, timeline: Timeline, input_type: InputType = "auto"
+    ) -> AsyncIterator[Pcm]:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
+        document = None
+        if holds_ssml(text, input_type, translated=options.translate_to is not None):
+            speech = await self._service.prepare(options)
+            document = await read_document(self._service, text, speech.language)
+            await document.check(self._service, speech)
+            if document.ignored:
+                log.warning("not used in SSML: %s", ", ".join(document.ignored))
         stream = await self.open(options, timeline)
-        stream.feed(text)
-        stream.finish()
+        if document is None:
+            stream.feed(text)
+            stream.finish()
+        else:
+            document.feed(stream)
         outcome: metrics.Outcome = "cancelled"
         try:
             async for chunk in stream:
@@ -154,6 +173,65 @@ async def open_recognition(
             stream.close(outcome)
     finally:
         service.close()
+        await asyncio.to_thread(worker.stop)
+
+
+class LocalInterpretation:
+    """Session of interpretation, and the decoder of its recordings."""
+
+    def __init__(self, service: RecognitionService, session: Interpretation) -> None:
+        self._service = service
+        self.session = session
+
+    async def decode(self, data: bytes) -> Pcm:
+        """Return a recording as float32 mono [samples] at SAMPLE_RATE. Raises UnusableRecordingError."""
+
+        async def read() -> bytes:
+            return data
+
+        return (await self._service.decode(read)).pcm
+
+
+@asynccontextmanager
+async def open_interpretation(
+    settings: Settings, options: InterpretationOptions, catalog: Catalog | None = None
+) -> AsyncIterator[LocalInterpretation]:
+    """Load the models of `options` on a thread of their own, and yield a session. Raises ServiceError.
+
+    `catalog`: None is that of this machine.
+    """
+    catalog = Catalog(settings) if catalog is None else catalog
+    # Every shape is needed sooner or later, and a speaker does not wait.
+    worker = ModelWorker(catalog.load, warmup=settings.warmup != "none")
+    admission = Admission()
+    loads = ModelLoads(catalog, worker, admission, most=settings.queue_size, seconds=settings.queue_seconds)
+    translation = TranslationService(settings, catalog, worker, loads)
+    speech = SpeechService(settings, catalog, worker, loads, translation, admission)
+    recognition = RecognitionService(settings, catalog, worker, loads, admission)
+    service = InterpretationService(recognition, speech)
+    names: tuple[tuple[str, ModelKind], ...] = (
+        (recognition.model_name(options.recognition_model), "speech-recognition"),
+        (
+            translation.default_model if options.translate_model is None else catalog.resolve(options.translate_model),
+            "translation",
+        ),
+        (speech.model_name(options.model), "text-to-speech"),
+    )
+    worker.start()
+    try:
+        for name, kind in names:
+            await asyncio.to_thread(_wait_until_loaded, loads.require(name, kind))
+        session = await service.open(await service.prepare(options), "interpret")
+        outcome: metrics.Outcome = "cancelled"
+        try:
+            yield LocalInterpretation(recognition, session)
+            outcome = "ok"
+        finally:
+            session.close(outcome)
+    finally:
+        recognition.close()
+        speech.close()
+        translation.close()
         await asyncio.to_thread(worker.stop)
 
 

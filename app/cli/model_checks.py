@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
+import soxr
 
 from app.cli.local import LocalSpeech, open_speech
 from app.config import Settings
@@ -16,6 +17,8 @@ from app.engine.catalog import Catalog, ModelInfo
 from app.engine.jobs import CancelToken, Job
 from app.errors import ServiceError
 from app.speech.service import SpeechOptions
+from app.speech.verification import compare, spoken_words
+from app.text.planner import get_phonemizer
 from models.contract import (
     AudioChunk,
     ModelError,
@@ -41,6 +44,8 @@ TIMED = ("Yes.", "Hello world.", "The quick brown fox jumps over the lazy dog.")
 SPOKEN = ("On 3 May, 12 of 45 people paid $7.50 each.", "Is the train on time, or is it late again?")
 # NLLB reads 16 tokens of the first. The phrase book knows only the second.
 TRANSLATED = ("The weather is fine today, and the train leaves in the morning.", "Where is the train station?")
+# Each English voice says this, and a recognizer hears it.
+SAID = "The train to the city leaves in ten minutes."
 QUIETEST, LOUDEST = -40.0, 0.999
 SHORTEST, LONGEST = 0.02, 0.5
 """Seconds of speech for each character of a text."""
@@ -66,13 +71,24 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class HeardVoice:
+    """Words that a recognizer heard a voice say: `errors` of `words` are not those of SAID."""
+
+    voice: str
+    text: str
+    words: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCheck:
-    """Result of one model: seconds to load, times, and problems in words."""
+    """Result of one model: seconds to load, times, problems in words, and what its voices were heard to say."""
 
     model: str
     load: float
     times: tuple[Times, ...]
     problems: tuple[str, ...]
+    heard: tuple[HeardVoice, ...] = ()
 
 
 def check_models(settings: Settings, seconds: float, progress: Callable[[str], None]) -> list[ModelCheck]:
@@ -80,13 +96,48 @@ def check_models(settings: Settings, seconds: float, progress: Callable[[str], N
     catalog = Catalog(settings)
     installed = [model for model in catalog.models() if model.status == "ready"]
     found = []
+    ear = _Ear(catalog)
     for model in installed:
         progress(model.name)
-        found.append(_checked(catalog, settings, model, seconds / len(installed)))
+        found.append(_checked(catalog, settings, model, seconds / len(installed), ear))
     return found
 
 
-def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float) -> ModelCheck:
+class _Ear:
+    """The recognizer of requests that name none, loaded when a voice is first heard. It stays on this thread."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._recognizer: Recognizer | None = None
+        name = catalog.default_recognizer()
+        self.name = name if name is not None and catalog.present(name) else None
+
+    def judges(self, model: str) -> bool:
+        """Return whether a voice of `model` that it does not understand is at fault: the one in the box knows few."""
+        if self.name is None:
+            return False
+        return self._catalog.entry(self.name).bundled is None or self._catalog.entry(model).bundled is not None
+
+    def hear(self, voice: str, pcm: Pcm, rate: int) -> HeardVoice | None:
+        """Return what it hears in float32 [samples] of SAID; None: there is no recognizer of English."""
+        if self.name is None:
+            return None
+        if self._recognizer is None:
+            recognizer = self._catalog.load(self.name)
+            assert isinstance(recognizer, Recognizer)  # noqa: S101  (the catalog says so)
+            self._recognizer = recognizer
+        one = self._recognizer
+        if "en" not in one.languages:
+            return None
+        sound = np.asarray(soxr.resample(pcm, rate, one.sample_rate), np.float32)
+        items = one.recognize(RecognitionRequest(sound, "en", temperature=0.0), Timeline(), lambda: False)
+        text = "".join(item.text for item in items if item is not None).strip()
+        phonemizer = get_phonemizer("en-us")
+        found = compare(spoken_words(SAID, phonemizer), spoken_words(text, phonemizer))
+        return HeardVoice(voice, text, found.words, found.errors)
+
+
+def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: float, ear: _Ear) -> ModelCheck:
     wrong = [file for file in catalog.verify(model.name).files if file.state not in ("ok", "not pinned")]
     if wrong:
         shown = ", ".join(f"{file.path} ({file.state})" for file in wrong[:3])
@@ -97,14 +148,21 @@ def _checked(catalog: Catalog, settings: Settings, model: ModelInfo, seconds: fl
             return _check_translator(catalog, model.name, seconds)
         if model.kind == "speech-recognition":
             return check_recognizer(catalog, model.name, seconds)
-        return asyncio.run(_check_synthesizer(settings, model.name, seconds))
+        check, said = asyncio.run(_check_synthesizer(settings, model.name, seconds, speaks=ear.name is not None))
+        heard = tuple(found for voice, pcm, rate in said if (found := ear.hear(voice, pcm, rate)) is not None)
+        lost = [one for one in heard if ear.judges(model.name) and one.errors > one.words / 2]
+        problems = (f"{model.name}: {ear.name} hears voice {one.voice} say '{one.text}', not '{SAID}'" for one in lost)
+        return replace(check, problems=(*check.problems, *problems), heard=heard)
     except (ServiceError, ModelError) as error:
         return ModelCheck(model.name, 0.0, (), (f"{model.name}: {error}",))
     except Exception as error:  # the report is wanted most where something is broken
         return ModelCheck(model.name, 0.0, (), (f"{model.name}: {type(error).__name__}: {error}",))
 
 
-async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> ModelCheck:
+async def _check_synthesizer(
+    settings: Settings, name: str, seconds: float, *, speaks: bool
+) -> tuple[ModelCheck, list[tuple[str, Pcm, int]]]:
+    """Return the check and, if `speaks`, SAID by each English voice, with its sample rate."""
     started = time.perf_counter()
     async with open_speech(settings, name) as speech:
         load = time.perf_counter() - started
@@ -126,12 +184,14 @@ async def _check_synthesizer(settings: Settings, name: str, seconds: float) -> M
                 times.append(_times(f"{len(text)} characters", runs, timeline.audio_seconds, "s", _token(timeline)))
         if forced:
             times.append(await _force_tokens(speech, share))
-    return ModelCheck(name, load, tuple(times), tuple(problems))
+        voices = [one.id for one in speech.synthesizer.voices if speaks and one.language.startswith("en")]
+        said = [(voice, (await _speak(speech, SAID, voice))[0], speech.synthesizer.sample_rate) for voice in voices]
+    return ModelCheck(name, load, tuple(times), tuple(problems)), said
 
 
-async def _speak(speech: LocalSpeech, text: str) -> tuple[Pcm, Timeline]:
+async def _speak(speech: LocalSpeech, text: str, voice: str | None = None) -> tuple[Pcm, Timeline]:
     timeline = Timeline()
-    options = SpeechOptions(model=speech.name, seed=1)
+    options = SpeechOptions(model=speech.name, voice=voice, seed=1)
     pieces = [pcm async for pcm in speech.speak(text, options, timeline)]
     return np.concatenate(pieces or [np.zeros(0, np.float32)]), timeline
 

@@ -45,6 +45,7 @@ def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
             "default": model.name in defaults,
             "description": model.description,
             "license": model.license,
+            "commercial_use": model.commercial_use,
             "aliases": list(model.aliases),
             "directory": str(catalog.directory(model.name)),
             "install": model.install_command,
@@ -58,7 +59,8 @@ def list_models(arguments: argparse.Namespace, settings: Settings) -> int:
     width = max(len(model.name) for model in catalog.models())
     for row in rows:
         mark = "*" if row["default"] else " "
-        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']}; {row['license']}")
+        use = "commercial use allowed" if row["commercial_use"] else "no commercial use"
+        print(f"{mark} {row['name']:<{width}} {row['status']:<7} {row['description']}; {row['license']}; {use}")
         if row["status"] == "ready":
             print(f"  {row['directory']}")
         else:
@@ -77,7 +79,7 @@ def pull_model(arguments: argparse.Namespace, settings: Settings) -> int:
     directory = catalog.directory(entry.name)
     if entry.noncommercial:
         # Before gigabytes are fetched, not after.
-        print(f"{entry.name}: license {entry.license}", flush=True)
+        print(f"{entry.name}: license {entry.license}; no commercial use", flush=True)
     try:
         done = pull(entry, directory, endpoint=arguments.endpoint, progress=not arguments.quiet)
     except HubError as error:

@@ -18,6 +18,7 @@ import soundfile
 
 from app.audio.encoders import FORMATS, Format, check_format, make_encoder
 from app.audio.pcm import to_int16
+from app.cli.command import USAGE_ERROR, CommandError
 from app.errors import UnsupportedFormatError
 from app.extras import needs
 from models.contract import Pcm
@@ -43,6 +44,30 @@ class Destination(Protocol):
     def close(self) -> None: ...
 
     def abandon(self) -> None: ...
+
+
+def check_output(path: Path | None, format_name: str | None) -> None:
+    """Raise CommandError or UnsupportedFormatError for an output that cannot be written, before a model is loaded."""
+    if format_name is not None:
+        if path is None:
+            raise CommandError("--format needs -o FILE, or -o - for standard output", USAGE_ERROR)
+        check_format(format_name)
+    elif path is not None and str(path) != "-":
+        file_format(path)
+
+
+def open_destination(
+    path: Path | None, format_name: str | None, sample_rate: int, *, live: bool = False
+) -> Destination:
+    """Return the file at `path`, standard output for `-`, or the loudspeaker for None; `live` as in `open_player`.
+
+    Raises PlaybackError, UnsupportedFormatError, OSError.
+    """
+    if path is None:
+        return open_player(sample_rate, live=live)
+    if str(path) == "-":
+        return open_output(format_name or "wav", sample_rate)
+    return open_file(path, sample_rate, format_name)
 
 
 def open_file(path: Path, sample_rate: int, format_name: str | None = None) -> Destination:

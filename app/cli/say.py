@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from app.cli.local import LocalSpeech
-    from app.cli.playback import Destination
     from app.llm_text.events import Broken, Failed
+    from app.speech.document import InputType
     from app.speech.service import SpeechOptions
 
 
@@ -32,10 +32,10 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     say.add_argument(
         "--from",
         dest="input",
-        choices=("text", "stream-json"),
+        choices=("text", "ssml", "stream-json"),
         default="text",
-        help="stream-json: TEXT names a file (default -, standard input) of lines as a language model's program or API "
-        "streams them, spoken as they arrive",
+        help="text: plain, or SSML if its root is <speak>; ssml: SSML; stream-json: TEXT names a file (default -, "
+        "standard input) of lines as a language model's program or API streams them, spoken as they arrive",
     )
     say.add_argument(
         "-o",
@@ -66,7 +66,9 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Speak; return the exit status. Raises ServiceError and CommandError."""
-    _check_output(arguments)
+    from app.cli.playback import check_output
+
+    check_output(arguments.output, arguments.format)
     if arguments.input == "stream-json":
         from app.llm_text.events import read_lines
 
@@ -84,27 +86,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _check_output(arguments: argparse.Namespace) -> None:
-    """Raise an error for an output that cannot be written, before a model is loaded."""
-    from app.audio.encoders import check_format
-    from app.cli.playback import file_format
-
-    if arguments.format is not None:
-        if arguments.output is None:
-            raise CommandError("--format needs -o FILE, or -o - for standard output", USAGE_ERROR)
-        check_format(arguments.format)
-    elif arguments.output is not None and str(arguments.output) != "-":
-        file_format(arguments.output)
-
-
-def _open_output(arguments: argparse.Namespace, sample_rate: int, *, live: bool = False) -> Destination:
-    from app.cli.playback import open_file, open_output, open_player
-
-    if arguments.output is None:
-        return open_player(sample_rate, live=live)
-    if str(arguments.output) == "-":
-        return open_output(arguments.format or "wav", sample_rate)
-    return open_file(arguments.output, sample_rate, arguments.format)
+def _input_type(arguments: argparse.Namespace) -> InputType:
+    return "ssml" if arguments.input == "ssml" else "auto"
 
 
 def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
@@ -132,14 +115,14 @@ def _open_speech(arguments: argparse.Namespace, settings: Settings) -> AbstractA
 
 
 async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) -> None:
-    from app.cli.playback import PlaybackError
+    from app.cli.playback import PlaybackError, open_destination
     from models.timeline import Timeline
 
     async with _open_speech(arguments, settings) as speech:
         try:
-            out = _open_output(arguments, speech.synthesizer.sample_rate)
+            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate)
             try:
-                async for pcm in speech.speak(text, _speech_options(arguments), Timeline()):
+                async for pcm in speech.speak(text, _speech_options(arguments), Timeline(), _input_type(arguments)):
                     # Off the event loop: a sound device makes its writer wait.
                     await asyncio.to_thread(out.write, pcm)
             except BaseException:
@@ -151,7 +134,7 @@ async def _say_to(arguments: argparse.Namespace, settings: Settings, text: str) 
 
 
 async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: Iterable[bytes]) -> int:
-    from app.cli.playback import PlaybackError
+    from app.cli.playback import PlaybackError, open_destination
     from app.cli.stream_json import narrate
     from models.timeline import Timeline
 
@@ -159,7 +142,7 @@ async def _narrate_to(arguments: argparse.Namespace, settings: Settings, lines: 
         stream = await speech.open(_speech_options(arguments), Timeline())
         live = arguments.output is None
         try:
-            out = _open_output(arguments, speech.synthesizer.sample_rate, live=live)
+            out = open_destination(arguments.output, arguments.format, speech.synthesizer.sample_rate, live=live)
             try:
                 whole = await narrate(lines, stream, out, report=_report, live=live)
             except BaseException:

@@ -6,10 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number
+from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number, read_file
 from app.cli.interrupt import run_interruptible
 from app.config import Settings
-from app.errors import BodyTooLargeError
 
 if TYPE_CHECKING:
     from app.recognition.service import RecognitionOptions
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
         data = record(settings.recognition_seconds)
     else:
-        data = _read(arguments.file, settings.max_recording_bytes)
+        data = read_file(arguments.file, settings.max_recording_bytes)
     from app.recognition.service import AUTO_CHUNKS, RecognitionOptions
     from app.recognition.transcript import TranscriptOptions
 
@@ -67,18 +66,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     form = TranscriptOptions(arguments.format, words=arguments.words)
     run_interruptible(_print(settings, data, options, form))
     return 0
-
-
-def _read(name: str, limit: int) -> bytes:
-    """Return the bytes of a file. Raises BodyTooLargeError and OSError."""
-    if name == "-":
-        data = sys.stdin.buffer.read(limit + 1)
-    else:
-        with open(name, "rb") as file:  # noqa: PTH123  (as it was given: the error quotes it)
-            data = file.read(limit + 1)
-    if len(data) > limit:
-        raise BodyTooLargeError(f"{name} is too large; at most {limit} bytes are read (max_recording_bytes)")
-    return data
 
 
 async def _print(settings: Settings, data: bytes, options: RecognitionOptions, form: TranscriptOptions) -> None:

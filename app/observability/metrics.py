@@ -21,7 +21,9 @@ from models.timeline import Stage, Timeline
 # A `_created` series beside every other one repeats the server's log.
 disable_created_metrics()
 
-Surface = Literal["openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate"]
+Surface = Literal[
+    "openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate", "realtime", "interpret"
+]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 
 _LABELS = ("model", "surface", "streaming")
@@ -108,10 +110,18 @@ requests = Counter(
 )
 audio_seconds = Counter("nightingale_audio_seconds", "Seconds of audio delivered", _LABELS)
 recognized_seconds = Counter("nightingale_recognized_seconds", "Seconds of recordings that were recognized", _LABELS)
+utterance_delay = Histogram(
+    "nightingale_utterance_delay_seconds",
+    "End of an utterance of a live recognition to its text",
+    _LABELS,
+    buckets=(0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10),
+)
 verified_sentences = Counter(
     "nightingale_verified_sentences", "Sentences that a recognizer heard", ("model", "verdict")
 )
 verification_retries = Counter("nightingale_verification_retries", "Times that sentences were spoken again", ("model",))
+cache_hits = Counter("nightingale_cache_hits", "Sentences that were spoken before, and sent again", ("model", "source"))
+cache_misses = Counter("nightingale_cache_misses", "Sentences that the cache did not have", ("model",))
 wasted_audio = Counter("nightingale_wasted_audio_seconds", "Seconds of audio computed and never delivered", ("model",))
 translation_first = Histogram(
     "nightingale_translation_first_sentence_seconds",
@@ -125,6 +135,16 @@ translation_tokens = Counter(
 )
 translation_characters = Counter(
     "nightingale_translation_characters", "Characters of the texts that were translated", _LABELS
+)
+interpretation_latency = Histogram(
+    "nightingale_interpretation_latency_seconds",
+    "End of a spoken sentence to its text (recognized), its translation (translated), its first audio (spoken), and "
+    "that audio in a player, which has to play what came before it (heard)",
+    ("surface", "until"),
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 5, 10, 20),
+)
+interpretation_sentences = Counter(
+    "nightingale_interpretation_sentences", "Sentences that were interpreted, by how that ended", ("surface", "ending")
 )
 translation_batch = Histogram(
     "nightingale_translation_batch_size",
@@ -331,6 +351,37 @@ def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, sec
     """
     if _record_request(timeline, labels, outcome):
         recognized_seconds.labels(*labels.values()).inc(seconds)
+
+
+def record_interpretation(surface: Surface, ending: str, delay: float | None) -> None:
+    """Count one sentence that was interpreted. `delay`: seconds until it is heard; None where it was not spoken."""
+    interpretation_sentences.labels(surface, ending).inc()
+    if delay is not None:
+        interpretation_latency.labels(surface, "heard").observe(delay)
+
+
+def record_utterance(timeline: Timeline, labels: Labels, seconds: float, waited: float) -> None:
+    """Feed one utterance of a live recognition into the histograms.
+
+    Args:
+        timeline: times of its passes.
+        labels: its series.
+        seconds: its length.
+        waited: seconds from its end to its text.
+    """
+    values = labels.values()
+    exemplar = _exemplar()
+    for stage, spent in timeline.stages.items():
+        stage_duration.labels(*values, stage.value).observe(spent, exemplar)
+    utterance_delay.labels(*values).observe(waited, exemplar)
+    recognized_seconds.labels(*values).inc(seconds)
+
+
+def record_session(timeline: Timeline, labels: Labels, outcome: Outcome) -> None:
+    """Count one live recognition. Its length is no time that anybody waited, so that it has no duration."""
+    timeline.finish()
+    requests.labels(*labels.values(), outcome).inc()
+    logs.note(timeline, labels.model, labels.surface, labels.streaming, outcome)
 
 
 async def watch_event_loop(interval: float = 0.25) -> None:

@@ -43,6 +43,7 @@ class Info:
     kind: str = "text-to-speech"
     install_hint: str = ""
     cloning: bool = False
+    commercial_use: bool = True
 
 
 @dataclass
@@ -62,6 +63,10 @@ class ToneCatalog:
     recognizer: str | None = "absent-ear"
     # Loads the model `ear`, on the thread of models.
     load_ear: Callable[[], Any] | None = None
+    release: str = "1"
+
+    def revision(self, name: str) -> str:
+        return f"{name} {self.release}"
 
     def models(self) -> list[Info]:
         return [
@@ -238,11 +243,17 @@ def start_server() -> Iterator[StartServer]:
         translator: str = "absent-translator",
         recognizer: str | None = "absent-ear",
         load_ear: Callable[[], Any] | None = None,
+        release: str = "1",
         ready: bool = True,
         **settings: object,
     ) -> Running:
         catalog = ToneCatalog(
-            tone or Tone(), parrot=parrot or Parrot(), translator=translator, recognizer=recognizer, load_ear=load_ear
+            tone or Tone(),
+            parrot=parrot or Parrot(),
+            translator=translator,
+            recognizer=recognizer,
+            load_ear=load_ear,
+            release=release,
         )
         running = start(Settings.model_validate(settings), catalog, ready=ready)
         started.append(running)

@@ -331,4 +331,5 @@ class Ear:
             mean_logprob=-0.2,
             compression=1.25,
             no_speech=0.01,
+            language_probability=1.0 if request.language else 0.75,
         )

@@ -143,7 +143,7 @@ def test_wrong_usage_is_one_line_and_status_2(run, tmp_path, monkeypatch, argume
         (["say", "x", "-o", "x.wav", "--model", "kokoro"], "nightingale models pull kokoro-82m"),
         (["say", "x", "-o", "/nowhere/x.wav"], "/nowhere/"),
         (["bench", "--model", "kokoro-82m"], "nightingale models pull kokoro-82m"),
-        (["translate", "x", "--target", "fr"], "nightingale models pull nllb-200-distilled-600m"),
+        (["translate", "x", "--target", "fr"], "nightingale models pull small-100"),
         (["transcribe", __file__], "into models/whisper-large-v3-turbo of the data directory"),
         (["models", "pull", "house"], "nothing to pull"),
         (["models", "pull", "kokoro", "--endpoint", "ftp://x"], "http"),
@@ -338,7 +338,10 @@ def test_list_and_verify(run, tmp_path):
     assert "* house" in table
     assert "nightingale models pull kokoro-82m" in table
     assert (rows["house"]["kind"], rows["nllb-200-distilled-600m"]["kind"]) == ("text-to-speech", "translation")
-    assert "CC-BY-NC-4.0: not for commercial use" in table
+    assert "CC-BY-NC-4.0; no commercial use" in table
+    assert "MIT; commercial use allowed" in table
+    permitted = {name for name, row in rows.items() if row["kind"] == "translation" and row["commercial_use"]}
+    assert permitted == {"small-100", "m2m100-418m", "m2m100-1.2b", "phrasebook"}
     assert "copy config.json, pytorch_model.bin, tokenizer.json of facebook/nllb-200-1.3B" in table
     done = run("models", "verify")
     assert done.returncode == 0
@@ -401,7 +404,7 @@ def test_pulling_a_translator_states_its_license_before_anything_is_fetched(monk
     with hub_server.serve(dict(FILES)) as hub:
         assert main.main(["models", "pull", "nllb", "--endpoint", hub.endpoint]) == 1
     captured = capsys.readouterr()
-    assert captured.out == "nllb-200-distilled-600m: license CC-BY-NC-4.0: not for commercial use\n"
+    assert captured.out == "nllb-200-distilled-600m: license CC-BY-NC-4.0; no commercial use\n"
     assert "has no facebook/nllb-200-distilled-600M at revision" in captured.err
 
 
@@ -455,3 +458,17 @@ def test_unexpected_failure_is_one_line_too(monkeypatch, capsys):
     monkeypatch.setattr(models, "list_models", broken)
     assert main.main(["models", "list"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_lexicon_is_checked(capsys, tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text("Nguyen = /wˈɪn/\nW3C = World Wide Web\nhello = hello\nNguyen = /x/\n", encoding="utf-8")
+    assert main.main(["lexicon", "check", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    notes = {row["text"]: row["note"] for row in reversed(rows)}
+    assert next(row for row in rows if row["text"] == "Nguyen's")["phonemes"] == "wˈɪnz"
+    assert (notes["Nguyen"], notes["Nguyens"], notes["hello"]) == ("", "not covered", "changes nothing")
+    assert rows[-1]["note"] == "hidden by an earlier entry"
+    path.write_text("Nguyen\n")
+    assert main.main(["lexicon", "check", str(path)]) == 2
+    assert "mine.tsv: line 1" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""`nightingale lexicon check`: show how the entries of a pronunciation lexicon, and their neighbors, are read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.config import Settings
+
+if TYPE_CHECKING:
+    from app.text.lexicon import Lexicon, LexiconEntry
+    from app.text.planner import Phonemizer
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A word, its phonemes with the lexicon and without it, and what is odd about it. `entry`: the lexicon has it."""
+
+    text: str
+    phonemes: str
+    without: str
+    entry: bool
+    note: str = ""
+
+
+def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the actions to argparse."""
+    check = actions.add_parser(
+        "check", parents=[common], help="show the phonemes of each entry, and of its plural, possessive and other cases"
+    )
+    check.add_argument(
+        "file", metavar="FILE", type=Path, help="PLS, or lines of a word, a tab, and /phonemes/ or words"
+    )
+    check.add_argument("--lang", help="language, where the file names none (default en-us)")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.set_defaults(run=check_lexicon)
+
+
+def check_lexicon(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print the readings; return the exit status. Raises ServiceError for a file that cannot be used."""
+    from app.engine.service_errors import REQUEST_ERRORS, service_error
+    from app.text.languages import nearest_language
+    from app.text.lexicon_files import MAX_BYTES, read_lexicon
+    from app.text.planner import get_phonemizer
+
+    with arguments.file.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    try:
+        lexicon = read_lexicon(data, arguments.lang)
+        phonemizer = get_phonemizer(nearest_language(lexicon.language or "en") or lexicon.language or "en")
+    except REQUEST_ERRORS as error:
+        raise service_error(error, f"{arguments.file.name}: ") from error
+    rows: list[_Row] = []
+    seen: set[str] = set()
+    for entry in lexicon.entries:
+        if entry.grapheme in seen:
+            rows.append(_Row(entry.grapheme, entry.phonemes or entry.alias, "", True, "hidden by an earlier entry"))
+        else:
+            rows += _rows(entry, lexicon, phonemizer)
+        seen.add(entry.grapheme)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
+        return 0
+    for row in rows:
+        word = row.text if row.entry else f"  {row.text}"
+        alone = row.without and f"(alone: {row.without})"
+        print("\t".join(filter(None, (word, row.phonemes, alone, row.note))))
+    print(f"{len(lexicon.entries)} entries, {phonemizer.language.name}")
+    return 0
+
+
+def _rows(entry: LexiconEntry, lexicon: Lexicon, phonemizer: Phonemizer) -> Iterator[_Row]:
+    """Yield the entry, and the words beside it that readers of the text will meet."""
+    grapheme = entry.grapheme
+    read, alone, source = _read(grapheme, lexicon, phonemizer)
+    note = "changes nothing" if source and read == alone else "" if source else "not matched"
+    yield _Row(grapheme, read, alone, True, note)
+    forms = [f"{grapheme}'s", f"{grapheme}s"] if phonemizer.language.tag.startswith("en") else []
+    known = {each.grapheme for each in lexicon.entries}
+    for form in dict.fromkeys((*forms, grapheme.lower(), grapheme.capitalize(), grapheme.upper())):
+        if form != grapheme and form not in known:
+            read, alone, source = _read(form, lexicon, phonemizer)
+            yield _Row(form, read, alone, False, "" if source else "not covered")
+
+
+def _read(text: str, lexicon: Lexicon, phonemizer: Phonemizer) -> tuple[str, str, bool]:
+    """Return the phonemes of a text with the lexicon, those without it, and whether the lexicon was used."""
+    from app.text.errors import NothingToSpeakError
+    from app.text.tokens import join
+
+    def phonemes(lexicons: tuple[Lexicon, ...]) -> tuple[str, bool]:
+        try:
+            tokens = [token for sentence in phonemizer.tokens(text, lexicons=lexicons) for token in sentence]
+        except NothingToSpeakError:
+            return "", False
+        return join(tokens, lambda token: token.phonemes), any(token.source == "user-lexicon" for token in tokens)
+
+    read, used = phonemes((lexicon,))
+    return read, phonemes(())[0], used

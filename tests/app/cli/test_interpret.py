@@ -1,0 +1,166 @@
+"""`nightingale interpret`, with models that hear what a test says, translate into capitals, and hum."""
+
+from __future__ import annotations
+
+import io
+import logging
+import signal
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from app.cli import local
+from app.cli.main import main
+
+SPOKEN = Path(__file__).parents[2] / "golden" / "spoken.ogg"
+RATE = 16_000
+
+
+@pytest.fixture
+def catalog(make_catalog: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """Models of the command; the translator is the default."""
+    made = make_catalog(recognizer="ear", translator="shout")
+    level = logging.getLogger("app").level
+    monkeypatch.setattr(local, "Catalog", lambda settings: made)
+    monkeypatch.setenv("NIGHTINGALE_DATA_DIR", str(tmp_path / "data"))
+    yield made
+    logging.getLogger("app").setLevel(level)
+
+
+def spoken() -> np.ndarray:
+    pcm, rate = soundfile.read(SPOKEN, dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+def test_a_recording_is_written_in_another_language_and_spoken_in_its_place(
+    catalog: Any, capsys: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.wav"
+    assert main(["interpret", str(SPOKEN), "--to", "fr", "--source", "en", "-o", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) % 2 == 0
+    for source, target in zip(lines[::2], lines[1::2], strict=True):
+        assert target == "→ " + source.upper()
+    pcm, rate = soundfile.read(out, dtype="float32")
+    assert rate == 24_000
+    loud = np.flatnonzero(np.abs(pcm) > 0.1)
+    # Nothing can be translated before the first sentence was spoken.
+    assert loud[0] / rate > 0.4
+
+
+def test_text_alone(catalog: Any, capsys: Any) -> None:
+    assert main(["interpret", str(SPOKEN), "--to", "fr", "--text"]) == 0
+    assert "→ " in capsys.readouterr().out
+    assert catalog.tone.begun == []
+
+
+def test_bare_samples_of_standard_input(catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (spoken() * 32_767).astype("<i2").tobytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert main(["interpret", "-", "--pcm", str(RATE), "--to", "fr", "--source", "en", "--text"]) == 0
+    assert "→ EN SECOND 0." in capsys.readouterr().out
+
+
+def test_the_microphone_until_it_fails(catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = iter(np.array_split(spoken(), 50))
+
+    class StreamError(Exception):
+        pass
+
+    class Stream:
+        def __init__(self, **options: Any) -> None:
+            assert options == {"samplerate": RATE, "channels": 1, "dtype": "float32"}
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def read(self, count: int) -> tuple[np.ndarray, bool]:
+            try:
+                return next(pieces)[:, np.newaxis], False
+            except StopIteration:
+                raise StreamError("unplugged") from None
+
+    monkeypatch.setitem(
+        sys.modules, "sounddevice", types.SimpleNamespace(InputStream=Stream, PortAudioError=StreamError)
+    )
+    assert main(["interpret", "--to", "fr", "--source", "en", "--text"]) == 1
+    said = capsys.readouterr()
+    assert "→ EN SECOND 0." in said.out
+    assert said.err.splitlines()[-1] == "nightingale: cannot record from the microphone: unplugged"
+
+
+def test_a_sentence_that_cannot_be_translated_is_reported(catalog: Any, capsys: Any) -> None:
+    catalog.shout.check = refuse
+    assert main(["interpret", str(SPOKEN), "--to", "fr", "--source", "en", "--text"]) == 1
+    assert "not in the book" in capsys.readouterr().err
+
+
+def refuse(request: Any) -> None:
+    from models.contract import OutsideCoverageError
+
+    raise OutsideCoverageError("not in the book")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["--to", "Klingon", str(SPOKEN)], 2, "Klingon"),
+        (["--to", "fr", str(SPOKEN), "--recognition-model", "absent-ear"], 1, "models pull absent-ear"),
+        (["--to", "fr", str(SPOKEN), "--translate-model", "absent-translator"], 1, "models pull absent-translator"),
+        (["--to", "fr", str(SPOKEN), "--voice", "nobody"], 2, "nobody"),
+        (["--to", "fr", str(SPOKEN), "-o", "a.gif"], 2, "gif"),
+        (["--to", "fr", str(SPOKEN), "--text", "-o", "a.wav"], 2, "--text speaks nothing"),
+        (["--to", "fr", str(SPOKEN), "--format", "wav"], 2, "--format needs"),
+        (["--to", "fr", "--pcm", "16000"], 2, "--pcm needs FILE"),
+        (["--to", "fr", "no-such-file.wav"], 1, "No such file"),
+        (["--to", "fr", __file__], 2, "recording"),
+        (["--to", "fr", str(SPOKEN), "--pcm", "7"], 2, "whole number"),
+    ],
+)
+def test_what_is_wrong_is_one_line(catalog: Any, capsys: Any, arguments: list[str], status: int, says: str) -> None:
+    try:
+        assert main(["interpret", *arguments]) == status
+    except SystemExit as error:
+        assert error.code == status
+    lines = capsys.readouterr().err.splitlines()
+    assert says in lines[-1]
+
+
+def test_ctrl_c_ends_the_microphone_and_keeps_what_was_spoken(
+    catalog: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pieces = iter([*np.array_split(np.tile(np.pad(spoken(), RATE), 2), 120)])
+
+    class Stream:
+        def __init__(self, **_: Any) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def read(self, count: int) -> tuple[np.ndarray, bool]:
+            piece = next(pieces, None)
+            if piece is not None:
+                return piece[:, np.newaxis], False
+            deadline = time.monotonic() + 60
+            while not catalog.tone.computed and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.5)
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.5)
+            return np.zeros((RATE // 10, 1), np.float32), False
+
+    monkeypatch.setitem(sys.modules, "sounddevice", types.SimpleNamespace(InputStream=Stream, PortAudioError=OSError))
+    out = tmp_path / "out.wav"
+    assert main(["interpret", "--to", "fr", "--source", "en", "-o", str(out)]) == 130
+    pcm, _ = soundfile.read(out)
+    assert np.abs(pcm).max() > 0.1
