@@ -14,8 +14,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from mlx.utils import tree_flatten
+
+from loadtest.official import KOKORO
 from models.backend import device_name, mx
+from models.kokoro.albert import AlbertEncoder
+from models.kokoro.config import AlbertConfig
 from models.kokoro.source import harmonics_kernel, harmonics_reference
 from models.layers.adain import adain_kernel, adain_leaky_reference, adain_snake_reference
 from models.layers.conv import PaddingMask
@@ -49,6 +55,27 @@ def cases(phonemes: int, frames: int, dtype: mx.Dtype) -> Iterator[Case]:
     for length, channels, snake in ((frames, 512, False), (20 * frames, 256, True), (120 * frames + 1, 128, True)):
         yield adain_case(length, channels, dtype if snake else mx.float32, snake=snake)
     yield source_case(2 * frames)
+    if gpu() == "cuda":
+        yield encoder_case(16 if phonemes < 14 else 64)
+
+
+def encoder_case(rows: int) -> Case:
+    """Return PL-BERT's layers over one padded sentence of so many rows."""
+    official = KOKORO["plbert"]
+    names = ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings", "num_hidden_layers")
+    encoder = AlbertEncoder(AlbertConfig(*(official[name] for name in names)))
+    encoder.apply(lambda array: mx.random.normal(array.shape) / max(array.shape[-1], 16) ** 0.5)
+    encoder.lower()
+    x = mx.random.normal((1, rows, official["hidden_size"]))
+    valid = PaddingMask.of(mx.array([rows - 2])[:, None, None], rows)
+    mx.eval(encoder.parameters(), x, valid.mask, valid.count)
+    parameters: Any = tree_flatten(encoder.albert_layer_groups[0].parameters())
+    return Case(
+        f"PL-BERT, {rows} rows",
+        lambda: valid.zero(encoder.encode_kernel(x, valid)),
+        lambda: valid.zero(encoder.encode_reference(x, valid)),
+        sum(array.nbytes for _, array in parameters),
+    )
 
 
 def lstm_case(name: str, rows: int) -> Case:

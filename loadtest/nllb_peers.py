@@ -1,6 +1,7 @@
-"""NLLB-200-distilled-600M, greedy: this project beside PyTorch and CTranslate2, same weights, same run.
+"""NLLB-200-distilled-600M, M2M-100 418M or SMaLL-100, greedy: this project beside PyTorch and CTranslate2, same run.
 
-    python loadtest/nllb_peers.py [--source 20] [--target 22] [--runs 5] [--dtype bfloat16] [--bits 8]
+    python loadtest/nllb_peers.py [--model nllb|m2m100|small100] [--source 20] [--target 22] [--runs 5]
+                                  [--dtype bfloat16] [--bits 8]
                                   [--shortlist 16384] [--batch 32] [--without torch,graphs,ctranslate2,plain]
                                   [--speak 14,50] [--folder DIR] [--json FILE]
 
@@ -23,13 +24,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from loadtest.official import NLLB
+from loadtest.official import M2M100, NLLB, SMALL100
 from loadtest.peers import Commands, Peer, Rows, measure, memory_mb, show
 from models.backend import cpu_count, device_name, give_back, limit_cache, memory, mx, on_cpu
 from models.checkpoint import read_arrays
@@ -44,12 +46,39 @@ from models.nllb.weights import load_weights, official_shapes
 
 # Peers import what else they measure inside their own processes.
 
-ENGLISH, FRENCH, END = 256047, 256057, 2
+END = 2
 OURS, PLAIN, BASE, CT2 = "nightingale", "nightingale, MLX's", "pytorch", "ctranslate2 int8"
 GRAPHS = "pytorch, CUDA graphs"
 
 Run = Callable[[list[list[int]]], int]
 """Source ids of each sentence -> target tokens in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A model: its numbers, the first token of its sources, the language that begins a translation (None: nothing)."""
+
+    numbers: dict[str, Any]
+    first: int
+    target: int | None
+    pieces: int
+
+    @property
+    def config(self) -> NllbConfig:
+        """Return its configuration."""
+        return NllbConfig(**self.numbers)
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Return the tokens from which a translation is decoded."""
+        return (END,) if self.target is None else (END, self.target)
+
+
+SIZES = {
+    "nllb": Size(NLLB, 256047, 256057, 256000),
+    "m2m100": Size(M2M100, 128022, 128028, 128004),
+    "small100": Size(SMALL100, 128028, None, 128004),
+}
 
 
 def random_arrays(config: NllbConfig, seed: int = 0) -> dict[str, mx.array]:
@@ -70,10 +99,10 @@ def random_arrays(config: NllbConfig, seed: int = 0) -> dict[str, mx.array]:
     return found
 
 
-def sources(count: int, tokens: int) -> list[list[int]]:
+def sources(size: Size, count: int, tokens: int) -> list[list[int]]:
     """`count` sentences of `tokens` ids, the language and the end included."""
     rng = np.random.RandomState(0)
-    return [[ENGLISH, *rng.randint(4, 256000, tokens - 2).tolist(), END] for _ in range(count)]
+    return [[size.first, *rng.randint(4, size.pieces, tokens - 2).tolist(), END] for _ in range(count)]
 
 
 class Ours:
@@ -81,7 +110,8 @@ class Ours:
 
     def __init__(self, path: Path, options: argparse.Namespace, *, plain: bool = False) -> None:
         limit_cache(None)
-        self.network = Nllb(NllbConfig(**NLLB))
+        self.size = SIZES[options.model]
+        self.network = Nllb(self.size.config)
         dtype = mx.bfloat16 if options.dtype == "bfloat16" and not on_cpu() else mx.float32
         load_weights(self.network, read_arrays(path, lazy=True), "random", dtype)
         self.network.lower(options.bits)
@@ -89,12 +119,14 @@ class Ours:
         self.target = options.target
         ids = None
         if options.shortlist:
-            ids = np.sort(np.random.RandomState(1).choice(np.arange(4, 256000), options.shortlist - 4, replace=False))
+            ids = np.sort(
+                np.random.RandomState(1).choice(np.arange(4, self.size.pieces), options.shortlist - 4, replace=False)
+            )
             ids = np.concatenate([np.arange(4), ids]).astype(np.int32)
         self.head: Head = self.network.shared.head(ids)
 
     def __call__(self, given: list[list[int]]) -> int:
-        sentences = [SearchTask(source, FRENCH, self.target) for source in given]
+        sentences = [SearchTask(source, self.size.target, self.target) for source in given]
         group = self.stages.encode(given, self.head, self.target)
         found = search.greedy(self.stages, group, sentences, lambda: False)
         return sum(len(item[1][0].tokens) for item in found if item is not None)
@@ -106,7 +138,7 @@ class Ours:
             start = time.perf_counter()
             group = self.stages.encode(given, self.head, self.target)
             middle = time.perf_counter()
-            sentences = [SearchTask(source, FRENCH, self.target) for source in given]
+            sentences = [SearchTask(source, self.size.target, self.target) for source in given]
             for _ in search.greedy(self.stages, group, sentences, lambda: False):
                 pass
             encode.append((middle - start) * 1e3)
@@ -114,7 +146,7 @@ class Ours:
         return {"encode": statistics.median(encode), "step": statistics.median(step)}
 
 
-def reference(path: Path) -> Any:
+def reference(path: Path, size: Size) -> Any:
     """Return transformers' model on the same weights, in float32."""
     import torch
     from safetensors.torch import load_file
@@ -123,7 +155,7 @@ def reference(path: Path) -> Any:
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     with torch.device("meta"):
-        model = M2M100ForConditionalGeneration(M2M100Config(**NLLB))
+        model = M2M100ForConditionalGeneration(M2M100Config(**size.numbers))
     state = load_file(path)
     tied = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     state |= dict.fromkeys(tied, state["model.shared.weight"])
@@ -143,10 +175,11 @@ def pytorch(path: Path, options: argparse.Namespace) -> Run:
 
     device = "cuda" if not on_cpu() and torch.cuda.is_available() else "cpu"
     dtype = torch.bfloat16 if options.dtype == "bfloat16" and device == "cuda" else torch.float32
-    model = reference(path).to(device=device, dtype=dtype)
+    size = SIZES[options.model]
+    model = reference(path, size).to(device=device, dtype=dtype)
 
     def run(given: list[list[int]]) -> int:
-        start = torch.tensor([[END, FRENCH]] * len(given), device=device)
+        start = torch.tensor([size.start] * len(given), device=device)
         with torch.inference_mode():
             out = model.generate(
                 torch.tensor(given, device=device),
@@ -156,22 +189,22 @@ def pytorch(path: Path, options: argparse.Namespace) -> Run:
                 min_new_tokens=options.target,
                 max_new_tokens=options.target,
             )
-        return int((out.shape[1] - 2) * out.shape[0])
+        return int((out.shape[1] - len(size.start)) * out.shape[0])
 
     return run
 
 
-def token_names() -> list[str]:
+def token_names(size: Size) -> list[str]:
     """Return the tokens of CTranslate2's vocabulary, most of them named by their ids."""
-    return ["<s>", "<pad>", "</s>", "<unk>", *(f"t{k}" for k in range(4, NLLB["vocab_size"]))]
+    return ["<s>", "<pad>", "</s>", "<unk>", *(f"t{k}" for k in range(4, size.config.vocab_size))]
 
 
-def convert(path: Path, folder: Path) -> Commands:
+def convert(path: Path, folder: Path, size: Size) -> Commands:
     """Write the weights to `folder` in CTranslate2's form, in 8 bits, by its own loader; this takes no commands."""
     from ctranslate2.converters.transformers import M2M100Loader
 
-    spec = M2M100Loader().get_model_spec(reference(path))
-    names = token_names()
+    spec = M2M100Loader().get_model_spec(reference(path, size))
+    names = token_names(size)
     spec.register_source_vocabulary(names)
     spec.register_target_vocabulary(names)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = "<s>", "</s>", "<unk>"
@@ -187,18 +220,20 @@ def ctranslate2(folder: Path, options: argparse.Namespace) -> Run:
     """Return CTranslate2's greedy search in 8 bits, with the weights that `convert` wrote to `folder`."""
     import ctranslate2
 
-    names = token_names()
+    size = SIZES[options.model]
+    names = token_names(size)
+    forced = len(size.start) - 1
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="int8", intra_threads=cpu_count())
 
     def run(given: list[list[int]]) -> int:
         out = translator.translate_batch(
             [[names[k] for k in source] for source in given],
-            target_prefix=[[names[FRENCH]]] * len(given),
+            target_prefix=[[names[id_] for id_ in size.start[1:]]] * len(given),
             beam_size=1,
-            min_decoding_length=options.target + 1,  # the prefix counts
-            max_decoding_length=options.target + 1,
+            min_decoding_length=options.target + forced,  # the prefix counts
+            max_decoding_length=options.target + forced,
         )
-        return sum(len(one.hypotheses[0]) - 1 for one in out)
+        return sum(len(one.hypotheses[0]) - forced for one in out)
 
     return run
 
@@ -218,15 +253,17 @@ def speaker(model: Run, files: dict[str, str]) -> Callable[[list[list[int]], lis
 
 def commands(name: str, folder: Path, options: argparse.Namespace) -> Commands:
     """Return the commands of one peer, in its own process."""
-    path = folder / "model.safetensors"
+    path = folder / f"{options.model}.safetensors"
     if name == BASE:
         return {"run": pytorch(path, options)}
     if name == CT2:
-        return {"run": ctranslate2(folder / "ct2", options)}
+        return {"run": ctranslate2(folder / f"{options.model}-ct2", options)}
     if name == GRAPHS:
         from loadtest.nllb_graphs import make
 
-        return {"run": make(path, NllbConfig(**NLLB), (END, FRENCH), options.target, options.dtype)}
+        return {
+            "run": make(path, SIZES[options.model].config, SIZES[options.model].start, options.target, options.dtype)
+        }
     model = Ours(path, options, plain=name == PLAIN)
     found: dict[str, Callable[..., Any]] = {"run": model, "stages": model.split, "arrays": arrays_mb, "memory": rested}
     if name == OURS and options.speak:
@@ -263,9 +300,9 @@ def names(options: argparse.Namespace) -> list[str]:
 
 def start(folder: Path, options: argparse.Namespace) -> list[Peer]:
     """Write the weights, and what `--speak` needs, to `folder` unless they are there; return the peers, started."""
-    path = folder / "model.safetensors"
+    path = folder / f"{options.model}.safetensors"
     if not path.exists():
-        mx.save_safetensors(str(path), random_arrays(NllbConfig(**NLLB)))
+        mx.save_safetensors(str(path), random_arrays(SIZES[options.model].config))
         mx.clear_cache()
     if options.speak:
         from loadtest.kokoro_reference import Reference
@@ -274,8 +311,9 @@ def start(folder: Path, options: argparse.Namespace) -> list[Peer]:
     asked = names(options)
     if GRAPHS not in asked and "graphs" not in options.without.split(","):
         print(f"{GRAPHS}: left out, as it needs PyTorch and an NVIDIA GPU")
-    if CT2 in asked and not (folder / "ct2").exists():
-        Peer("convert", convert, path, folder / "ct2").close()
+    converted = folder / f"{options.model}-ct2"
+    if CT2 in asked and not converted.exists():
+        Peer("convert", convert, path, converted, SIZES[options.model]).close()
     return [Peer(name, commands, name, folder, options) for name in asked]
 
 
@@ -293,7 +331,7 @@ def speech(peer: Peer, given: list[list[int]], phonemes: list[int], runs: int) -
 
 def compare(peers: list[Peer], count: int, options: argparse.Namespace, title: str) -> Rows:
     """Measure all peers with `count` sentences at once and print a table. Raises SystemExit for missing tokens."""
-    rows, tokens = measure(peers, sources(count, options.source), options.runs, warm=1)
+    rows, tokens = measure(peers, sources(SIZES[options.model], count, options.source), options.runs, warm=1)
     if tokens != options.target * count:
         raise SystemExit(f"{tokens} tokens, not {options.target * count}")
     show(title, rows, next((base for base in (BASE, GRAPHS, CT2) if base in rows), ""))
@@ -303,6 +341,7 @@ def compare(peers: list[Peer], count: int, options: argparse.Namespace, title: s
 def main() -> None:
     """Parse the command line, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=sorted(SIZES), default="nllb")
     parser.add_argument("--source", type=int, default=20)
     parser.add_argument("--target", type=int, default=22)
     parser.add_argument("--runs", type=int, default=5)
@@ -320,12 +359,14 @@ def main() -> None:
         "options": vars(options) | {"json": ""},
     }
     kind = f"{options.dtype if not on_cpu() else 'float32'}, bits {options.bits}, shortlist {options.shortlist}"
-    print(f"{report['machine']}; ours {kind}; {options.source} source and {options.target} target tokens")
+    print(
+        f"{report['machine']}; {options.model}; ours {kind}; {options.source} source and {options.target} target tokens"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         peers = start(options.folder or Path(scratch), options)
         report["memory_loaded_mb"] = {peer.name: peer.ask("memory") for peer in peers}
         report["one"] = compare(peers, 1, options, "one sentence")
-        one = sources(1, options.source)
+        one = sources(SIZES[options.model], 1, options.source)
         report["stages_ms"] = peers[0].ask("stages", one, options.runs)
         print("  ours:", ", ".join(f"{name} {value:.1f}" for name, value in report["stages_ms"].items()), "ms")
         if options.speak:

@@ -50,3 +50,25 @@ NLLB: dict[str, Any] = {
     "max_position_embeddings": 1024,
     "scale_embedding": True,
 }
+
+# facebook/m2m100_418M.
+M2M100: dict[str, Any] = NLLB | {"vocab_size": 128112}
+
+# alirezamsh/small100: M2M-100 with a short decoder.
+SMALL100: dict[str, Any] = M2M100 | {"decoder_layers": 3}
+# OpenAI's multilingual Whisper models, by the names of their `dims`.
+WHISPER: dict[str, dict[str, int]] = {
+    size: {
+        "n_mels": 80,
+        "n_audio_ctx": 1500,
+        "n_audio_state": width,
+        "n_audio_head": width // 64,
+        "n_audio_layer": layers,
+        "n_vocab": 51865,
+        "n_text_ctx": 448,
+        "n_text_state": width,
+        "n_text_head": width // 64,
+        "n_text_layer": layers,
+    }
+    for size, layers, width in (("tiny", 4, 384), ("base", 6, 512), ("small", 12, 768), ("medium", 24, 1024))
+}
