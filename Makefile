@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -123,6 +123,9 @@ gate: $(PARITY)/.parity ## compare the ratios to the peers' times with the kept 
 translationpeers: $(PARITY)/.parity ## NLLB-600M beside PyTorch and CTranslate2, same weights, same run
 	$(PARITY_PY) loadtest/nllb_peers.py $(ARGS)
 
+whisperpeers: $(PARITY)/.parity ## Whisper beside CTranslate2 and openai-whisper, same weights, same run
+	$(PARITY_PY) loadtest/whisper_peers.py $(ARGS)
+
 load: dev ## put load on a running server (HOST, PORT, ARGS="--clients 8")
 	@$(PY) loadtest/load.py --url http://$(or $(HOST),127.0.0.1):$(or $(PORT),8000) $(ARGS)
 
@@ -130,8 +133,8 @@ faults: dev ## the long form of the faults: thousands of bad clients, kills, req
 	$(PY) -m pytest tests/faults $(ARGS)
 
 agents: setup $(PIPECAT)/.agents $(LIVEKIT)/.agents ## pipecat's and livekit's services against a real server (own environments)
-	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py $(ARGS)
-	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py $(ARGS)
+	SERVER_PYTHON=$(PY) $(PIPECAT)/bin/python -m pytest tests/agents/test_pipecat.py tests/agents/test_pipecat_stt.py $(ARGS)
+	SERVER_PYTHON=$(PY) $(LIVEKIT)/bin/python -m pytest tests/agents/test_livekit.py tests/agents/test_livekit_stt.py $(ARGS)
 
 autobahn: dev $(AUTOBAHN)/.autobahn ## Autobahn's WebSocket suite against the server (needs Python 2.7: PYTHON2=...)
 	$(PY) -m pytest -m autobahn tests/conformance $(ARGS)

@@ -29,6 +29,7 @@ PATIENCE = 180
 # Tests of clients that need packages of their own run in an environment that has no server.
 SERVER_PYTHON = os.environ.get("SERVER_PYTHON", sys.executable)
 RECOGNIZER_RATE = 16_000
+ROOT = Path(__file__).parents[1]
 
 # The same examples on every machine, however slow; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile(
@@ -130,6 +131,48 @@ def house_server(house_folder: Path) -> Iterator[str]:
 def wyoming_port(house_server: str, house_folder: Path) -> int:
     """Port on which `house_server` listens for Wyoming's clients."""
     found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", (house_folder / "server.log").read_text())
+    assert found
+    return int(found.group(1))
+
+
+@pytest.fixture(scope="session")
+def listening_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Log of the process that `listening` starts."""
+    return tmp_path_factory.mktemp("listening") / "log"
+
+
+@pytest.fixture(scope="session")
+def listening(listening_log: Path) -> Iterator[str]:
+    """Base URL of a server process with the stand-ins; its recognizer hears a segment a second."""
+    log = listening_log
+    choices = {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "NIGHTINGALE_WYOMING_PORT": "0", "PORT": "0"}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [SERVER_PYTHON, str(ROOT / "tests" / "app" / "conftest.py")],
+            stderr=output,
+            stdout=output,
+            env=os.environ | choices | {"PYTHONPATH": str(ROOT)},
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        yield found.group(1)
+        process.terminate()
+        assert process.wait(STOP_SECONDS) == 0, log.read_text()
+        # Those of the model that was asked to fail.
+        assert log.read_text().count("Traceback") == log.read_text().count("RuntimeError: a failure inside the model")
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def listening_wyoming_port(listening: str, listening_log: Path) -> int:
+    """Port on which that process listens for Wyoming's clients."""
+    found = re.search(r"Wyoming listens on tcp://127\.0\.0\.1:(\d+)", listening_log.read_text())
     assert found
     return int(found.group(1))
 

@@ -27,6 +27,7 @@ from app.server.middleware.key_file import KeyFile
 from app.server.routes.transcription_form import TranscriptionForm
 from app.server.schemas import PhonemesBody, SpeechBody, TranslateBody
 from app.server.streaming.events import Start
+from app.server.streaming.interpretation_events import Start as InterpretationStart
 from app.text.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1]
@@ -179,6 +180,7 @@ def test_formats_and_languages_are_all_named():
         (TranslateBody, ["translation"]),
         (TranscriptionForm, ["recognition"]),
         (Start, ["websocket", "voice-cloning"]),
+        (InterpretationStart, ["interpretation", "voice-cloning"]),
     ],
 )
 def test_every_field_is_named(body, pages):
@@ -211,7 +213,18 @@ def test_table_of_errors_is_the_errors():
 def test_metrics_are_those_of_the_server(server):
     named = set(re.findall(r"`(\w+)`", section("docs/metrics.md", "Names")))
     served = httpx.get(f"{server}/metrics").text
-    for name in named - {"stage", "outcome", "code", "verdict", "model", "surface", "streaming", "nightingale_"}:
+    for name in named - {
+        "stage",
+        "outcome",
+        "code",
+        "verdict",
+        "until",
+        "ending",
+        "model",
+        "surface",
+        "streaming",
+        "nightingale_",
+    }:
         assert re.search(rf"^# HELP nightingale_{name}\b", served, re.MULTILINE), name
 
 

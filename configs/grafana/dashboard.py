@@ -269,6 +269,13 @@ def panels() -> list[dict[str, Any]]:
     codes = {"{{code}}": rate("nightingale_errors_total", HERE, "code")}
     board.graph("Errors by code", codes, unit="reqps", width=24, about="What clients were told.")
 
+    sent = {
+        "{{source}}": rate("nightingale_cache_hits_total", OF_MODEL, "source"),
+        "spoken anew": rate("nightingale_cache_misses_total", OF_MODEL),
+    }
+    about = "Sentences from the cache of speech, by where they lay; none where it is off."
+    board.graph("Cache of spoken sentences", sent, unit="short", width=24, about=about)
+
     board.row("Translation")
     board.graph("First translated sentence", _percentiles("nightingale_translation_first_sentence_seconds"), width=8)
     tokens = {"{{model}} {{direction}}": rate("nightingale_translation_tokens_total", by="model, direction")}
@@ -279,13 +286,23 @@ def panels() -> list[dict[str, Any]]:
     board.row("Speech recognition")
     heard = {"{{model}} {{surface}}": rate("nightingale_recognized_seconds_total", by="model, surface")}
     about = "Recordings that were recognized to their end."
-    board.graph("Seconds of recordings a second", heard, unit="short", width=12, about=about)
+    board.graph("Seconds of recordings a second", heard, unit="short", width=8, about=about)
+    about = "From the end of an utterance to its text."
+    board.graph("Text of live speech", _percentiles("nightingale_utterance_delay_seconds"), width=8, about=about)
     verified = {
         "{{verdict}}": rate("nightingale_verified_sentences_total", OF_MODEL, "verdict"),
         "spoken again": rate("nightingale_verification_retries_total", OF_MODEL),
     }
     about = "Sentences that a recognizer heard after they were spoken."
-    board.graph("Verified sentences a second", verified, unit="short", width=12, about=about)
+    board.graph("Verified sentences a second", verified, unit="short", width=8, about=about)
+
+    board.row("Interpretation")
+    of_surface = f'{HERE}, surface=~"$surface"'
+    points = _percentiles("nightingale_interpretation_latency_seconds", "{{until}}", labels=of_surface, by="until")
+    about = "From the end of a spoken sentence to its text, translation and first audio, and to that audio in a player."
+    board.graph("End of a sentence to", points, width=16, about=about)
+    endings = {"{{ending}}": rate("nightingale_interpretation_sentences_total", of_surface, "ending")}
+    board.graph("Interpreted sentences a second", endings, unit="short", width=8)
 
     board.row("Speech tokens and cloned voices")
     board.graph(

@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import numpy as np
@@ -16,22 +17,45 @@ from websockets.exceptions import InvalidStatus
 with warnings.catch_warnings():
     # The SDK imports the part of websockets that is on its way out.
     warnings.simplefilter("ignore", DeprecationWarning)
-    import deepgram.speak.v1.client  # noqa: F401  (the SDK imports it late)
+    import deepgram.listen.v1.client
+    import deepgram.speak.v1.client  # noqa: F401
     from deepgram import DeepgramClient
     from deepgram.core.api_error import ApiError
     from deepgram.environment import DeepgramClientEnvironment
+    from deepgram.listen.v1.types import (
+        ListenV1Configure,
+        ListenV1ConfigureFailure,
+        ListenV1Error,
+        ListenV1Metadata,
+        ListenV1Results,
+        ListenV1SpeechStarted,
+        ListenV1UtteranceEnd,
+    )
     from deepgram.speak.v1.types import SpeakV1Cleared, SpeakV1Flushed, SpeakV1Metadata, SpeakV1Text, SpeakV1Warning
 
 SENTENCES = ["Please open the window and close the door.", "She has lived in the city for twenty years."]
 
 
-@pytest.fixture
-def client(server: str) -> Iterator[DeepgramClient]:
-    live = server.replace("http", "ws", 1)
-    environment = DeepgramClientEnvironment(base=server, production=live, agent=live, agent_rest=server)
+@contextmanager
+def made(url: str) -> Iterator[DeepgramClient]:
+    live = url.replace("http", "ws", 1)
+    environment = DeepgramClientEnvironment(base=url, production=live, agent=live, agent_rest=url)
     # The SDK closes no client of its own making.
     with httpx.Client(timeout=180) as connections:
         yield DeepgramClient(api_key="none", environment=environment, httpx_client=connections)
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[DeepgramClient]:
+    with made(server) as client:
+        yield client
+
+
+@pytest.fixture
+def listener(listening: str) -> Iterator[DeepgramClient]:
+    """Client of a server whose recognizer is a stand-in."""
+    with made(listening) as client:
+        yield client
 
 
 def share_found(heard: str, said: str) -> float:
@@ -124,4 +148,88 @@ def test_errors_reach_the_sdk_s_own(client):
     assert caught.value.body["err_code"] == "NOTHING_TO_SPEAK"
     # The SDK's release 7 lets this one through as websockets raises it.
     with pytest.raises((ApiError, InvalidStatus), match="400"), client.speak.v1.connect(model="nobody"):
+        pass
+
+
+def test_a_recording_is_written_down(listener, speech):
+    found = listener.listen.v1.media.transcribe_file(
+        request=speech,
+        model="nova-3",
+        smart_format=True,
+        punctuate=True,
+        utterances=True,
+        detect_language=True,
+        keyterm=["window", "door"],
+    )
+    channel = found.results.channels[0]
+    assert channel.detected_language == "en"
+    alternative = channel.alternatives[0]
+    assert alternative.transcript == " ".join(f"en second {number}." for number in range(6))
+    assert alternative.words[1].word == alternative.words[1].punctuated_word == "second"
+    assert alternative.words[2].word == "0"
+    assert found.results.utterances[0].transcript == alternative.transcript
+    assert (found.metadata.duration, found.metadata.channels) == (5.63, 1)
+    assert found.metadata.request_id
+
+
+def test_errors_of_recordings_reach_the_sdk_s_own(listener, speech):
+    for call, code in (
+        (lambda: listener.listen.v1.media.transcribe_file(request=b"not audio"), "UNUSABLE_RECORDING"),
+        (lambda: listener.listen.v1.media.transcribe_file(request=speech, diarize=True), "INVALID_REQUEST"),
+        (lambda: listener.listen.v1.media.transcribe_url(url="http://127.0.0.1/a.wav"), "INVALID_REQUEST"),
+    ):
+        with pytest.raises(ApiError) as caught:
+            call()
+        assert (caught.value.status_code, caught.value.body["err_code"]) == (400, code)
+
+
+def test_a_stream_is_written_down(listener, speech):
+    pcm, rate = soundfile.read(io.BytesIO(speech), dtype="int16")
+    padded = np.pad(pcm, (rate // 2, 2 * rate))
+    connection = listener.listen.v1.connect(
+        model="nova-3",
+        language="en",
+        encoding="linear16",
+        sample_rate=rate,
+        channels=1,
+        interim_results=True,
+        vad_events=True,
+        utterance_end_ms=1_000,
+        endpointing=600,
+        smart_format=True,
+        punctuate=True,
+    )
+    told = []
+    with connection as socket:
+        socket.send_keep_alive()
+        for start in range(0, padded.size, rate // 10):
+            socket.send_media(padded[start : start + rate // 10].tobytes())
+        while not told or not isinstance(told[-1], ListenV1UtteranceEnd):
+            told.append(socket.recv())
+        socket.send_configure(ListenV1Configure(keyterms=["window"]))
+        assert isinstance(socket.recv(), ListenV1ConfigureFailure)
+        socket.send_media(pcm[: 2 * rate].tobytes())
+        socket.send_finalize()
+        while not isinstance(told[-1], ListenV1Results) or not told[-1].from_finalize:
+            told.append(socket.recv())
+        socket.send_close_stream()
+        while not isinstance(told[-1], ListenV1Metadata):
+            told.append(socket.recv())
+    assert not any(isinstance(message, ListenV1Error) for message in told)
+    started = [message for message in told if isinstance(message, ListenV1SpeechStarted)]
+    assert len(started) == 2 or len(started) == 3
+    finals = [message for message in told if isinstance(message, ListenV1Results) and message.is_final]
+    assert finals[0].channel.alternatives[0].transcript.startswith("en second 0.")
+    assert finals[0].channel.alternatives[0].words
+    assert finals[-1].from_finalize
+    assert finals[0].metadata.model_info.name == "ear"
+    assert told[-1].duration == pytest.approx((padded.size + 2 * rate) / rate, abs=0.01)
+
+
+def test_a_refused_stream_says_why(listener):
+    connect = listener.listen.v1.connect
+    with (
+        pytest.raises((ApiError, InvalidStatus), match="400"),
+        connect(model="nova-3", encoding="opus", sample_rate=16_000),
+    ):
         pass

@@ -22,6 +22,7 @@ import trustme
 from elevenlabs import VoiceSettings
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
+from elevenlabs.types import ExportOptions_Srt
 
 # The SDK reads properties that websockets has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:ConnectionClosed.(code|reason) is deprecated:DeprecationWarning")
@@ -223,3 +224,40 @@ def test_voices_are_listed(client: ElevenLabs) -> None:
     with pytest.raises(ApiError) as caught:
         client.voices.get("nobody")
     assert caught.value.body["detail"]["status"] == "voice_not_found"
+
+
+@pytest.fixture
+def listener(listening: str) -> Iterator[ElevenLabs]:
+    """Client of a server whose recognizer is a stand-in."""
+    made = ElevenLabs(base_url=listening, api_key="anything")
+    yield made
+    made._client_wrapper.httpx_client.httpx_client.close()
+
+
+def test_a_recording_is_written_down(listener: ElevenLabs, speech: bytes) -> None:
+    found = listener.speech_to_text.convert(
+        model_id="scribe_v2",
+        file=("a.ogg", speech),
+        language_code="eng",
+        tag_audio_events=True,
+        timestamps_granularity="character",
+        keyterms=["window", "door"],
+        additional_formats=[ExportOptions_Srt(max_characters_per_line=40)],
+    )
+    assert found.text == " ".join(f"en second {number}." for number in range(6))
+    assert (found.language_code, found.language_probability) == ("en", 1.0)
+    assert "".join(word.text for word in found.words) == found.text
+    assert found.words[1].type == "spacing"
+    assert found.words[2].characters[0].text == "s"
+    assert found.words[2].start == pytest.approx(1 / 3, abs=0.01)
+    assert found.additional_formats[0].content.startswith("1\n00:00:00,000 --> ")
+    assert found.audio_duration_secs == 5.63
+
+
+def test_errors_of_recordings_reach_the_sdk(listener: ElevenLabs, speech: bytes) -> None:
+    with pytest.raises(ApiError) as caught:
+        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", speech), diarize=True)
+    assert (caught.value.status_code, caught.value.body["detail"]["param"]) == (400, "diarize")
+    with pytest.raises(ApiError) as damaged:
+        listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", b"not audio"))
+    assert damaged.value.body["detail"]["status"] == "unusable_recording"

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,40 +22,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 TEXT = "en second 0. en second 1. en second 2. en second 3. en second 4. en second 5."
 
 
-@pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a server process with the stand-ins."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    environment = os.environ | {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "PORT": "0", "PYTHONPATH": str(ROOT)}
-    with log.open("w") as output:
-        popen = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
-        )
-    try:
-        end = time.monotonic() + PATIENCE
-        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
-            assert popen.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        yield found.group(1)
-        popen.terminate()
-        assert popen.wait(PATIENCE) == 0, log.read_text()
-        # Those of the model that was asked to fail.
-        assert log.read_text().count("Traceback") == log.read_text().count("RuntimeError: a failure inside the model")
-    finally:
-        if popen.poll() is None:
-            popen.kill()
-        popen.wait()
-
-
 @pytest.fixture
-def client(process: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=process + "/v1", api_key="none", max_retries=0) as made:
+def client(listening: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=listening + "/v1", api_key="none", max_retries=0) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def speech() -> bytes:
-    return (ROOT / "tests" / "golden" / "spoken.ogg").read_bytes()
 
 
 def test_json(client: openai.OpenAI, speech: bytes) -> None:
@@ -147,7 +113,7 @@ def test_errors_are_the_sdk_s_own(client: openai.OpenAI, speech: bytes) -> None:
         list(create(model="whisper-1", file=("a.ogg", speech), prompt="broken", stream=True))
 
 
-def test_a_client_that_leaves_and_others_that_stay(process: str, speech: bytes) -> None:
+def test_a_client_that_leaves_and_others_that_stay(listening: str, speech: bytes) -> None:
     async def ask(client: openai.AsyncOpenAI, prompt: str, seconds: float) -> str:
         found = await client.audio.transcriptions.create(
             model="whisper-1", file=("a.ogg", speech), prompt=prompt, timeout=seconds
@@ -155,7 +121,7 @@ def test_a_client_that_leaves_and_others_that_stay(process: str, speech: bytes) 
         return found.text
 
     async def main() -> list[Any]:
-        async with openai.AsyncOpenAI(base_url=process + "/v1", api_key="none", max_retries=0) as client:
+        async with openai.AsyncOpenAI(base_url=listening + "/v1", api_key="none", max_retries=0) as client:
             gone = [ask(client, "gated", 1.0) for _ in range(5)]
             stay = [ask(client, "", PATIENCE) for _ in range(20)]
             return await asyncio.gather(*gone, *stay, return_exceptions=True)
@@ -164,6 +130,6 @@ def test_a_client_that_leaves_and_others_that_stay(process: str, speech: bytes) 
     assert all(isinstance(each, openai.APITimeoutError) for each in gone[:5])
     assert [*gone[5:], last] == [TEXT] * 20
     end = time.monotonic() + PATIENCE
-    while "nightingale_active_streams 0.0" not in httpx.get(process + "/metrics").text:
+    while "nightingale_active_streams 0.0" not in httpx.get(listening + "/metrics").text:
         assert time.monotonic() < end
         time.sleep(0.02)

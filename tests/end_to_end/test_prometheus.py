@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import soundfile
 import websockets.sync.client
 
 from loadtest.fake_checkpoints import small, write
@@ -139,6 +141,7 @@ def server(tmp_path_factory) -> Iterator[str]:
     # It guesses its own tokens ahead: what it would draw, so that guesses stand.
     settings = {"PRELOAD": f"phrasebook,{CLONES}", "CHATTERBOX_STEPS": "2", "CHATTERBOX_DRAFT": str(model)}
     settings["WARMUP"] = "none"
+    settings["SPEECH_CACHE_BYTES"] = "10000000"
     with serve(folder, **{f"NIGHTINGALE_{name}": value for name, value in settings.items()}) as url:
         yield url
 
@@ -246,13 +249,35 @@ def traffic(url: str) -> None:
         body = {"text": "Where is the train station?", "target": "fr", "model": "phrasebook"}
         assert client.post("/v1/translate", json=body).status_code == 200
         assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
+    live = f"{url.replace('http', 'ws', 1)}/v1/realtime?intent=transcription&model={HEARS}"
+    with websockets.sync.client.connect(live) as socket:
+        turns = {"session": {"audio": {"input": {"turn_detection": None, "transcription": {"language": "en"}}}}}
+        audio = base64.b64encode(verified.content[44 : 44 + 48_000]).decode()
+        for message in (
+            {"type": "session.update"} | turns,
+            {"type": "input_audio_buffer.append", "audio": audio},
+            {"type": "input_audio_buffer.commit"},
+        ):
+            socket.send(json.dumps(message))
+        assert any(json.loads(message)["type"].endswith("transcription.completed") for message in socket)
     with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
         for message in ({"type": "start"}, {"type": "text", "text": LONG}, {"type": "end"}):
             socket.send(json.dumps(message))
         assert '"done"' in [message for message in socket if isinstance(message, str)][-1]
+    # Random numbers write what no phrase book has: the sentence fails.
+    with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/interpret") as socket:
+        models = {"recognition_model": HEARS, "translate_model": "phrasebook", "any_language": True}
+        alone = {"pause": None, "partials": False, "anticipate": False}
+        socket.send(json.dumps({"type": "start", "target": "fr", "source": "en", **models, **alone}))
+        pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="int16")
+        assert rate == 16_000
+        for begin in range(0, rate, 1_600):
+            socket.send(pcm[begin : begin + 1_600].tobytes())
+        socket.send(json.dumps({"type": "end"}))
+        assert '"sentence_done"' in "".join(message for message in socket if isinstance(message, str))
     # Gone after the first piece, while the next ones are computed.
     with websockets.sync.client.connect(url.replace("http", "ws", 1) + "/v1/audio/stream") as socket:
-        for message in ({"type": "start"}, {"type": "text", "text": LONG * 40}, {"type": "flush"}):
+        for message in ({"type": "start", "cache": False}, {"type": "text", "text": LONG * 40}, {"type": "flush"}):
             socket.send(json.dumps(message))
         while not isinstance(socket.recv(), bytes):
             pass

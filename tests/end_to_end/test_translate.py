@@ -27,7 +27,7 @@ SENTENCES = ["the cat sees a dog.", "she goes home now!", "the big red house run
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory in which the default translator is installed."""
+    """A data directory in which one translator is installed: the default one."""
     folder = tmp_path_factory.mktemp("translate") / "data"
     model = folder / "models" / NAME
     model.mkdir(parents=True)
@@ -71,7 +71,7 @@ def test_an_installed_translator_is_warm_before_readiness(server: str) -> None:
     assert [model["name"] for model in httpx.get(f"{server}/readyz").json()["models"]] == ["house", NAME]
     entries = {entry["id"]: entry for entry in httpx.get(f"{server}/v1/models").json()["data"]}
     assert (entries[NAME]["status"], entries[NAME]["kind"], entries[NAME]["default"]) == ("ready", "translation", True)
-    assert "CC-BY-NC-4.0" in entries[NAME]["license"]
+    assert (entries[NAME]["license"], entries[NAME]["commercial_use"]) == ("CC-BY-NC-4.0", False)
 
 
 def test_texts_come_back_as_the_model_says_them(server: str, expected: list[str]) -> None:

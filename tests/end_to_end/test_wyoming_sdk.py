@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import warnings
 from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
+import soundfile
+import soxr
 
 with warnings.catch_warnings():
     # Python 3.12 and older have an audioop of their own, which the client takes.
     warnings.simplefilter("ignore", DeprecationWarning)
+    from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
     from wyoming.audio import AudioChunk, AudioStart, AudioStop
     from wyoming.client import AsyncTcpClient
     from wyoming.error import Error
@@ -121,4 +125,49 @@ def test_an_error_is_an_event_and_ends_the_connection(port):
     error, after = asyncio.run(work())
     assert error.code == "unknown_voice"
     assert "rms" in error.text
+    assert after is None
+
+
+@pytest.mark.parametrize(("rate", "language"), [(16_000, "en"), (44_100, None)])
+def test_transcribe_as_home_assistant_does(listening_wyoming_port, speech, rate, language):
+    samples, source = soundfile.read(io.BytesIO(speech), dtype="float32")
+    audio = (np.clip(soxr.resample(samples, source, rate), -1, 1) * 32_767).astype("<i2").tobytes()
+    form = {"rate": rate, "width": 2, "channels": 1}
+
+    async def work():
+        async with connected(listening_wyoming_port) as client:
+            await client.write_event(Describe().event())
+            info = Info.from_event(await client.read_event())
+            await client.write_event(Transcribe(language=language).event())
+            await client.write_event(AudioStart(**form).event())
+            for start in range(0, len(audio), 2_048):
+                await client.write_event(AudioChunk(**form, audio=audio[start : start + 2_048]).event())
+            await client.write_event(AudioStop().event())
+            events = []
+            while not events or not TranscriptStop.is_type(events[-1].type):
+                events.append(await client.read_event())
+            return info, events
+
+    info, events = asyncio.run(work())
+    (program,) = info.asr
+    assert (program.installed, program.supports_transcript_streaming) == (True, True)
+    assert program.models[0].languages[0] == "en"
+    assert TranscriptStart.from_event(events[0]).language == "en"
+    chunks = [TranscriptChunk.from_event(event).text for event in events if TranscriptChunk.is_type(event.type)]
+    (whole,) = [Transcript.from_event(event) for event in events if Transcript.is_type(event.type)]
+    assert len(chunks) == 6
+    assert whole.text == "".join(chunks) == " ".join(f"en second {number}." for number in range(6))
+    assert whole.language == "en"
+
+
+def test_a_transcript_that_fails_ends_the_connection(port):
+    async def work():
+        async with connected(port) as client:
+            await client.write_event(Transcribe(name="nobody").event())
+            await client.write_event(AudioChunk(rate=16_000, width=2, channels=1, audio=bytes(64)).event())
+            await client.write_event(AudioStop().event())
+            return Error.from_event(await client.read_event()), await client.read_event()
+
+    error, after = asyncio.run(work())
+    assert error.code == "model_not_found"
     assert after is None

@@ -1,0 +1,118 @@
+"""livekit-agents' own speech-to-text plugins against a real server process with a stand-in model. They need no room."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import soundfile
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from livekit import rtc
+    from livekit.agents import APIConnectOptions, APIStatusError, stt
+    from livekit.plugins import deepgram, elevenlabs, openai
+
+# One try: what fails is to be seen.
+ONCE = APIConnectOptions(max_retry=0, timeout=60)
+RATE = 16_000
+Make = Callable[..., stt.STT]
+
+
+@pytest.fixture(scope="session")
+def voice() -> np.ndarray:
+    """5.63 seconds of speech, int16 [samples] at RATE."""
+    pcm, rate = soundfile.read(Path(__file__).parents[1] / "golden" / "spoken.ogg", dtype="int16")
+    assert rate == RATE
+    return pcm
+
+
+def frame(pcm: np.ndarray) -> rtc.AudioFrame:
+    return rtc.AudioFrame(pcm.tobytes(), RATE, 1, pcm.size)
+
+
+def with_openai(url: str, _: aiohttp.ClientSession, **options: Any) -> stt.STT:
+    return openai.STT(base_url=f"{url}/v1", api_key="none", **options)
+
+
+def with_elevenlabs(url: str, session: aiohttp.ClientSession, **options: Any) -> stt.STT:
+    given = {"model": "scribe_v2", **options}
+    return elevenlabs.STT(base_url=f"{url}/v1", api_key="none", http_session=session, **given)
+
+
+def with_deepgram(url: str, session: aiohttp.ClientSession, **options: Any) -> stt.STT:
+    return deepgram.STT(base_url=f"{url}/v1/listen", api_key="none", http_session=session, **options)
+
+
+MAKERS = pytest.mark.parametrize(
+    "make", [with_openai, with_elevenlabs, with_deepgram], ids=["openai", "elevenlabs", "deepgram"]
+)
+
+
+def run(make: Make, server: str, work: Callable[[stt.STT], Coroutine[Any, Any, None]], **options: Any) -> None:
+    async def within() -> None:
+        async with aiohttp.ClientSession() as session:
+            made = make(server, session, **options)
+            try:
+                async with asyncio.timeout(100):
+                    await work(made)
+            finally:
+                await made.aclose()
+                if isinstance(made, openai.STT):
+                    # The plugin leaves its connections open.
+                    await made._client.close()
+
+    asyncio.run(within())
+
+
+@MAKERS
+def test_a_recording_is_written_down(make: Make, listening: str, voice: np.ndarray) -> None:
+    async def hear(made: stt.STT) -> None:
+        event = await made.recognize(frame(voice), conn_options=ONCE)
+        assert event.type == stt.SpeechEventType.FINAL_TRANSCRIPT
+        assert event.alternatives[0].text == " ".join(f"en second {number}." for number in range(6))
+        assert str(event.alternatives[0].language).startswith("en")
+
+    run(make, listening, hear)
+
+
+@pytest.mark.parametrize("options", [{}, {"endpointing_ms": 800, "utterance_end_ms": 1_000, "smart_format": True}])
+def test_a_stream_has_the_beginning_the_text_and_the_end_of_speech(
+    listening: str, voice: np.ndarray, options: dict[str, Any]
+) -> None:
+    async def hear(made: stt.STT) -> None:
+        kinds, texts = [], []
+        async with made.stream(conn_options=ONCE) as stream:
+            pieces = np.pad(voice, (0, 2 * RATE))
+            for start in range(0, pieces.size, RATE // 20):
+                stream.push_frame(frame(pieces[start : start + RATE // 20]))
+            stream.end_input()
+            async for event in stream:
+                kinds.append(event.type)
+                if event.type == stt.SpeechEventType.FINAL_TRANSCRIPT:
+                    texts.append(event.alternatives[0])
+        assert kinds.index(stt.SpeechEventType.START_OF_SPEECH) < kinds.index(stt.SpeechEventType.FINAL_TRANSCRIPT)
+        assert stt.SpeechEventType.END_OF_SPEECH in kinds
+        assert texts[0].text.startswith("en second 0.")
+        assert 0 < texts[0].confidence <= 1
+        assert texts[0].start_time < texts[0].end_time
+
+    run(with_deepgram, listening, hear, **options)
+
+
+@pytest.mark.parametrize("make", [with_openai, with_elevenlabs], ids=["openai", "elevenlabs"])
+def test_errors_are_the_frameworks(make: Make, listening: str, voice: np.ndarray) -> None:
+    """Deepgram's plugin does not look at the status: it misses the transcript, and leaves its connection open."""
+
+    async def hear(made: stt.STT) -> None:
+        with pytest.raises(APIStatusError) as caught:
+            await made.recognize(frame(voice), conn_options=ONCE)
+        assert caught.value.status_code == 404
+
+    run(make, listening, hear, model="nothing")

@@ -1,0 +1,216 @@
+"""SSML against a real server: a recognizer hears the right words, and pauses, marks and warnings have their places."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from websockets.sync.client import ClientConnection, connect
+
+RATE = 24_000
+
+
+def speak(server: str, text: str, path: str = "/v1/audio/speech", **fields: object) -> httpx.Response:
+    body = {"input": text, **fields} if path == "/v1/audio/speech" else {"text": text, **fields}
+    return httpx.post(f"{server}{path}", json=body, timeout=180)
+
+
+def samples(reply: httpx.Response) -> np.ndarray:
+    assert reply.status_code == 200, reply.text
+    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+def seconds(reply: httpx.Response) -> float:
+    return len(samples(reply)) / RATE
+
+
+def longest_silence(pcm: np.ndarray) -> float:
+    loud = np.flatnonzero(np.abs(pcm) > 1e-3)
+    return float(np.diff(loud).max() / RATE)
+
+
+def test_tags_are_obeyed_and_not_read_aloud(house_server: str, recognize: Callable[..., str]) -> None:
+    text = """<speak version="1.1" xml:lang="en-US"><p>Please open the <sub alias="window">XYZ</sub>,</p>
+    <break time="1500ms"/><p>and close the <phoneme alphabet="ipa" ph="dɔɹ">gate</phoneme>.</p></speak>"""
+    pcm = samples(speak(house_server, text))
+    assert 1.5 <= longest_silence(pcm) < 2.5
+    heard = recognize(pcm, RATE).split()
+    assert {"window", "close", "door"} <= set(heard)
+    assert not {"break", "speak", "gate", "alias"} & set(heard)
+
+
+def test_ssml_that_says_nothing_else_changes_no_sample(house_server: str) -> None:
+    text = "The weather is fine today."
+    assert speak(house_server, f"<speak>{text}</speak>").content == speak(house_server, text).content
+
+
+def test_rate_volume_and_voice(house_server: str) -> None:
+    def said(content: str) -> np.ndarray:
+        return samples(speak(house_server, f"<speak>{content}</speak>"))
+
+    text = "The weather is fine today."
+    plain = said(text)
+    assert len(said(f"<prosody rate='50%'>{text}</prosody>")) > 1.4 * len(plain)
+    soft = said(f"<prosody volume='-12dB'>{text}</prosody>")
+    assert np.abs(soft).max() == pytest.approx(np.abs(plain).max() / 4, rel=0.05)
+    assert np.abs(said(f"<prosody volume='x-loud'>{text}</prosody>")).max() <= 1.0
+    other = samples(speak(house_server, text, voice="slt"))
+    assert np.array_equal(said(f"<voice name='slt'>{text}</voice>"), other)
+    assert np.array_equal(said(f"<voice name='nobody slt'>{text}</voice>"), other)
+    assert np.array_equal(said(f"<voice gender='female'>{text}</voice>"), other)
+
+
+def test_unknown_parts_are_named_once_and_their_text_is_spoken(house_server: str) -> None:
+    text = "<speak>Fine <blink>weather</blink> <blink>and</blink> <prosody pitch='high'>rain.</prosody></speak>"
+    reply = speak(house_server, text)
+    assert reply.headers["x-ignored"] == "blink, prosody pitch"
+    assert "x-ignored" not in speak(house_server, "<speak>Fine.</speak>").headers
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        ("<speak>\n <b>a</speak>", "invalid_markup", "line 2, column 8"),
+        ("<speak>a & b</speak>", "invalid_markup", "&amp;"),
+        ("<speak><audio src='a'/></speak>", "invalid_markup", "<audio>"),
+        ("<!DOCTYPE s [<!ENTITY a 'b'>]><speak>&a;</speak>", "invalid_markup", "document type"),
+        ("<speak>Hello. <voice name='nobody'>Hello.</voice></speak>", "unknown_voice", "nobody"),
+        ("<speak xml:lang='fr-FR'>Bonjour.</speak>", "unsupported_language", "fr-FR"),
+        ("<speak> </speak>", "nothing_to_speak", "nothing"),
+    ],
+)
+def test_refusals_are_errors_of_the_request(house_server: str, text: str, code: str, reason: str) -> None:
+    reply = speak(house_server, text, input_type="ssml")
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert error["code"] == code
+    assert reason in error["message"]
+
+
+def test_ssml_is_not_translated(house_server: str) -> None:
+    reply = speak(house_server, "<speak>Hello.</speak>", translate_to="es")
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "translate_to")
+
+
+def test_text_is_text_where_the_client_says_so(house_server: str) -> None:
+    text = "<speak>Stop.<break time='2s'/>Go.</speak>"
+    assert speak(house_server, "<speak>Stop. Go.</b>", input_type="text").status_code == 200
+    assert speak(house_server, text, input_type="text").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['Stop. <break time="2.0s" /> Go on.', r"Stop. \{pause:2s\} Go on.", "Stop. [pause:2s] Go on.",
+     "<speak>Stop. <break time='2s'/> Go on.</speak>"],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/text-to-speech/rms?output_format=wav_24000", "/v1/speak?encoding=linear16"])
+def test_pauses_of_elevenlabs_and_deepgram(house_server: str, path: str, text: str) -> None:
+    assert longest_silence(samples(speak(house_server, text, path))) >= 2.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['the <phoneme alphabet="cmu-arpabet" ph="D AO1 R">gate</phoneme>',
+     '<phoneme alphabet="ipa" ph="dˈɔɹ">gate</phoneme>', r'the \{"word": "gate", "pronounce": "dˈɔɹ"\} is open',
+     "<speak><phoneme alphabet='x-sampa' ph='d&quot;Or\\'>gate</phoneme></speak>"],
+)  # fmt: skip
+def test_pronunciations_of_elevenlabs_and_deepgram(house_server: str, text: str) -> None:
+    tokens = httpx.post(f"{house_server}/v1/phonemes", json={"input": text}).json()["tokens"]
+    (gate,) = [token for token in tokens if token["text"] == "gate"]
+    assert (gate["phonemes"], gate["source"]) == ("dˈɔɹ", "markup")
+
+
+@pytest.mark.parametrize(
+    ("content", "spoken"),
+    [
+        ("<say-as interpret-as='characters'>ABC-1</say-as>", "A B C dash one"),
+        ("<say-as interpret-as='spell-out'>cat</say-as>", "C A T"),
+        ("<say-as interpret-as='cardinal'>1234</say-as>", "one thousand two hundred thirty four"),
+        ("<say-as interpret-as='ordinal'>21</say-as>", "twenty first"),
+        ("<say-as interpret-as='digits'>1234</say-as>", "one two three four"),
+        ("<say-as interpret-as='date' format='dmy'>3/12/2024</say-as>", "December third, twenty twenty four"),
+        ("<say-as interpret-as='date' format='mdy'>3/12/2024</say-as>", "March twelfth, twenty twenty four"),
+        ("<say-as interpret-as='date'>2024-12-03</say-as>", "December third, twenty twenty four"),
+        ("<say-as interpret-as='time'>2:30pm</say-as>", "two thirty P M"),
+        ("<say-as interpret-as='telephone'>(555) 867-5309</say-as>",
+         "five five five, eight six seven, five three zero nine"),
+        ("<say-as interpret-as='currency'>$5.20</say-as>", "five dollars and twenty cents"),
+        ("<say-as interpret-as='unit'>10 ft</say-as>", "ten feet"),
+        ("<sub alias='World Wide Web'>WWW</sub>", "World Wide Web"),
+    ],
+)  # fmt: skip
+def test_what_say_as_says(house_server: str, content: str, spoken: str) -> None:
+    reply = httpx.post(f"{house_server}/v1/phonemes", json={"input": f"<speak>{content}</speak>"})
+    assert reply.json()["spoken"] == spoken
+
+
+def send(socket: ClientConnection, kind: str, **fields: object) -> None:
+    socket.send(json.dumps({"type": kind, **fields}))
+
+
+def collect(socket: ClientConnection) -> list[dict[str, Any]]:
+    """Return the events up to the answer of a set."""
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["type"] not in ("done", "error"):
+        message = socket.recv(timeout=120)
+        if isinstance(message, str):
+            events.append(json.loads(message))
+    return events
+
+
+@pytest.mark.parametrize("start", [{"input": "ssml"}, {}])
+def test_fragments_over_a_socket(house_server: str, start: dict[str, str]) -> None:
+    text = (
+        "<speak>Hello <mark name='a'/>world. <break time='1s'/><mark name='b'/>How are <emphasis>you</emphasis> "
+        "<blink>now</blink>?<break time='200ms'/><mark name='c'/></speak>"
+    )
+    with connect(f"ws{house_server.removeprefix('http')}/v1/audio/stream") as socket:
+        send(socket, "start", timestamps=True, **start)
+        for begin in range(0, len(text), 3):
+            send(socket, "text", text=text[begin : begin + 3])
+        send(socket, "flush")
+        events = collect(socket)
+        # The session goes on, also after a document that is malformed.
+        send(socket, "text", text="<speak>It is late. Half a <ta")
+        send(socket, "flush")
+        failed = collect(socket)
+        send(socket, "text", text="<speak>Fine.</speak>")
+        send(socket, "flush")
+        assert collect(socket)[-1]["type"] == "done"
+    assert [event["ignored"] for event in events if event["type"] == "warning"] == [["blink"]]
+    chunks = [event for event in events if event["type"] == "chunk"]
+    assert [chunk["text"] for chunk in chunks if chunk["text"]] == ["Hello world.", "How are you now?"]
+    words = [word for chunk in chunks for word in chunk["words"]]
+    assert [word["text"] for word in words] == [text[word["char_start"] : word["char_end"]] for word in words]
+    marks = {mark["name"]: mark["time"] for chunk in chunks for mark in chunk["marks"] or ()}
+    times = {word["text"]: word["start"] for word in words}
+    assert marks["a"] == times["world"]
+    assert marks["b"] == times["How"]
+    assert marks["c"] == pytest.approx(events[-1]["audio_duration"], abs=1e-3)
+    assert failed[-1]["error"]["code"] == "invalid_markup"
+    assert "line 1" in failed[-1]["error"]["message"]
+    assert not failed[-1]["fatal"]
+
+
+def test_elevenlabs_socket_takes_tags_cut_anywhere(house_server: str, recognize: Callable[..., str]) -> None:
+    text = 'Open the <phoneme alphabet="ipa" ph="wˈɪndO">gate</phoneme>. <break time="1.5s" /> It is late. '
+    address = f"ws{house_server.removeprefix('http')}/v1/text-to-speech/rms/stream-input?output_format=pcm_24000"
+    audio = b""
+    with connect(address) as socket:
+        for begin in range(0, len(text), 4):
+            socket.send(json.dumps({"text": text[begin : begin + 4]}))
+        socket.send(json.dumps({"text": ""}))
+        while not (message := json.loads(socket.recv(timeout=120)))["isFinal"]:
+            audio += base64.b64decode(message["audio"])
+    pcm = np.frombuffer(audio, "<i2")
+    assert longest_silence(pcm / 32_768) >= 1.5
+    assert "window" in recognize(pcm, RATE).split()
