@@ -19,9 +19,6 @@ from models.layers.linear import Projection, multiply
 from models.native import transformer
 from models.native.transformer import Before, step_attend
 
-_FEW = 16  # new tokens, whose queries share nothing in the native kernel
-
-
 class Table(nn.Module):
     """Rows `weight` [count, width] to look up."""
 
@@ -62,8 +59,8 @@ def rope_wavelengths(config: T3Config) -> npt.NDArray[np.float32]:
 
 
 def fits(qkv: mx.array, layer: Layer) -> bool:
-    """Return whether the native kernels attend: few new tokens qkv [B, n, 3C], and a cache of float32."""
-    return qkv.shape[1] <= _FEW and len(layer) == 1 and transformer.fits(qkv)
+    """Return whether the native kernels attend: new tokens qkv [B, n, 3C] and a cache of float32."""
+    return len(layer) == 1 and transformer.fits(qkv)
 
 
 def _heads(x: mx.array, count: int, heads: int) -> mx.array:

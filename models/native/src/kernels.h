@@ -150,7 +150,12 @@ struct HeadAttention {
   float* y;           // rows y_stride apart
   float scale;
   int count, size, stride, y_stride;
+  int q_stride;   // of the queries
+  int seen;       // keys that the first query sees, each later query one more; 0: all see all
 };
+
+// The keys that a query of an attention sees.
+inline int seen_by(const HeadAttention& a, int query) { return a.seen && a.seen + query < a.count ? a.seen + query : a.count; }
 
 struct Kernels {
   const char* name;

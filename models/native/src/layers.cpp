@@ -132,7 +132,9 @@ void run_encoder(const EncoderShape& s, const Arrays& in, float* y) {
                          .count = std::max(1, valid_of(in[1], b, T)),
                          .size = D,
                          .stride = 3 * C,
-                         .y_stride = C},
+                         .y_stride = C,
+                         .q_stride = 3 * C,
+                         .seen = 0},
                         first, last);
     });
     dense(heard.get(), C, C, kOut, x, middle.get());

@@ -97,9 +97,11 @@ void multiply_panels(const float* x, size_t stride, int depth, const float* pane
   }
 }
 
-// exp(x - the largest of x) for x [count, padded to whole vectors], in place; returns the sum.
-float exponentials(float* x, int count) {
-  std::fill(x + count, x + vectors_of(count) * kLanes, -1e30f);
+// exp(x - the largest of x) for x [count], in place, then zeros up to `padded`, whole vectors; returns the sum.
+float exponentials(float* x, int count, int padded) {
+  const int whole = vectors_of(count) * kLanes;
+  std::fill(x + count, x + whole, -1e30f);
+  std::fill(x + whole, x + padded, 0.0f);
   Vec most = load(x), sums{};
   for (int k = kLanes; k < count; k += kLanes) most = max(most, load(x + k));
   const float largest = greatest(most);
@@ -125,7 +127,7 @@ void attend_rows(const HeadAttention& a, int first, int last) {
   for (int begin = first; begin < last; begin += kQueries) {
     const int rows = std::min(kQueries, last - begin);
     for (int r = 0; r < rows; ++r) {
-      const float* q = a.q + static_cast<size_t>(begin + r) * a.stride;
+      const float* q = a.q + static_cast<size_t>(begin + r) * a.q_stride;
       for_vectors(D, [&](auto at, auto put) { put(queries + r * D, at(q) * a.scale); });
     }
     multiply_panels(queries, D, D, keys, S, logits, columns, rows);
@@ -133,7 +135,7 @@ void attend_rows(const HeadAttention& a, int first, int last) {
     for (int r = 0; r < rows; ++r) {
       float* row = logits + static_cast<size_t>(r) * columns;
       if (a.bias) for_vectors(S, [&](auto at, auto put) { put(row, at(row) + at(a.bias)); });
-      rates[r] = 1.0f / exponentials(row, S);
+      rates[r] = 1.0f / exponentials(row, seen_by(a, begin + r), columns);
     }
     multiply_panels(logits, columns, S, values, D, sums, width, rows);
     for (int r = 0; r < rows; ++r) {

@@ -92,13 +92,13 @@ void amx_attend_rows(const HeadAttention& a, int first, int last) {
   pack_values(a, values);
   for (int begin = first; begin < last; begin += kQueries) {
     const int rows = std::min(kQueries, last - begin);
-    for (int r = 0; r < rows; ++r) to_bfloat16_row(a.q + static_cast<size_t>(begin + r) * a.stride, a.scale, D, queries + r * deep, deep);
+    for (int r = 0; r < rows; ++r) to_bfloat16_row(a.q + static_cast<size_t>(begin + r) * a.q_stride, a.scale, D, queries + r * deep, deep);
     amx_panels(queries, steps_of(D), keys, S, logits, columns, rows);
     float rates[kQueries];
     for (int r = 0; r < rows; ++r) {
       float* row = logits + static_cast<size_t>(r) * columns;
       if (a.bias) for_vectors(S, [&](auto at, auto put) { put(row, at(row) + at(a.bias)); });
-      rates[r] = 1.0f / exponentials(row, S);
+      rates[r] = 1.0f / exponentials(row, seen_by(a, begin + r), columns);
       to_bfloat16_row(row, 1.0f, S, shares + static_cast<size_t>(r) * long_row, long_row);
     }
     amx_panels(shares, steps_of(S), values, D, sums, width, rows);

@@ -408,8 +408,8 @@ class Remember : public Kernel {
 // What the queries of an attention see.
 enum class Sight { kSelf, kMemory, kPast };
 
-// Queries to which attention one by one is as fast as by tiles.
-constexpr int kFewQueries = 128;
+// Queries to which attention one by one is as fast as by tiles: of themselves, and of a cache.
+constexpr int kFewQueries = 128, kFewOfPast = 16;
 constexpr int kQueryTile = 384;  // of too few heads for all threads; each tile packs the keys and values again
 
 // Attention of rows of queries, keys and values [B, n, 3C] to all of them, by tiles of queries.
@@ -427,8 +427,36 @@ void attend_tiles(const float* rows, const float* bias, int H, mx::array& out) {
                            .count = n,
                            .size = D,
                            .stride = 3 * C,
-                           .y_stride = C},
+                           .y_stride = C,
+                           .q_stride = 3 * C,
+                           .seen = 0},
                           first, last);
+  });
+}
+
+// Attention of queries in rows of 3C to a cache [B, 2 * heads, S, D] up to their own places, from `place` on, by tiles.
+void attend_past_tiles(const float* rows, const float* past, int S, int place, const float* angles, int H, mx::array& out) {
+  const int B = out.shape(0), n = out.shape(1), C = out.shape(2), D = C / H;
+  for_tiles(B * H, n, B * H < 4 * pool_size() ? kQueryTile : n, [&](int number, int first, int last) {
+    const int b = number / H, h = number % H;
+    const float* q = rows + (static_cast<size_t>(b) * n + first) * 3 * C + h * D;
+    const float* keys = past + (static_cast<size_t>(b) * 2 * H + h) * S * D;
+    const auto turned = uninitialized(angles ? static_cast<size_t>(last - first) * D : 0);
+    for (int i = first; angles && i < last; ++i)
+      turn(q + static_cast<size_t>(i - first) * 3 * C, angles + i * D, angles + i * D + D / 2, turned.get() + static_cast<size_t>(i - first) * D, D);
+    kernels().attend_rows({.q = angles ? turned.get() : q,
+                           .keys = keys,
+                           .values = keys + static_cast<size_t>(H) * S * D,
+                           .bias = nullptr,
+                           .y = out.data<float>() + (static_cast<size_t>(b) * n + first) * C + h * D,
+                           .scale = 1 / std::sqrt(static_cast<float>(D)),
+                           .count = place + last,
+                           .size = D,
+                           .stride = D,
+                           .y_stride = C,
+                           .q_stride = angles ? D : 3 * C,
+                           .seen = place + first + 1},
+                          0, last - first);
   });
 }
 
@@ -443,6 +471,7 @@ Task attend_task(int H, Sight sight) {
     const auto angles = angles_of(in[4], place, n, D);
     const float* bias = optional_data<float>(in[2]);
     if (self && n > kFewQueries) return attend_tiles(floats(in[0]), bias, H, out);
+    if (past && n > kFewOfPast) return attend_past_tiles(floats(in[0]), floats(in[1]), S, place, angles.get(), H, out);
     for_heads(B, H, static_cast<size_t>(B) * n * seen * C, [&](int b, int h) {
       const auto scratch = uninitialized(seen + D);
       float* turned = scratch.get() + seen;

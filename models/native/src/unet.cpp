@@ -116,7 +116,9 @@ void run_block(const Kernels& table, const UNetShape& s, const Arrays& in, float
                          .count = F,
                          .size = D,
                          .stride = 3 * N,
-                         .y_stride = N},
+                         .y_stride = N,
+                         .q_stride = 3 * N,
+                         .seen = 0},
                         begin, end);
     });
     const Layer a = layer(k);

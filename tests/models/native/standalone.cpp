@@ -381,15 +381,17 @@ void check_attention_of_rows(const Kernels& table, int queries, int count, int s
   const int stride = size + whole(0, 5), y_stride = size + whole(0, 3);
   const auto rows = [&](int n) { return random(static_cast<size_t>(n - 1) * stride + size); };
   const Floats q = rows(queries), k = rows(count), v = rows(count), bias = random(count), y = empty(static_cast<size_t>(queries) * y_stride);
-  const HeadAttention a{q.get(), k.get(), v.get(), whole(0, 1) ? bias.get() : nullptr, y.get(), 0.3f, count, size, stride, y_stride};
+  const int seen = whole(0, 1) ? whole(1, count) : 0;
+  const HeadAttention a{q.get(), k.get(), v.get(), whole(0, 1) ? bias.get() : nullptr, y.get(), 0.3f, count, size, stride, y_stride, stride, seen};
   const int parts = whole(1, 3);
   parallel(parts, [&](int part) { table.attend_rows(a, queries * part / parts, queries * (part + 1) / parts); });
   std::vector<double> expected(static_cast<size_t>(queries) * size);
   const Floats found(new float[expected.size() + 1]);
   for (int r = 0; r < queries; ++r) {
+    const int live = seen ? std::min(count, seen + r) : count;
     std::vector<double> weights(count);
     double sum = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < live; ++i) {
       for (int c = 0; c < size; ++c) weights[i] += 0.3 * q[static_cast<size_t>(r) * stride + c] * k[static_cast<size_t>(i) * stride + c];
       sum += weights[i] = std::exp(weights[i] + (a.bias ? bias[i] : 0.0f));
     }
