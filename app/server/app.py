@@ -23,7 +23,7 @@ from app.server.compat import libretranslate
 from app.server.compat.deepgram import listen_rest, listen_socket
 from app.server.compat.deepgram import rest as deepgram_rest
 from app.server.compat.deepgram import websocket as deepgram_socket
-from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text
+from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text, speech_to_text_socket
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
 from app.server.lifecycle import lifespan
@@ -58,6 +58,7 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (deepgram_socket.router, None),
     (rest.router, "ElevenLabs"),
     (speech_to_text.router, "ElevenLabs"),
+    (speech_to_text_socket.router, None),
     (dictionaries.router, "ElevenLabs"),
     (elevenlabs_socket.router, None),
     (health.router, "Operation"),

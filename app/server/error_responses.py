@@ -50,6 +50,7 @@ _RENDERERS: dict[str, Renderer] = {
     SPEAK_PATH: _deepgram,
     LISTEN_PATH: _deepgram,
     SPEECH_TO_TEXT_PATH: _elevenlabs,
+    SPEECH_TO_TEXT_PATH + "/realtime": _elevenlabs,
     "/translate": _libretranslate,
     "/detect": _libretranslate,
     "/languages": _libretranslate,

@@ -13,15 +13,19 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import av
 import numpy as np
 import pytest
+import soundfile
 import trustme
 from elevenlabs import VoiceSettings
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
+from elevenlabs.realtime.connection import RealtimeEvents
+from elevenlabs.realtime.scribe import AudioFormat, CommitStrategy, ScribeRealtime
 from elevenlabs.types import ExportOptions_Srt
 
 # The SDK reads properties that websockets has renamed.
@@ -261,3 +265,38 @@ def test_errors_of_recordings_reach_the_sdk(listener: ElevenLabs, speech: bytes)
     with pytest.raises(ApiError) as damaged:
         listener.speech_to_text.convert(model_id="scribe_v1", file=("a.ogg", b"not audio"))
     assert damaged.value.body["detail"]["status"] == "unusable_recording"
+
+
+def test_speech_is_written_down_as_it_is_spoken(listening: str, speech: bytes) -> None:
+    told = asyncio.run(speak_to_scribe(listening, speech))
+    text = " ".join(f"en second {number}." for number in range(6))
+    assert told["committed_transcript"]["text"] == text
+    assert "".join(word["text"] for word in told["committed_transcript_with_timestamps"]["words"]) == text
+    assert "error" not in told
+
+
+async def speak_to_scribe(listening: str, speech: bytes) -> dict[str, dict[str, Any]]:
+    """Return the last message of each kind, after one segment."""
+    pcm, rate = soundfile.read(io.BytesIO(speech), dtype="int16")
+    scribe = ScribeRealtime(api_key="anything", base_url=listening.replace("http", "ws", 1))
+    connection = await scribe.connect(
+        {
+            "model_id": "scribe_v2_realtime",
+            "audio_format": AudioFormat.PCM_16000,
+            "sample_rate": rate,
+            "commit_strategy": CommitStrategy.MANUAL,
+            "include_timestamps": True,
+            "language_code": "en",
+        }
+    )
+    told: dict[str, dict[str, Any]] = {}
+    done = asyncio.Event()
+    for event in RealtimeEvents:
+        connection.on(event, lambda data=None, kind=event: told.__setitem__(kind.value, data))
+    connection.on(RealtimeEvents.COMMITTED_TRANSCRIPT_WITH_TIMESTAMPS, lambda data: done.set())
+    for start in range(0, len(pcm), 4_000):
+        await connection.send({"audio_base_64": base64.b64encode(pcm[start : start + 4_000].tobytes()).decode()})
+    await connection.commit()
+    await asyncio.wait_for(done.wait(), 60)
+    await connection.close()
+    return told

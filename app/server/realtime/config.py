@@ -117,6 +117,29 @@ class TranscriptionConfig(Part):
         except ValidationError as error:
             raise explain(error) from None
 
+    def shown(self, model: str | None, *, old: bool = False) -> dict[str, Any]:
+        """Return the fields of a session whose model is `model`, with `old` in the shape of the older protocol."""
+        given = self.audio.input
+        transcription = given.transcription.model_dump(exclude_none=True) | {"model": model}
+        reduction = given.noise_reduction and given.noise_reduction.model_dump(exclude_none=True)
+        turns = given.turn_detection and given.turn_detection.model_dump(exclude_none=True)
+        if old:
+            names = {new: old_name for old_name, new in _OLD_FORMATS.items()}
+            return {
+                "input_audio_format": names[given.format.type],
+                "input_audio_transcription": transcription,
+                "input_audio_noise_reduction": reduction,
+                "turn_detection": turns,
+                "include": self.include,
+            }
+        audio = {
+            "format": given.format.model_dump(exclude_none=True),
+            "transcription": transcription,
+            "noise_reduction": reduction,
+            "turn_detection": turns,
+        }
+        return {"type": "transcription", "audio": {"input": audio}, "include": self.include}
+
     @property
     def logprobs(self) -> bool:
         """Whether events have the log-probabilities of tokens."""

@@ -23,15 +23,15 @@ def read_event(frame: str | bytes, most: int) -> dict[str, Any]:
     return found
 
 
-def read_audio(event: dict[str, Any]) -> bytes:
-    """Return the bytes of the field `audio`. Raises ProtocolError."""
-    audio = event.get("audio")
+def read_audio(event: dict[str, Any], field: str = "audio") -> bytes:
+    """Return the bytes of a field in Base64. Raises ProtocolError."""
+    audio = event.get(field)
     if not isinstance(audio, str):
-        raise ProtocolError("'audio' must be a string of Base64.", param="audio")
+        raise ProtocolError(f"'{field}' must be a string of Base64.", param=field)
     try:
         return base64.b64decode(audio, validate=True)
     except (binascii.Error, ValueError):
-        raise ProtocolError("'audio' is not valid Base64.", param="audio") from None
+        raise ProtocolError(f"'{field}' is not valid Base64.", param=field) from None
 
 
 def write_event(kind: str, **fields: Any) -> str:

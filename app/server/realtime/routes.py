@@ -1,4 +1,4 @@
-"""`WS /v1/realtime` and `POST /v1/realtime/client_secrets`."""
+"""`WS /v1/realtime`, `POST /v1/realtime/client_secrets` and the older `POST /v1/realtime/transcription_sessions`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, WebSocket
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from app.engine.admission import client
@@ -15,7 +15,7 @@ from app.errors import InvalidRequestError, ServiceError
 from app.server.error_responses import error_response
 from app.server.exchange import JsonRoute
 from app.server.middleware.access import client_secret
-from app.server.realtime.config import TranscriptionConfig
+from app.server.realtime.config import TranscriptionConfig, from_old
 from app.server.realtime.ids import new_id
 from app.server.realtime.secrets import ClientSecret
 from app.server.realtime.transcription import TranscriptionSocket
@@ -88,12 +88,53 @@ class SecretReply(BaseModel):
 async def make_secret(request: Request, body: SecretBody) -> Response:
     """Make a short-lived key for a client that must not have a real one, such as a web page."""
     config = TranscriptionConfig().changed(body.session)
-    await services(request).recognition.check_live(config.options)
-    owner = client.get()
-    expires_at = round(time.time()) + body.expires_after.seconds
-    session = config.model_dump(exclude_unset=True) | {"type": "transcription"}
-    secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
+    value, expires_at = await _sign(request, config, body.expires_after.seconds)
     shown = config.model_dump(exclude_none=True)
     head = {"id": new_id("sess"), "object": "realtime.transcription_session", "expires_at": 0}
-    reply = SecretReply(value=secret.sign(), expires_at=expires_at, session=head | shown)
+    reply = SecretReply(value=value, expires_at=expires_at, session=head | shown)
     return JSONResponse(reply.model_dump(), headers={"cache-control": "no-store"})
+
+
+class OldExpiry(BaseModel):
+    """Time at which the secret of an older session expires."""
+
+    expires_at: ExpiresAfter = ExpiresAfter(seconds=60)
+
+
+class OldSessionBody(BaseModel):
+    """`POST /v1/realtime/transcription_sessions`: the fields of `transcription_session.update`, and `client_secret`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    client_secret: OldExpiry = OldExpiry()
+
+
+class OldSessionReply(BaseModel):
+    """A session in the shape of the older protocol. `client_secret` has `value` and `expires_at`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    object: str
+    client_secret: dict[str, Any]
+
+
+@router.post(PATH + "/transcription_sessions", response_model=OldSessionReply)
+async def make_session(request: Request, body: OldSessionBody) -> Response:
+    """Make a client secret as the older protocol does: with the session that it is for."""
+    config = TranscriptionConfig().changed(from_old(body.model_extra or {}))
+    value, expires_at = await _sign(request, config, body.client_secret.expires_at.seconds)
+    model = config.audio.input.transcription.model or services(request).recognition.default_model
+    head = {"id": new_id("sess"), "object": "realtime.transcription_session"}
+    secret = {"client_secret": {"value": value, "expires_at": expires_at}}
+    return JSONResponse(head | config.shown(model, old=True) | secret, headers={"cache-control": "no-store"})
+
+
+async def _sign(request: Request, config: TranscriptionConfig, seconds: int) -> tuple[str, int]:
+    """Return a client secret for a session, and the time at which it expires. Raises ServiceError."""
+    await services(request).recognition.check_live(config.options)
+    owner = client.get()
+    expires_at = round(time.time()) + seconds
+    session = config.model_dump(exclude_unset=True) | {"type": "transcription"}
+    secret = ClientSecret("realtime", None if owner is None else owner.name, session, expires_at)
+    return secret.sign(), expires_at

@@ -141,28 +141,9 @@ class TranscriptionSocket(SocketLoop):
 
     def _session(self) -> dict[str, Any]:
         """Return the session in the shape of the protocol that the client speaks."""
-        given = self._config.audio.input
-        model = given.transcription.model or self.app.recognition.default_model
-        transcription = given.transcription.model_dump(exclude_none=True) | {"model": model}
-        reduction = given.noise_reduction and given.noise_reduction.model_dump(exclude_none=True)
-        turns = given.turn_detection and given.turn_detection.model_dump(exclude_none=True)
+        model = self._config.audio.input.transcription.model or self.app.recognition.default_model
         head = {"id": self._id, "object": "realtime.transcription_session", "expires_at": self._expires_at}
-        if self._old:
-            names = {"audio/pcm": "pcm16", "audio/pcmu": "g711_ulaw", "audio/pcma": "g711_alaw"}
-            return head | {
-                "input_audio_format": names[given.format.type],
-                "input_audio_transcription": transcription,
-                "input_audio_noise_reduction": reduction,
-                "turn_detection": turns,
-                "include": self._config.include,
-            }
-        audio = {
-            "format": given.format.model_dump(exclude_none=True),
-            "transcription": transcription,
-            "noise_reduction": reduction,
-            "turn_detection": turns,
-        }
-        return head | {"type": "transcription", "audio": {"input": audio}, "include": self._config.include}
+        return head | self._config.shown(model, old=self._old)
 
     async def _check(self, config: TranscriptionConfig) -> None:
         """Wait for the model of a configuration, and check its options. Raises ServiceError."""

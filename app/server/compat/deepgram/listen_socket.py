@@ -8,7 +8,6 @@ before the handshake is its answer, as JSON. Later errors are an `Error` message
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -20,11 +19,10 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.datastructures import QueryParams
 
 from app import request_context
-from app.audio.pcm import frames
 from app.audio.samples import SampleReader
 from app.audio.vad import SAMPLE_RATE
 from app.engine.catalog import Catalog
-from app.errors import BodyTooLargeError, DrainingError, IdleTimeoutError, ProtocolError, ServiceError
+from app.errors import BodyTooLargeError, ProtocolError, ServiceError
 from app.observability import metrics
 from app.recognition.events import (
     DETECTION,
@@ -50,8 +48,8 @@ from app.server.compat.deepgram.query import explain
 from app.server.error_responses import LISTEN_PATH, error_response, header_text, note_error
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
-from app.server.streaming.adapter import FRAME
-from app.server.streaming.socket import Socket, SocketLoop
+from app.server.streaming.live_socket import LiveSocket
+from app.server.streaming.socket import Socket
 from models.contract import RecognizedSegment, RecognizedWord
 
 router = APIRouter()
@@ -142,19 +140,17 @@ async def listen_live(socket: WebSocket) -> None:
         live.close(loop.outcome)
 
 
-class ListenSocket(SocketLoop):
-    """Socket of one client that is listened to. `outcome`: how it ended so far."""
+class ListenSocket(LiveSocket):
+    """Socket of one client that is listened to."""
+
+    idle_message = "Neither audio nor KeepAlive was received for {seconds:g} seconds."
 
     def __init__(self, socket: Socket, app: Services, options: StreamOptions, live: LiveRecognition) -> None:
-        super().__init__(socket, app)
-        self.outcome: metrics.Outcome = "cancelled"
+        audio = options.audio
+        reader = SampleReader(LIVE_CODINGS[audio.coding], audio.rate, SAMPLE_RATE, audio.channels)
+        super().__init__(socket, app, reader)
         self._options = options
         self._live = live
-        audio = options.audio
-        self._reader = SampleReader(LIVE_CODINGS[audio.coding], audio.rate, SAMPLE_RATE, audio.channels)
-        self._telling: asyncio.Task[None] | None = None
-        self._finishing = False
-        self._draining: DrainingError | None = None
         self._digest = hashlib.sha256()
         self._bytes = 0
         # Of the utterances: the last that has its text, the one that `Finalize` ended, and whether one is spoken.
@@ -167,24 +163,7 @@ class ListenSocket(SocketLoop):
 
     async def begin(self) -> None:
         """Begin to tell the events."""
-        self._telling = asyncio.create_task(self._tell())
-
-    def speaking(self) -> set[asyncio.Task[None]]:
-        """Return the task that tells the events."""
-        return set() if self._telling is None else {self._telling}
-
-    async def settle(self) -> None:
-        """Close once all is told. Raises the error that stopped it."""
-        if self._telling is None or not self._telling.done():
-            return
-        self._telling.result()
-        metadata = form.metadata(self._live.labels.model, self._digest.hexdigest(), self._seconds)
-        await self._send("Metadata", metadata)
-        self.outcome = "ok"
-        if self._draining is not None:
-            await self._send_error(self._draining)
-            await self.close(self._draining.close_code, self._draining.message)
-        await self.close()
+        self.listen_by(self._live)
 
     async def receive(self, frame: str | bytes) -> None:
         """Take audio, or carry out an order."""
@@ -192,10 +171,10 @@ class ListenSocket(SocketLoop):
         most = settings.max_audio_frame_bytes if isinstance(frame, bytes) else settings.max_frame_bytes
         if len(frame) > most:
             raise BodyTooLargeError(f"A message of more than {most} bytes.")
-        if self._finishing:
+        if self.finishing:
             return
         if isinstance(frame, bytes):
-            await self._take(frame)
+            await self._receive_audio(frame)
             return
         try:
             message = _INCOMING.validate_json(frame)
@@ -206,49 +185,24 @@ class ListenSocket(SocketLoop):
         elif message.type == "Finalize":
             await self._finalize()
         elif message.type == "CloseStream":
-            await self._finish()
+            await self.finish()
 
-    async def drain(self) -> None:
-        """Recognize what came, then close."""
-        self._draining = DrainingError("The server is shutting down.")
-        await self._finish()
-
-    async def fail(self, error: ServiceError) -> None:
-        """Tell the client of `error` and close."""
-        self.outcome = "failed" if error.status >= 500 else "rejected"
-        await self._send_error(error)
-        await self.close(error.close_code, error.message)
-
-    async def stop(self) -> None:
-        """Tell nothing more."""
-        task, self._telling = self._telling, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-
-    async def tick(self, now: float) -> None:
-        """Raise IdleTimeoutError, unless the client waits for its last results."""
-        seconds = self.app.settings.idle_seconds
-        if now - self.active_at < seconds:
-            return
-        if not self._finishing:
-            raise IdleTimeoutError(f"Neither audio nor KeepAlive was received for {seconds:g} seconds.")
-        self.active_at = now
+    async def end(self) -> None:
+        """Write the metadata of all that came."""
+        metadata = form.metadata(self._live.labels.model, self._digest.hexdigest(), self._seconds)
+        await self._send("Metadata", metadata)
 
     # Orders.
 
-    async def _take(self, data: bytes) -> None:
+    async def _receive_audio(self, data: bytes) -> None:
         if not data:
             # Deepgram's older clients end a stream so.
-            await self._finish()
+            await self.finish()
             return
-        for piece in frames(data, FRAME):
-            with self.throttle.measure():
-                self._digest.update(piece)
-                self._bytes += len(piece)
-                samples = self._reader.push(piece)
-            await self.unless_gone(self._live.push(samples))
-            await self.throttle.wait()
+        with self.throttle.measure():
+            self._digest.update(data)
+        self._bytes += len(data)
+        await self.take(data)
         await self._check_utterance_end()
 
     async def _finalize(self) -> None:
@@ -259,10 +213,6 @@ class ListenSocket(SocketLoop):
         else:
             # All that came has its text: only the answer is missing.
             await self._send_results(self._seconds, self._seconds, "", (), (), final=True, finalized=True)
-
-    async def _finish(self) -> None:
-        self._finishing = True
-        await self._live.finish()
 
     async def _configure(self, message: Configure) -> None:
         request_id = request_context.request_id.get() or ""
@@ -282,12 +232,8 @@ class ListenSocket(SocketLoop):
         """Seconds of audio that came."""
         return self._bytes // self._options.audio.frame / self._options.audio.rate
 
-    async def _tell(self) -> None:
-        """Tell every event. Raises ServiceError."""
-        async for event in self._live:
-            await self._tell_event(event)
-
-    async def _tell_event(self, event: LiveEvent) -> None:
+    async def tell(self, event: LiveEvent) -> None:
+        """Tell an event."""
         match event:
             case SpeechStarted():
                 self._speaking = True
@@ -378,7 +324,8 @@ class ListenSocket(SocketLoop):
         }
         await self._send("Results", results)
 
-    async def _send_error(self, error: ServiceError) -> None:
+    async def tell_error(self, error: ServiceError) -> None:
+        """Tell an error."""
         note_error(error.code, error.status)
         code = error.code.upper()
         # Clients read the one set of names or the other.

@@ -32,7 +32,7 @@ from app.server.exception_handlers import explain
 from app.server.recording_exchange import RecordingExchange
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
-from models.contract import RecognizedWord
+from models.contract import RecognizedSegment, RecognizedWord
 
 router = APIRouter()
 
@@ -204,7 +204,7 @@ class SpeechToTextExchange(RecordingExchange):
             language_code=transcript.language or "",
             language_probability=round(segments[0].language_probability, 4) if segments else 0.0,
             text=transcript.text,
-            words=list(_entries(transcript, self.fields.timestamps_granularity)),
+            words=list(word_entries(segments, self.fields.timestamps_granularity)),
             transcription_id=request_context.request_id.get() or "",
             audio_duration_secs=round(transcript.seconds, _DIGITS),
             additional_formats=[_export(transcript, each) for each in exports] if exports else None,
@@ -237,9 +237,9 @@ def read_fields(form: FormData) -> SpeechToTextForm:
     return found
 
 
-def _entries(transcript: Transcript, granularity: str) -> Iterator[WordEntry]:
-    """Yield the words, and the spaces between them."""
-    words = [word for segment in transcript.segments for word in segment.words if word.text.strip()]
+def word_entries(segments: Sequence[RecognizedSegment], granularity: str = "word") -> Iterator[WordEntry]:
+    """Yield the words of segments, and the spaces between them. `granularity`: "none", "word" or "character"."""
+    words = [word for segment in segments for word in segment.words if word.text.strip()]
     for number, word in enumerate(words):
         if number and (word.text[0].isspace() or words[number - 1].text[-1].isspace()):
             before = words[number - 1]

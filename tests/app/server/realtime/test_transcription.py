@@ -464,6 +464,16 @@ def test_client_secrets(tmp_path: Path, start_server: Any) -> None:
             session(running, "", additional_headers={"authorization": f"Bearer {broken}"}),
         ):
             pass
+    # The older protocol's, which tells its errors alike.
+    path_of_sessions = running.url + "/v1/realtime/transcription_sessions"
+    older = httpx.post(path_of_sessions, json={"input_audio_format": "g711_ulaw"}, headers=headers).json()
+    assert (older["object"], older["input_audio_format"]) == ("realtime.transcription_session", "g711_ulaw")
+    assert 0 < older["client_secret"]["expires_at"] - time.time() <= 61
+    secret = {"authorization": f"Bearer {older['client_secret']['value']}"}
+    with session(running, "", additional_headers=secret) as one:
+        assert one.next()["session"]["audio"]["input"]["format"]["type"] == "audio/pcmu"
+    for unknown in ({"input_audio_format": "mp3"}, {"turn_detection": 3}, {"client_secret": {"expires_at": 3}}):
+        assert httpx.post(path_of_sessions, json=unknown, headers=headers).status_code == 400
     for wrong in ({"session": {"type": "realtime"}}, {"expires_after": {"seconds": 5}}, {"session": 3}):
         assert httpx.post(path, json=wrong, headers=headers).status_code == 400
     long = {"audio": {"input": {"transcription": {"prompt": random.Random(0).randbytes(4_000).hex()}}}}

@@ -1,0 +1,128 @@
+"""LiveSocket: a SocketLoop whose client sends audio, and is told what is said in it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from typing import ClassVar
+
+from app.audio.pcm import frames
+from app.audio.samples import SampleReader
+from app.errors import DrainingError, IdleTimeoutError, ServiceError
+from app.observability import metrics
+from app.recognition.events import LiveEvent
+from app.recognition.live import LiveRecognition
+from app.server.state import Services
+from app.server.streaming.adapter import FRAME
+from app.server.streaming.socket import Socket, SocketLoop
+
+
+class LiveSocket(SocketLoop):
+    """Loop of one client that is listened to. A subclass reads the messages, and writes the events.
+
+    `outcome` is how it ended so far, and `live` the recognition; None: there was no audio yet.
+    """
+
+    # Message of the error for a client that sent nothing for too long; {seconds} are those.
+    idle_message: ClassVar[str] = "Nothing was received for {seconds:g} seconds."
+
+    def __init__(self, socket: Socket, app: Services, reader: SampleReader) -> None:
+        super().__init__(socket, app)
+        self.outcome: metrics.Outcome = "cancelled"
+        self.live: LiveRecognition | None = None
+        self.finishing = False
+        self._reader = reader
+        self._telling: asyncio.Task[None] | None = None
+        self._draining: DrainingError | None = None
+
+    # The protocol.
+
+    @abstractmethod
+    async def tell(self, event: LiveEvent) -> None:
+        """Write what an event says. Raises ServiceError where it ends the socket."""
+
+    @abstractmethod
+    async def tell_error(self, error: ServiceError) -> None:
+        """Write an error."""
+
+    async def end(self) -> None:
+        """Write what comes after the last event."""
+
+    # The loop.
+
+    def speaking(self) -> set[asyncio.Task[None]]:
+        """Return the task that tells the events."""
+        return set() if self._telling is None else {self._telling}
+
+    async def settle(self) -> None:
+        """Close once all is told. Raises the error that stopped it."""
+        if self._telling is None:
+            if not self.finishing:
+                return
+        elif not self._telling.done():
+            return
+        else:
+            self._telling.result()
+        await self.end()
+        self.outcome = "ok"
+        if self._draining is not None:
+            await self.tell_error(self._draining)
+            await self.close(self._draining.close_code, self._draining.message)
+        await self.close()
+
+    async def drain(self) -> None:
+        """Recognize what came, then close."""
+        self._draining = DrainingError("The server is shutting down.")
+        await self.finish()
+
+    async def fail(self, error: ServiceError) -> None:
+        """Tell the client of `error` and close."""
+        self.outcome = "failed" if error.status >= 500 else "rejected"
+        await self.tell_error(error)
+        await self.close(error.close_code, error.message)
+
+    async def stop(self) -> None:
+        """Tell nothing more, and end the recognition."""
+        task, self._telling = self._telling, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        if self.live is not None:
+            self.live.close(self.outcome)
+
+    async def tick(self, now: float) -> None:
+        """Raise IdleTimeoutError, unless the client waits for its last results."""
+        seconds = self.app.settings.idle_seconds
+        if now - self.active_at < seconds:
+            return
+        if not self.finishing:
+            raise IdleTimeoutError(self.idle_message.format(seconds=seconds))
+        self.active_at = now
+
+    # Audio.
+
+    def listen_by(self, live: LiveRecognition) -> None:
+        """Begin to tell the events of a recognition, which `stop` ends."""
+        self.live = live
+        self._telling = asyncio.create_task(self._tell_all(live))
+
+    async def take(self, data: bytes) -> None:
+        """Recognize audio; `listen_by` comes before. Waits while the model is behind, and so does the client."""
+        live = self.live
+        if live is None:
+            raise RuntimeError("there is no recognition yet")
+        for piece in frames(data, FRAME):
+            with self.throttle.measure():
+                samples = self._reader.push(piece)
+            await self.unless_gone(live.push(samples))
+            await self.throttle.wait()
+
+    async def finish(self) -> None:
+        """End the audio: what came is recognized, then the socket closes."""
+        self.finishing = True
+        if self.live is not None:
+            await self.live.finish()
+
+    async def _tell_all(self, live: LiveRecognition) -> None:
+        async for event in live:
+            await self.tell(event)

@@ -1,0 +1,236 @@
+"""ElevenLabs' `WS /v1/speech-to-text/realtime` over real sockets: its messages, its errors, and the end of its work."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+RATE = 16_000
+
+
+def int16(pcm: np.ndarray) -> bytes:
+    return (np.clip(pcm, -1, 1) * 32_767).astype("<i2").tobytes()
+
+
+@pytest.fixture(scope="module")
+def voice() -> np.ndarray:
+    """5.6 seconds of speech with a pause in the middle."""
+    pcm, rate = soundfile.read(Path(__file__).parents[4] / "golden" / "spoken.ogg", dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+@contextmanager
+def listening(server: Any, **query: Any) -> Iterator[ClientConnection]:
+    url = server.url.replace("http", "ws", 1) + "/v1/speech-to-text/realtime"
+    with connect(str(httpx.URL(url, params={"model_id": "scribe_v2_realtime"} | query))) as socket:
+        yield socket
+
+
+def send(socket: ClientConnection, audio: bytes = b"", **fields: Any) -> None:
+    message = {"message_type": "input_audio_chunk", "audio_base_64": base64.b64encode(audio).decode(), "commit": False}
+    socket.send(json.dumps(message | fields))
+
+
+def say(socket: ClientConnection, audio: bytes, size: int = 8_000, **fields: Any) -> None:
+    for start in range(0, len(audio), size):
+        send(socket, audio[start : start + size], **fields)
+
+
+def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    while not told or told[-1]["message_type"] != kind:
+        told.append(json.loads(socket.recv(timeout=60)))
+        assert "error" not in told[-1] or told[-1]["message_type"] == kind, told[-1]
+    return told
+
+
+def rest(socket: ClientConnection) -> list[dict[str, Any]]:
+    """Messages up to the end of the socket."""
+    told = []
+    with pytest.raises(ConnectionClosed):
+        while True:
+            told.append(json.loads(socket.recv(timeout=60)))
+    return told
+
+
+def test_the_client_commits(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing, language_code="en", include_timestamps="true") as socket:
+        (started,) = until(socket, "session_started")
+        say(socket, int16(voice), sample_rate=RATE, previous_text=None)
+        send(socket, commit=True)
+        told = until(socket, "committed_transcript_with_timestamps")
+        # The next segment begins anew.
+        say(socket, int16(voice[: 2 * RATE]))
+        send(socket, commit=True)
+        again = until(socket, "committed_transcript")
+    config = started["config"]
+    assert started["session_id"]
+    assert (config["audio_format"], config["sample_rate"], config["vad_commit_strategy"]) == ("pcm_16000", RATE, False)
+    assert config["model_id"] == "ear"
+    *partial, committed, timed = told
+    assert {each["message_type"] for each in partial} <= {"partial_transcript"}
+    assert committed["message_type"] == "committed_transcript"
+    assert committed["text"].startswith("en second 0. en second 1.")
+    assert (timed["text"], timed["language_code"]) == (committed["text"], "en")
+    assert "".join(word["text"] for word in timed["words"]) == committed["text"]
+    assert [word["type"] for word in timed["words"][:2]] == ["word", "spacing"]
+    assert 0 <= timed["words"][0]["start"] < timed["words"][-1]["end"] <= 5.7
+    assert again[-1]["text"].startswith("en second 0.")
+    assert len(again[-1]["text"]) < len(committed["text"])
+
+
+def test_pauses_commit(hearing: Any, voice: np.ndarray) -> None:
+    query = {"commit_strategy": "vad", "vad_silence_threshold_secs": 0.5, "include_language_detection": "true"}
+    with listening(hearing, **query) as socket:
+        say(socket, int16(np.pad(voice, (RATE, 2 * RATE))))
+        told = until(socket, "final_transcript")
+    committed = [each for each in told if each["message_type"] == "committed_transcript"]
+    assert committed[0]["text"].startswith("en second 0.")
+    assert told[-1] == {"message_type": "final_transcript", "text": committed[0]["text"], "language_code": "en"}
+
+
+def test_silence_says_nothing(hearing: Any) -> None:
+    with listening(hearing, commit_strategy="vad") as socket:
+        until(socket, "session_started")
+        say(socket, bytes(4 * RATE))
+        with pytest.raises(TimeoutError):
+            socket.recv(timeout=1)
+
+
+def test_a_commit_of_nothing_is_told_and_the_socket_stays(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing) as socket:
+        send(socket, commit=True)
+        assert until(socket, "insufficient_audio_activity")[-1]["error"]
+        say(socket, int16(voice[:RATE]))
+        send(socket, commit=True)
+        assert until(socket, "committed_transcript")[-1]["text"]
+
+
+def test_the_text_before_is_a_prompt(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing, keyterms="Nightingale") as socket:
+        send(socket, int16(voice[:RATE]), previous_text="We spoke of birds.", commit=True)
+        until(socket, "committed_transcript")
+    prompt = hearing.ear.requests[-1].prompt
+    assert "We spoke of birds." in prompt
+    assert "Nightingale" in prompt
+
+
+@pytest.mark.parametrize("form", ["pcm_8000", "pcm_22050", "pcm_48000", "ulaw_8000"])
+def test_formats(hearing: Any, voice: np.ndarray, form: str) -> None:
+    name, rate = form.split("_")
+    samples = soxr.resample(voice[: 2 * RATE], RATE, int(rate))
+    audio = int16(samples)
+    if name == "ulaw":
+        magnitude = np.log1p(255 * np.abs(samples)) / np.log(256)
+        code = np.where(samples < 0, 0, 128) | (127 - np.clip(magnitude * 128, 0, 127)).astype(np.int64)
+        audio = code.astype(np.uint8).tobytes()
+    with listening(hearing, audio_format=form) as socket:
+        # Cut anywhere: samples, too.
+        say(socket, audio, 4_095)
+        send(socket, commit=True)
+        until(socket, "committed_transcript")
+    heard = hearing.ear.requests[-1].pcm
+    assert heard.size == pytest.approx(2 * RATE, rel=0.02)
+    assert np.sqrt(np.mean(heard**2)) == pytest.approx(float(np.sqrt(np.mean(voice[: 2 * RATE] ** 2))), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({"model_id": ""}, 400, "invalid_request"),
+        ({"model_id": "nobody"}, 404, "model_not_found"),
+        ({"model_id": "tone"}, 400, "wrong_model_kind"),
+        ({"audio_format": "opus"}, 400, "invalid_request"),
+        ({"commit_strategy": "often"}, 400, "invalid_request"),
+        ({"vad_threshold": "nan"}, 400, "invalid_request"),
+        ({"vad_silence_threshold_secs": "9"}, 400, "invalid_request"),
+        ({"language_code": "xx"}, 400, "unsupported_language"),
+        ({"keyterms": ["word"] * 51}, 400, "invalid_request"),
+        ({"entity_detection": "all"}, 400, "invalid_request"),
+        ({"token": "sutkn_1"}, 400, "invalid_request"),
+    ],
+)
+def test_handshakes_are_refused(hearing: Any, query: dict[str, Any], status: int, code: str) -> None:
+    with pytest.raises(InvalidStatus) as caught, listening(hearing, **query):
+        pass
+    response = caught.value.response
+    detail = json.loads(response.body)["detail"]
+    assert (response.status_code, detail["status"]) == (status, code)
+    assert detail["message"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "close"),
+    [
+        ("not json", "input_error", 1008),
+        ("[]", "input_error", 1008),
+        ('{"message_type": "hello"}', "input_error", 1008),
+        ('{"message_type": "input_audio_chunk"}', "input_error", 1008),
+        ('{"message_type": "input_audio_chunk", "audio_base_64": "?"}', "input_error", 1008),
+        ('{"message_type": "input_audio_chunk", "audio_base_64": "", "commit": "yes"}', "input_error", 1008),
+        ('{"message_type": "input_audio_chunk", "audio_base_64": "", "sample_rate": 8000}', "input_error", 1008),
+        ('{"a":' * 5_000, "input_error", 1008),
+        (b"\x00\x01", "input_error", 1008),
+        ("x" * ((1 << 20) + 1), "chunk_size_exceeded", 1009),
+    ],
+    ids=["text", "list", "kind", "no audio", "base64", "commit", "rate", "deep", "bytes", "large"],
+)
+def test_messages_that_are_no_messages_end_the_socket(hearing: Any, frame: Any, kind: str, close: int) -> None:
+    with listening(hearing) as socket:
+        socket.send(frame)
+        _, error = rest(socket)
+        assert (error["message_type"], socket.close_code) == (kind, close)
+        assert error["error"]
+
+
+def test_a_failure_of_the_model_is_told(hearing: Any, voice: np.ndarray) -> None:
+    with listening(hearing, keyterms="broken") as socket:
+        send(socket, int16(voice[: 2 * RATE]), commit=True)
+        told = rest(socket)
+        assert (told[-1]["message_type"], socket.close_code) == ("transcriber_error", 1011)
+
+
+def test_what_is_never_committed_is_committed_in_time(
+    hearing: Any, voice: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.server.compat.elevenlabs.speech_to_text_socket.LONGEST", 3.0)
+    with listening(hearing) as socket:
+        say(socket, int16(voice[: 4 * RATE]))
+        assert until(socket, "committed_transcript")[-1]["text"].startswith("en second 0. en second 1. en second 2.")
+
+
+def test_a_server_that_drains_recognizes_what_came(start_server: Any, voice: np.ndarray) -> None:
+    server = start_server(recognizer="ear")
+    with listening(server, commit_strategy="vad") as socket:
+        until(socket, "session_started")
+        say(socket, int16(voice[: 3 * RATE]))
+        server.take(socket)
+        server.call(server.server.config.app.state.services.admission.drain)
+        told = rest(socket)
+        assert socket.close_code == 1012
+    kinds = [each["message_type"] for each in told if each["message_type"] != "partial_transcript"]
+    assert kinds == ["committed_transcript", "resource_exhausted"]
+
+
+def test_clients_that_leave_leave_nothing(hearing: Any, voice: np.ndarray, wait_until: Any) -> None:
+    closed = hearing.ear.closed
+    with listening(hearing, keyterms="gated") as socket:
+        say(socket, int16(voice))
+        assert wait_until(lambda: hearing.ear.requests)
+    assert wait_until(lambda: hearing.ear.closed > closed)
+    for seconds in range(5):
+        with listening(hearing) as socket:
+            send(socket, int16(voice[: seconds * RATE]), commit=seconds % 2 == 0)
+    assert wait_until(lambda: "nightingale_active_streams 0.0" in hearing.metrics())
+    assert 'outcome="cancelled",streaming="true",surface="elevenlabs"' in hearing.metrics()
