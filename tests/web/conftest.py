@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
+import soxr
 from playwright.sync_api import Browser, Page, sync_playwright
 
 # The last eight keep it from looking for its maker's servers; none of these tests needs a network.
@@ -21,7 +30,14 @@ FLAGS = (
     "--disable-sync",
     "--disable-default-apps",
 )
+# A microphone that plays a file, and nobody who has to allow it.
+MICROPHONE = (
+    "--autoplay-policy=no-user-gesture-required",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+)
 WAIT_SECONDS = 60
+ROOT = Path(__file__).parents[2]
 
 OpenPage = Callable[..., Page]
 
@@ -67,6 +83,61 @@ def open_page(browser: Browser, house_server: str) -> Iterator[OpenPage]:
         page.context.close()
         assert unexpected == []
         assert elsewhere == []
+
+
+@pytest.fixture(scope="module")
+def hearing_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a server process whose models say what they are told to."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    environment = os.environ | {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "PORT": "0", "PYTHONPATH": str(ROOT)}
+    with log.open("w") as output:
+        popen = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
+        )
+    try:
+        end = time.monotonic() + WAIT_SECONDS
+        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
+            assert popen.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.02)
+        yield found.group(1)
+    finally:
+        popen.kill()
+        popen.wait()
+
+
+@pytest.fixture(scope="module")
+def listening_browser(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser whose microphone plays two sentences and a pause, again and again."""
+    file = tmp_path_factory.mktemp("microphone") / "spoken.wav"
+    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
+    soundfile.write(file, np.concatenate([soxr.resample(pcm, rate, 48_000), np.zeros(96_000, np.float32)]), 48_000)
+    flags = (*FLAGS, *MICROPHONE, f"--use-file-for-fake-audio-capture={file}")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program("chromium"), args=flags)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_hearing(listening_browser: Browser, hearing_url: str) -> Iterator[Callable[[str], Page]]:
+    """`open_hearing(path)`: a page that has the microphone. Its console must have nothing to say."""
+    pages: list[tuple[Page, list[str]]] = []
+
+    def begin(path: str) -> Page:
+        context = listening_browser.new_context(base_url=hearing_url, permissions=["microphone"])
+        page = context.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.expected = []
+        pages.append((page, said))
+        page.goto(path)
+        return page
+
+    yield begin
+    for page, said in pages:
+        page.context.close()
+        assert [line for line in said if not any(part in line for part in page.expected)] == []
 
 
 @pytest.fixture

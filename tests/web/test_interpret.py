@@ -2,83 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-import soundfile
-import soxr
-from playwright.sync_api import Page, sync_playwright
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 60
-FLAGS = (
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--autoplay-policy=no-user-gesture-required",
-    "--use-fake-device-for-media-stream",
-    "--use-fake-ui-for-media-stream",
-)
-
-
-@pytest.fixture(scope="module")
-def hearing_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a server process with the stand-ins."""
-    log = tmp_path_factory.mktemp("server") / "log"
-    environment = os.environ | {"NIGHTINGALE_RECOGNITION_MODEL": "ear", "PORT": "0", "PYTHONPATH": str(ROOT)}
-    with log.open("w") as output:
-        popen = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "app" / "conftest.py")], stderr=output, stdout=output, env=environment
-        )
-    try:
-        end = time.monotonic() + PATIENCE
-        while (found := re.search(r"ready: open (http://[\d.:]+)/", log.read_text())) is None:
-            assert popen.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
-        yield found.group(1)
-    finally:
-        popen.kill()
-        popen.wait()
-
-
-@pytest.fixture(scope="module")
-def browse(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser whose microphone plays two sentences and a pause, again and again."""
-    file = tmp_path_factory.mktemp("microphone") / "spoken.wav"
-    pcm, rate = soundfile.read(ROOT / "tests" / "golden" / "spoken.ogg", dtype="float32")
-    soundfile.write(file, np.concatenate([soxr.resample(pcm, rate, 48_000), np.zeros(96_000, np.float32)]), 48_000)
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=program("chromium"), args=(*FLAGS, f"--use-file-for-fake-audio-capture={file}")
-        )
-        yield running
-        running.close()
+from playwright.sync_api import Page
 
 
 @pytest.fixture
-def page(browse: Any, hearing_url: str, until: Callable[..., Any]) -> Iterator[Page]:
-    context = browse.new_context(base_url=hearing_url, permissions=["microphone"])
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto("/interpret")
+def page(open_hearing: Callable[[str], Page], until: Callable[..., Any]) -> Page:
+    page = open_hearing("/interpret")
     until(page, "document.querySelectorAll('#translator option').length > 0")
-    yield page
-    context.close()
-    assert said == []
+    return page
 
 
 def test_the_microphone_is_heard_written_and_spoken(page: Page, until: Callable[..., Any]) -> None:

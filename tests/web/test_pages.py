@@ -13,6 +13,7 @@ from models.timeline import Stage
 WEB = Path(__file__).parents[2] / "app" / "server" / "static"
 PAGES = {
     "/": "document.querySelectorAll('#voice input').length > 2",
+    "/transcribe": "!document.querySelector('#error').hidden",
     "/interpret": "document.querySelectorAll('#target option').length > 4",
     "/dashboard": "document.querySelectorAll('#figures div').length > 4",
     "/docs": "document.querySelectorAll('.operation').length > 8",
@@ -77,9 +78,23 @@ def test_only_these_files_are_served(house_server, path):
 def test_pages_are_not_part_of_the_described_api(house_server):
     paths = httpx.get(f"{house_server}/openapi.json").json()["paths"]
     assert "/v1/audio/speech" in paths
-    assert not {"/", "/interpret", "/dashboard", "/docs", "/dashboard/requests", "/playground/settings"} & set(paths)
+    assert not {
+        "/",
+        "/transcribe",
+        "/interpret",
+        "/dashboard",
+        "/docs",
+        "/dashboard/requests",
+        "/playground/settings",
+    } & set(paths)
 
 
 def test_the_pages_know_every_stage():
     listed = re.search(r"STAGES = \[(.*?)\]", (WEB / "stages.js").read_text(), re.DOTALL).group(1)
     assert re.findall(r'"(\w+)"', listed) == [stage.value for stage in Stage]
+
+
+def test_without_a_recognizer_the_page_says_how_to_install_one(open_page, until):
+    page = open_page("/transcribe")
+    until(page, PAGES["/transcribe"])
+    assert "whisper" in page.text_content("#error")

@@ -1,4 +1,4 @@
-"""Pages: a playground at `/`, an interpreter, a dashboard, the API's description, and data that they read besides it.
+"""Pages: a playground at `/`, transcription, an interpreter, a dashboard, the API's description, and data for them.
 
 They are static files without a build step. They load nothing from another server, and the policy in their headers
 enforces that.
@@ -44,6 +44,12 @@ router = APIRouter(include_in_schema=False)
 async def playground() -> Response:
     """Return the playground."""
     return _page("index.html")
+
+
+@router.get("/transcribe")
+async def transcription() -> Response:
+    """Return the page of transcription."""
+    return _page("transcribe.html")
 
 
 @router.get("/interpret")

@@ -1,0 +1,66 @@
+"""The page of transcription: a microphone that plays a file, recordings, and a model that says what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+SPOKEN = Path(__file__).parents[1] / "golden" / "spoken.ogg"
+TEXT = " ".join(f"en second {number}." for number in range(6))
+
+
+@pytest.fixture
+def page(open_hearing: Callable[[str], Page], until: Callable[..., Any]) -> Page:
+    page = open_hearing("/transcribe")
+    until(page, "document.querySelectorAll('#recognizer option').length > 0")
+    return page
+
+
+def test_the_microphone_is_written_down(page: Page, until: Callable[..., Any]) -> None:
+    page.select_option("#language", "en")
+    page.click("#start")
+    until(page, "document.querySelector('#hearing').textContent.startsWith('en second 0.')")
+    until(page, "document.querySelectorAll('#said li').length > 0")
+    assert page.text_content("#said .target").startswith("en second 0.")
+    page.click("#stop")
+    until(page, "!document.querySelector('#start').disabled")
+    assert page.is_hidden("#error")
+    assert (page.text_content("#state"), page.text_content("#hearing")) == ("", "")
+
+
+def test_a_recording_is_written_down(page: Page, until: Callable[..., Any]) -> None:
+    page.set_input_files("#file", SPOKEN)
+    until(page, "!document.querySelector('#save').disabled")
+    assert " ".join(page.locator("#said .target").all_text_contents()) == TEXT
+    with page.expect_download() as download:
+        page.click("#save")
+    content = Path(download.value.path()).read_text(encoding="utf-8")
+    assert download.value.suggested_filename == "transcript.srt"
+    assert content.startswith("1\n00:00:00,000 --> 00:00:0")
+    # Another recording begins anew.
+    page.set_input_files("#file", {"name": "noise.wav", "mimeType": "audio/wav", "buffer": b"no audio"})
+    page.expected.append("400")
+    until(page, "!document.querySelector('#error').hidden")
+    assert page.locator("#said li").count() == 0
+    assert page.is_disabled("#save")
+    until(page, "!document.querySelector('#start').disabled")
+
+
+def test_a_refused_socket_says_why(page: Page, until: Callable[..., Any]) -> None:
+    page.expected += ["WebSocket connection", "404", "Failed to load"]
+    page.evaluate("document.querySelector('#recognizer').append(new Option('nothing', 'nothing', true, true))")
+    page.click("#start")
+    until(page, "!document.querySelector('#error').hidden")
+    assert "nothing" in page.text_content("#error")
+    until(page, "!document.querySelector('#start').disabled")
+
+
+def test_a_page_without_a_microphone_says_so(page: Page, until: Callable[..., Any]) -> None:
+    page.evaluate("() => { navigator.mediaDevices.getUserMedia = () => Promise.reject(new Error('not allowed')); }")
+    page.click("#start")
+    until(page, "!document.querySelector('#error').hidden")
+    assert "The microphone cannot be used: not allowed." in page.text_content("#error")
