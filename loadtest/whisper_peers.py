@@ -251,7 +251,8 @@ def pytorch(path: Path, size: str, tokens: int) -> Run:
 
     torch.set_num_threads(cpu_count())
     config = config_of(size)
-    model = Theirs(ModelDimensions(**asdict(config))).eval()
+    dims = {name: size for name, size in asdict(config).items() if name != "n_ctc"}  # OpenAI's models have no such head
+    model = Theirs(ModelDimensions(**dims)).eval()
     arrays = openai_names(read_arrays(path, lazy=True))
     model.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in arrays.items()})
     positions = model.encoder.positional_embedding
