@@ -479,6 +479,27 @@ def test_what_is_not_said_as_it_is_written_is_shown(open_page, until):
     assert page.is_hidden("#reading")
 
 
+def test_a_wrong_reading_is_mended_and_kept(open_page, until):
+    page = open_page()
+    until(page, READY)
+    page.fill("#text", "Ask Nguyen of the W3C.")
+    page.click("#reading summary")
+    page.fill("#lexicon", "Nguyen = /wˈɪn/\nnot a line\nW3C\tWorld Wide Web Consortium")
+    until(page, "document.querySelectorAll('#reading dt').length === 2")
+    assert page.locator("#reading dd").all_inner_texts() == ["/wˈɪn/", "World Wide Web Consortium"]
+    assert '"Nguyen": "/wˈɪn/"' in page.text_content("#code")
+    # What cannot be read is said, in both places.
+    page.expected.append("400 (Bad Request)")
+    page.fill("#lexicon", "Nguyen = /???/")
+    until(page, "document.querySelector('#reading-note').textContent.includes('Nguyen')")
+    page.click("#speak")
+    until(page, "document.querySelector('#error').textContent.includes('Nguyen')")
+    page.fill("#lexicon", "Nguyen = Win")
+    page.reload()
+    until(page, READY)
+    assert page.input_value("#lexicon") == "Nguyen = Win"
+
+
 def test_an_error_before_any_sound_leaves_no_empty_player(open_page, until):
     page = open_page()
     until(page, READY)

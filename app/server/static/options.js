@@ -3,6 +3,7 @@ import { getJson, whenLoaded } from "./api.js";
 import { offerDeletion, setUpCloning } from "./cloning.js";
 import { $, h } from "./dom.js";
 import { dressCopy } from "./copy.js";
+import { lexicon } from "./reading.js";
 import { chosenVoice, languageName, nameLanguages, showVoices } from "./voices.js";
 
 export let settings = { languages: [], sampling: {}, max_input_characters: 20000 };
@@ -131,5 +132,6 @@ export function chosen() {
   if (speed() !== 1) found.speed = speed();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);
+  if (Object.keys(lexicon()).length) found.lexicon = lexicon();
   return found;
 }

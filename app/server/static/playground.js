@@ -104,8 +104,8 @@ const body = () => ({ input: $("text").value, ...chosen(), response_format: "wav
 
 /** What tells how the text is read; a translation is read in its place. */
 function reading() {
-  const { model, voice, lang, translate_to } = chosen();
-  return translate_to || !model ? null : { input: $("text").value, model, voice, lang };
+  const { model, voice, lang, translate_to, lexicon } = chosen();
+  return translate_to || !model ? null : { input: $("text").value, model, voice, lang, lexicon };
 }
 
 function onEdit() {

@@ -11,10 +11,21 @@ let latest = () => ({});
 let timer = 0;
 let asked = null;
 
+// Under which the browser keeps the readings of the person.
+const KEPT = "nightingale-lexicon";
+
+/** Readings that the person wrote, as `lexicon` of a request takes them. */
+export function lexicon() {
+  const lines = $("lexicon").value.split("\n").map((line) => /^\s*([^=\t]+?)\s*[=\t]\s*(.+?)\s*$/.exec(line));
+  return Object.fromEntries(lines.filter(Boolean).map(([, word, reading]) => [word, reading]));
+}
+
 /** `request()` gives the body of POST /v1/phonemes, or null where it would not tell what is said. */
 export function setUpReading(request) {
   latest = request;
   $("reading").addEventListener("toggle", ask);
+  $("lexicon").value = localStorage.getItem(KEPT) ?? "";
+  $("lexicon").addEventListener("input", () => localStorage.setItem(KEPT, $("lexicon").value));
 }
 
 /** The text or what was chosen may have changed. */
@@ -44,13 +55,16 @@ async function ask() {
   }
 }
 
-/** Tokens that are not said as they are written, equal ones once. */
+/** Tokens that are not said as they are written, and those of the person's readings, equal ones once. */
 function rewritten(tokens) {
-  const differs = ({ text, spoken, source }) => source !== "punctuation" && spoken && text.toLowerCase() !== spoken.toLowerCase();
+  const differs = ({ text, spoken, source }) => source === "user-lexicon"
+    || (source !== "punctuation" && spoken && text.toLowerCase() !== spoken.toLowerCase());
   return [...new Map(tokens.filter(differs).map((token) => [`${token.text}\n${token.spoken}`, token])).values()];
 }
 
 function show(tokens, note) {
-  $("reading-list").replaceChildren(...tokens.flatMap(({ text, spoken }) => [h("dt", {}, text), h("dd", {}, spoken)]));
+  const said = ({ text, spoken, phonemes, source }) =>
+    source === "user-lexicon" && spoken.toLowerCase() === text.toLowerCase() ? `/${phonemes}/` : spoken;
+  $("reading-list").replaceChildren(...tokens.flatMap((token) => [h("dt", {}, token.text), h("dd", {}, said(token))]));
   $("reading-note").textContent = note;
 }
