@@ -1,4 +1,4 @@
-"""Folders from which compiled code is loaded: only this user can write them, or only the owner of the installation."""
+"""Folders from which compiled code is loaded: those that only this user can write, and those of the installation."""
 
 from __future__ import annotations
 

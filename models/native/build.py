@@ -1,10 +1,10 @@
 """Build of the module of kernels from `src/`, once for each content, by the machine's C++ compiler.
 
-The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. An installation may
-bring it (`process.compiled_object`). Its name holds everything that its use depends on: another release of MLX or of Python needs another one. Its last bytes are the digest
-of the others: a damaged file is built again. Only a build needs the compiler and headers. A new module computes in a
-process of its own before any other process loads it. `python -m models.native.build` builds the module and prints what
-it uses.
+The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. An image brings it
+with the installation (`process.compiled_object`). Its name holds everything that its use depends on: another release of
+MLX or of Python needs another one. Its last bytes are the digest of the others: a damaged file is built again. Only a
+build needs the compiler and headers. A new module computes in a process of its own before any other process loads it.
+`python -m models.native.build` builds the module and prints what it uses.
 """
 
 from __future__ import annotations
