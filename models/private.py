@@ -79,8 +79,8 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
 def installed_folder(folder: Path, user: int | None = None) -> Path | None:
     """Return the real path of `folder`, whose content came with the installation; None where there is no such folder.
 
-    Its owner is `user` (default: the effective user) or the administrator. Raises FolderError where another user could put
-    something into it, owns something in it, or could replace it.
+    Its owner is `user` (default: the effective user) or the administrator. Raises FolderError where another user could
+    put something into it, owns something in it, or could replace it.
     """
     user = os.geteuid() if user is None else user
     try:

@@ -1,5 +1,5 @@
 """The command `nightingale`: serve, say, translate, transcribe, interpret, bench, doctor; voices (add, list, remove),
-lexicon (check), models (list, pull, verify), extras (list, install).
+lexicon (check), models (list, pull, verify), extras (list, install), service (install, uninstall, status).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, extras
-from app.cli import doctor, interpret, lexicon, models, say, serve, transcribe, translate, voices
+from app.cli import doctor, interpret, lexicon, models, say, serve, service, transcribe, translate, voices
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
@@ -107,6 +107,9 @@ def _parser() -> _Parser:
 
     actions = commands.add_parser("models", help="list, pull and verify models")
     models.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+
+    actions = commands.add_parser("service", help="run the server by systemd or launchd")
+    service.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True))
 
     bench = commands.add_parser("bench", parents=[common], help="time a model, stage by stage")
     bench.add_argument("--model", help="model (default: see `nightingale models list`)")

@@ -87,7 +87,7 @@ def cache_folder() -> Path:
 
 @cache
 def _installed() -> Path | None:
-    """Return the folder of the objects that were compiled when this Python environment was made, such as in an image."""
+    """Return the folder of the objects that were compiled with the Python environment, such as in an image."""
     try:
         return installed_folder(Path(sys.prefix, "share", "nightingale"))
     except FolderError as error:

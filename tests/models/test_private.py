@@ -122,7 +122,7 @@ def test_code_of_the_installation_that_others_can_change_is_refused(tmp_path: Pa
         installed_folder(folder)
     path.chmod(mode_before)
     os.chown(path, NOBODY, NOBODY)
-    with pytest.raises(FolderError, match="is not used: .* belongs to another user"):
+    with pytest.raises(FolderError, match=r"is not used: .* belongs to another user"):
         installed_folder(folder)
 
 

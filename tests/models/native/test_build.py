@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from models.backend import on_cpu
-from models.native import build, kernels, process
+from models.native import build, kernels
+from models.native import process as native_process
 from models.native.build import Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="no native kernels on this device")
@@ -107,16 +108,16 @@ def test_use_needs_no_compiler(small: Small, monkeypatch: pytest.MonkeyPatch) ->
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The folder of objects that an installation brings; it does not exist yet."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
-    process._installed.cache_clear()
+    native_process._installed.cache_clear()
     yield tmp_path / "prefix" / "share" / "nightingale"
-    process._installed.cache_clear()
+    native_process._installed.cache_clear()
 
 
 def test_module_of_the_installation_is_used(small: Small, installed: Path) -> None:
     built = build.library()
     installed.parent.mkdir(parents=True)
     shutil.move(built.parent, installed)
-    process._installed.cache_clear()
+    native_process._installed.cache_clear()
     assert build.library() == installed / built.name
     assert small.left() == []
     assert small.count() == 1
@@ -126,7 +127,7 @@ def test_damaged_module_of_the_installation_is_built_in_the_cache(small: Small, 
     built = build.library()
     installed.parent.mkdir(parents=True)
     shutil.move(built.parent, installed)
-    process._installed.cache_clear()
+    native_process._installed.cache_clear()
     (installed / built.name).write_bytes(b"?")
     assert build.library() == built
     assert (installed / built.name).read_bytes() == b"?"
@@ -139,7 +140,7 @@ def test_module_that_others_can_change_is_not_used(
     installed.parent.mkdir(parents=True)
     shutil.copytree(built.parent, installed)
     installed.chmod(0o777)
-    process._installed.cache_clear()
+    native_process._installed.cache_clear()
     assert build.library() == built
     assert f"Compiled code of {installed} is not used: others can write" in caplog.text
 
