@@ -75,7 +75,7 @@ def run_install(arguments: argparse.Namespace, settings: Settings) -> int:
     manager.check_program(program)
     changed = _write(manager.path, content)
     log = manager.start(changed)
-    print(f"{manager.path}: {'installed' if changed else 'unchanged'}; the service was started")
+    print(f"{manager.path}: {'installed' if changed else 'unchanged'}; the service is started")
     print(f"Its log: {log}")
     return 0
 

@@ -91,7 +91,7 @@ def test_install_makes_the_account_and_starts_the_unit(machine, unit, capsys):
     assert unit.stat().st_mode & 0o777 == 0o644
     assert list(unit.parent.iterdir()) == [unit]
     assert capsys.readouterr().out.splitlines() == [
-        f"{unit}: installed; the service was started",
+        f"{unit}: installed; the service is started",
         "Its log: journalctl -u nightingale -f",
     ]
 
