@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import sysconfig
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,10 @@ class ServerProgram:
             raise CommandError(f"{command} is missing: install the package `nightingale` with this Python")
         config = None if config is None else config.absolute()
         for path in (command, *([] if config is None else [config])):
-            if any(ord(character) < 32 or ord(character) == 127 for character in str(path)):
+            if any(unicodedata.category(character) in ("Cc", "Cs") for character in str(path)):
                 raise CommandError(
-                    f"the path {str(path)!r} has control characters, which no service can have", USAGE_ERROR
+                    f"the path {str(path)!r} has control characters or is not UTF-8, which no service can have",
+                    USAGE_ERROR,
                 )
         return cls(command, config, load_settings(config, {}))
 

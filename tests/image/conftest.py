@@ -48,14 +48,16 @@ def make_base(debootstrap: str) -> Path:
 
 
 def pip_options() -> list[str]:
-    """Return options by which pip in the build trusts the certificates that this machine's pip trusts."""
-    certificates = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
-    if not certificates:
-        return []
+    """Return options by which pip in the build asks whom this machine's pip asks, and trusts the same certificates."""
     machine = FOLDER / "machine"
     machine.mkdir(exist_ok=True)
-    shutil.copy(certificates, machine / "certificates.pem")
-    (machine / "pip.conf").write_text("[global]\ncert = /machine/certificates.pem\nretries = 10\n")
+    lines = ["[global]", "retries = 10"]
+    if certificates := os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE"):
+        shutil.copy(certificates, machine / "certificates.pem")
+        lines.append("cert = /machine/certificates.pem")
+    if index := os.environ.get("PIP_INDEX_URL"):
+        lines.append(f"index-url = {index}")
+    (machine / "pip.conf").write_text("\n".join(lines) + "\n")
     return ["--volume", f"{machine}:/machine:ro", "--volume", f"{machine}/pip.conf:/etc/pip.conf:ro"]
 
 

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 from tests.conftest import START_SECONDS, STOP_SECONDS
 from tests.image.conftest import BASE_SECONDS, BUILD_SECONDS, Image
 
 USER = 10001
+RECORDING = Path(__file__).parents[1] / "golden" / "spoken.ogg"
 SENTENCE = "The weather is fine today, and the train leaves in the morning."
 pytestmark = pytest.mark.timeout(BASE_SECONDS + BUILD_SECONDS + START_SECONDS + 300)
 
@@ -40,10 +43,16 @@ fcntl.ioctl(socket.socket(), 0x8914, flags)  # SIOCSIFFLAGS
 exec "$@"
 """
 SPEAK = """
-import sys, urllib.request
-body = b'{"input": "%s"}' % sys.argv[1].encode()
-request = urllib.request.Request("http://127.0.0.1:8000/v1/audio/speech", body, {"content-type": "application/json"})
-sys.stdout.buffer.write(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120).read())
+import sys, httpx
+body = {"input": sys.argv[1]}
+reply = httpx.post("http://127.0.0.1:8000/v1/audio/speech", json=body, timeout=180, trust_env=False)
+sys.stdout.buffer.write(reply.raise_for_status().content)
+"""
+UPLOAD = """
+import pathlib, sys, httpx
+files, data = {"file": pathlib.Path(sys.argv[1]).read_bytes()}, {"name": "somebody", "consent": "true"}
+reply = httpx.post("http://127.0.0.1:8000/v1/audio/voices", files=files, data=data, timeout=180, trust_env=False)
+print(reply.raise_for_status().json()["duration"])
 """
 
 
@@ -125,6 +134,13 @@ def test_it_serves_without_network_and_writable_root_and_ends_on_sigterm(contain
     assert spoken.returncode == 0, spoken.stderr.decode()
     heard = recognize(spoken.stdout)
     assert sum(word in heard for word in ("weather", "fine", "today", "train", "leaves", "morning")) >= 4, heard
+    # Large enough to be spooled on the disk, and decoded in a process of its own.
+    samples, rate = soundfile.read(RECORDING, dtype="float32")
+    soundfile.write(tmp_path / "long.wav", np.tile(samples, 4), rate, subtype="FLOAT")
+    assert (tmp_path / "long.wav").stat().st_size > 1 << 20
+    uploaded = container.also(sys.executable, "-c", UPLOAD, str(tmp_path / "long.wav"))
+    assert uploaded.returncode == 0, uploaded.stderr.decode()
+    assert float(uploaded.stdout) == pytest.approx(4 * len(samples) / rate, abs=0.1)
     # The kernels of the image are in use: there is no compiler, and nothing new lies in the cache.
     assert "not in use" not in log.read_text(), log.read_text()
     assert not list(container.data.glob("cache/nightingale/*.so"))

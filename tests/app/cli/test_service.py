@@ -238,10 +238,12 @@ def test_another_platform(machine, capsys, monkeypatch):
     assert "services are known for Linux (systemd) and macOS (launchd), not for freebsd14" in capsys.readouterr().err
 
 
-def test_a_path_with_a_line_break_is_refused(machine, capsys, tmp_path):
-    (tmp_path / "a\nExecStartPre=x").write_text("")
-    assert main.main(["service", "install", "--config", str(tmp_path / "a\nExecStartPre=x")]) == 2
-    assert "control characters" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["a\nExecStartPre=x", os.fsdecode(b"\xff"), "\x7f", "\x85"])
+def test_a_path_that_no_service_can_have_is_refused(machine, capsys, tmp_path, name):
+    (tmp_path / name).write_text("")
+    assert main.main(["service", "install", "--config", str(tmp_path / name)]) == 2
+    assert "has control characters or is not UTF-8" in capsys.readouterr().err
+    assert machine.calls() == []
 
 
 @linux
