@@ -38,11 +38,10 @@ RUN python3 -m pip --python /opt/nightingale/bin/python install --no-deps /wheel
     && XDG_CACHE_HOME=/opt/nightingale/share /opt/nightingale/bin/python -m models.native.build \
     && chmod -R a+rX /opt/nightingale/share
 
+# MLX compiles for the GPU that it finds, at the first start.
 FROM cuda-packages AS cuda-build
 COPY --from=wheel /wheel /wheel
-RUN python3 -m pip --python /opt/nightingale/bin/python install --no-deps /wheel/*.whl \
-    && XDG_CACHE_HOME=/opt/nightingale/share /opt/nightingale/bin/python -m models.native.build \
-    && chmod -R a+rX /opt/nightingale/share
+RUN python3 -m pip --python /opt/nightingale/bin/python install --no-deps /wheel/*.whl
 
 FROM python AS server
 RUN groupadd --gid 10001 nightingale \

@@ -189,7 +189,7 @@ def test_what_somebody_else_wrote_is_left_alone(machine, unit, capsys, action, k
     ("arguments", "name", "value", "message"),
     [
         ([], "_BOOTED", Path("/nowhere/at/all"), "systemd does not run this machine"),
-        ([], "_HIDDEN", (str(Path(sys.executable).parents[1]),), "cannot see home folders, and needs"),
+        ([], "_HIDDEN", (str(Path(sys.executable).parents[1].resolve()),), "cannot see home folders, and needs"),
         (["--config", "/nowhere/settings.toml"], "_HIDDEN", (), "cannot read settings file /nowhere/settings.toml"),
     ],
 )
