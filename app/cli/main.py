@@ -19,6 +19,7 @@ from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_lo
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
 from app.errors import InvalidRequestError, ServiceError
+from models.native import nvidia
 from models.native.process import cache_folder
 from models.private import FolderError
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load_settings(arguments.config)
         debug = settings.log_level == "debug"
         if getattr(arguments, "computes", False):
-            cache_folder()  # models load later and on another thread: a folder that cannot be had is reported now
+            _check_device()
         status: int = arguments.run(arguments, settings)
     except BrokenPipeError:
         # The reader of the output has gone; Python would complain once more while it exits.
@@ -54,6 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return print_failure(*found or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
     return status
+
+
+def _check_device() -> None:
+    """Raise FolderError or CommandError for what models would find missing later, on another thread."""
+    cache_folder()
+    if problem := nvidia.driver_problem():
+        raise CommandError(problem)
 
 
 def _failure(error: BaseException) -> tuple[str, int] | None:
