@@ -1,6 +1,6 @@
 # Targets for people and build machines. Plain `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
+.PHONY: help setup dev run test test-slow test-end-to-end test-web test-faults test-image test-all sanitize lint types check parity bench peers gate translationpeers whisperpeers load faults agents cluster autobahn cudasources docs fake-checkpoints wheel clean
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 
@@ -93,7 +93,10 @@ test-web: dev ## the pages in Chromium
 test-faults: dev ## the short form of the faults: broken and hostile clients, signals, recordings
 	$(PYTEST) tests/faults $(ARGS)
 
-test-all: test test-slow test-end-to-end test-web test-faults ## all of these
+test-image: dev ## the image of Dockerfile: built without a registry, and run (root, buildah, debootstrap)
+	$(PYTEST) tests/image $(ARGS)
+
+test-all: test test-slow test-end-to-end test-web test-faults test-image ## all of these
 
 sanitize: dev ## the native kernels without Python: under sanitizers, and on arm64 (part of test-slow)
 	$(PYTEST) tests/models/native/test_standalone.py $(ARGS)

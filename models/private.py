@@ -1,4 +1,4 @@
-"""Folders that only this user can write: the only place from which code compiled at run time is loaded."""
+"""Folders from which compiled code is loaded: those that only this user can write, and those of the installation."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
     """
     user = os.geteuid() if user is None else user
     try:
-        real = folder.resolve()
-        # The owner of the root of the file system is trusted: in a user namespace that is not user 0.
-        trusted = {0, user, Path("/").stat().st_uid}
+        real, trusted = folder.resolve(), _trusted(user)
         for parent in reversed(real.parents):
             if not parent.exists():
                 parent.mkdir(mode=0o700, exist_ok=True)
@@ -76,6 +74,31 @@ def private_folder(folder: Path, user: int | None = None) -> Path:
             why,
         ) from None
     return real
+
+
+def installed_folder(folder: Path, user: int | None = None) -> Path | None:
+    """Return the real path of `folder`, whose content came with the installation; None where there is no such folder.
+
+    Its owner is `user` (default: the effective user) or the administrator. Raises FolderError where another user could
+    put something into it, owns something in it, or could replace it.
+    """
+    user = os.geteuid() if user is None else user
+    try:
+        real, trusted = folder.resolve(), _trusted(user)
+        if not real.is_dir():
+            return None
+        for path in (*reversed(real.parents), real, *real.iterdir()):
+            _check_parent(path, trusted, user)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise FolderError(f"Compiled code of {folder} is not used: {why}.", why) from None
+    return real
+
+
+def _trusted(user: int) -> set[int]:
+    """Return the users whose files `user` may load as code."""
+    # The owner of the root of the file system is trusted: in a user namespace that is not user 0.
+    return {0, user, Path("/").stat().st_uid}
 
 
 def _check_parent(folder: Path, trusted: set[int], user: int) -> None:

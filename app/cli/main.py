@@ -1,5 +1,5 @@
 """The command `nightingale`: serve, say, translate, transcribe, interpret, bench, doctor; voices (add, list, remove),
-lexicon (check), models (list, pull, verify), extras (list, install).
+lexicon (check), models (list, pull, verify), extras (list, install), service (install, uninstall, status).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, extras
-from app.cli import doctor, interpret, lexicon, models, say, serve, transcribe, translate, voices
+from app.cli import doctor, interpret, lexicon, models, say, serve, service, transcribe, translate, voices
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
 from app.errors import InvalidRequestError, ServiceError
+from models.native import nvidia
 from models.native.process import cache_folder
 from models.private import FolderError
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load_settings(arguments.config)
         debug = settings.log_level == "debug"
         if getattr(arguments, "computes", False):
-            cache_folder()  # models load later and on another thread: a folder that cannot be had is reported now
+            _check_device()
         status: int = arguments.run(arguments, settings)
     except BrokenPipeError:
         # The reader of the output has gone; Python would complain once more while it exits.
@@ -54,6 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return print_failure(*found or (f"{type(error).__name__}: {error} (NIGHTINGALE_LOG_LEVEL=debug shows where)",))
     return status
+
+
+def _check_device() -> None:
+    """Raise FolderError or CommandError for what models would find missing later, on another thread."""
+    cache_folder()
+    if problem := nvidia.driver_problem():
+        raise CommandError(problem)
 
 
 def _failure(error: BaseException) -> tuple[str, int] | None:
@@ -107,6 +115,9 @@ def _parser() -> _Parser:
 
     actions = commands.add_parser("models", help="list, pull and verify models")
     models.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
+
+    actions = commands.add_parser("service", help="run the server by systemd or launchd")
+    service.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True))
 
     bench = commands.add_parser("bench", parents=[common], help="time a model, stage by stage")
     bench.add_argument("--model", help="model (default: see `nightingale models list`)")

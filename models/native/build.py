@@ -1,10 +1,10 @@
 """Build of the module of kernels from `src/`, once for each content, by the machine's C++ compiler.
 
-The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. Its name holds
-everything that its use depends on: another release of MLX or of Python needs another one. Its last bytes are the digest
-of the others: a damaged file is built again. Only a build needs the compiler and headers. A new module computes in a
-process of its own before any other process loads it. `python -m models.native.build` builds the module and prints what
-it uses.
+The module is kept in the user's cache folder (`process.cache_folder`), which nobody else can write. An image brings it
+with the installation (`process.compiled_object`). Its name holds everything that its use depends on: another release of
+MLX or of Python needs another one. Its last bytes are the digest of the others: a damaged file is built again. Only a
+build needs the compiler and headers. A new module computes in a process of its own before any other process loads it.
+`python -m models.native.build` builds the module and prints what it uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO
 
 from models.native import programs
-from models.native.process import cache_folder
+from models.native.process import cache_folder, compiled_object
 from models.native.programs import run_all
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,9 @@ def library(seconds: float = BUILD_SECONDS) -> Path:
     """
     began = time.time()
     key = _DIGEST(b"\0".join(("\0".join(_identity()).encode(), *_contents()))).hexdigest()
-    target = cache_folder() / f"native-{key[:16]}.so"
+    target = compiled_object(f"native-{key[:16]}.so")
+    if not _is_whole(target):
+        target = cache_folder() / target.name
     if not _is_whole(target):
         with _locked(target.parent / "native.lock", seconds + TRIAL_SECONDS):
             if not _is_whole(target):

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+_DRIVER = "libcuda.so.1"
+# Packages with MLX's library for CUDA.
+_LIBRARIES = ("mlx-cuda-12", "mlx-cuda-13")
 
 # CUdevice_attribute's values.
 _PROCESSORS, _MAJOR, _MINOR = 16, 75, 76
@@ -13,13 +18,35 @@ _PROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 def _attribute(code: int) -> int | None:
     """Return a number that describes the first GPU; None without a driver or a GPU."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(_DRIVER)
     except OSError:
         return None
     found, device = ctypes.c_int(), ctypes.c_int()
     if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
         return None
     return None if driver.cuDeviceGetAttribute(ctypes.byref(found), code, device) else found.value
+
+
+def driver_problem() -> str | None:
+    """Return why MLX cannot be loaded here: its CUDA package is installed, and there is no driver; None: it can be."""
+    if not any(_is_installed(name) for name in _LIBRARIES):
+        return None
+    try:
+        ctypes.CDLL(_DRIVER)
+    except OSError as error:
+        return (
+            f"MLX is installed for NVIDIA GPUs, and there is no driver ({error}): install it, start a container with "
+            "--gpus all, or use an installation for processors"
+        )
+    return None
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def processors() -> int:

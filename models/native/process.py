@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from models.private import FolderError, cache_root, private_folder
+from models.private import FolderError, cache_root, installed_folder, private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +85,27 @@ def cache_folder() -> Path:
     return private_folder(root / "nightingale")
 
 
+@cache
+def _installed() -> Path | None:
+    """Return the folder of the objects that were compiled with the Python environment, such as in an image."""
+    try:
+        return installed_folder(Path(sys.prefix, "share", "nightingale"))
+    except FolderError as error:
+        logger.warning("%s", error)
+        return None
+
+
+def compiled_object(name: str) -> Path:
+    """Return the path of the compiled object `name`: of the installation where it has it, else in `cache_folder`.
+
+    Raises FolderError.
+    """
+    folder = _installed()
+    if folder is not None and (folder / name).is_file():
+        return folder / name
+    return cache_folder() / name
+
+
 def compile_c(
     name: str, source: str, choices: Sequence[Sequence[str]], *, after: Sequence[str] = (), of: str = ""
 ) -> Path:
@@ -101,7 +122,7 @@ def compile_c(
         OSError: There is no compiler, or it fails.
     """
     key = hashlib.sha256(f"{source}\0{choices}\0{after}\0{of}\0{platform.machine()}".encode()).hexdigest()
-    target = cache_folder() / f"{name}-{key[:16]}.so"
+    target = compiled_object(f"{name}-{key[:16]}.so")
     if target.exists():
         return target
     compiler = next((found for each in ("cc", "gcc", "clang", "g++") if (found := shutil.which(each))), None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from models.backend import on_cpu
-from models.private import FolderError, cache_root, home, private_folder
+from models.private import FolderError, cache_root, home, installed_folder, private_folder
 
 ROOT = Path(__file__).parents[2]
 LINUX = sys.platform == "linux"
@@ -98,6 +98,40 @@ def test_a_group_of_others_may_not_write(tmp_path: Path) -> None:
     os.chown(tmp_path / "shared", 0, NOBODY)
     with pytest.raises(FolderError, match="others can write"):
         private_folder(tmp_path / "shared" / "own")
+
+
+def test_code_of_the_installation_may_belong_to_its_owner_and_stay_unwritable(tmp_path: Path) -> None:
+    folder = tmp_path / "share"
+    assert installed_folder(folder) is None
+    folder.mkdir(mode=0o755)
+    (folder / "kernel.so").touch(0o644)
+    folder.chmod(0o555)
+    assert installed_folder(folder) == folder.resolve()
+
+
+@as_root
+@pytest.mark.parametrize("part", [".", "kernel.so", ".."])
+def test_code_of_the_installation_that_others_can_change_is_refused(tmp_path: Path, part: str) -> None:
+    folder = tmp_path / "prefix" / "share"
+    folder.mkdir(parents=True)
+    (folder / "kernel.so").touch(0o644)
+    path = (folder / part).resolve()
+    mode_before = mode(path)
+    path.chmod(0o777)
+    with pytest.raises(FolderError, match="is not used: others can write"):
+        installed_folder(folder)
+    path.chmod(mode_before)
+    os.chown(path, NOBODY, NOBODY)
+    with pytest.raises(FolderError, match=r"is not used: .* belongs to another user"):
+        installed_folder(folder)
+
+
+@as_root
+def test_code_of_the_installation_behind_links_that_lead_to_each_other_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(FolderError, match="is not used"):
+        installed_folder(tmp_path / "a")
 
 
 def test_relative_paths_of_the_environment_are_ignored() -> None:

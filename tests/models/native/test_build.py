@@ -19,6 +19,7 @@ import pytest
 
 from models.backend import on_cpu
 from models.native import build, kernels
+from models.native import process as native_process
 from models.native.build import Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not on_cpu(), reason="no native kernels on this device")
@@ -101,6 +102,47 @@ def test_use_needs_no_compiler(small: Small, monkeypatch: pytest.MonkeyPatch) ->
     path.unlink()
     with pytest.raises(OSError, match="no C\\+\\+ compiler"):
         build.library()
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder of objects that an installation brings; it does not exist yet."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    native_process._installed.cache_clear()
+    yield tmp_path / "prefix" / "share" / "nightingale"
+    native_process._installed.cache_clear()
+
+
+def test_module_of_the_installation_is_used(small: Small, installed: Path) -> None:
+    built = build.library()
+    installed.parent.mkdir(parents=True)
+    shutil.move(built.parent, installed)
+    native_process._installed.cache_clear()
+    assert build.library() == installed / built.name
+    assert small.left() == []
+    assert small.count() == 1
+
+
+def test_damaged_module_of_the_installation_is_built_in_the_cache(small: Small, installed: Path) -> None:
+    built = build.library()
+    installed.parent.mkdir(parents=True)
+    shutil.move(built.parent, installed)
+    native_process._installed.cache_clear()
+    (installed / built.name).write_bytes(b"?")
+    assert build.library() == built
+    assert (installed / built.name).read_bytes() == b"?"
+
+
+def test_module_that_others_can_change_is_not_used(
+    small: Small, installed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    built = build.library()
+    installed.parent.mkdir(parents=True)
+    shutil.copytree(built.parent, installed)
+    installed.chmod(0o777)
+    native_process._installed.cache_clear()
+    assert build.library() == built
+    assert f"Compiled code of {installed} is not used: others can write" in caplog.text
 
 
 @pytest.mark.parametrize("kept", [0, 1, 40, 5000, None])
