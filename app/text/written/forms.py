@@ -11,15 +11,23 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from app.text.written import addresses
 from app.text.written.numbers import Numbers, roman
-from app.text.written.tables import WORDS, Noun
+from app.text.written.tables import WORDS
+from app.text.written.words import Noun
 
 # A number: thousands in groups, or plain digits; and a fraction.
-_NUMBER: Final = r"(?:\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
+NUMBER: Final = r"(?:\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
 _SPACED: Final = r"(?:\d{1,3}(?:[ .\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
 _GAP: Final = r"[ \u00a0\u202f]?"
 _LONGEST: Final = 15  # digits that are read as one number
 _SEPARATORS: Final = str.maketrans("", "", " .\u00a0\u202f")
+
+
+def either(keys: Iterable[str]) -> str:
+    """Return an expression of any of `keys`, the longest first."""
+    return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
+
 
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
@@ -43,21 +51,24 @@ class WrittenForms:
                 yield said if isinstance(said, tuple) else (match.start(), match.end(), said)
 
     def _compile(self) -> re.Pattern[str]:
-        words = self._words
-        number = _SPACED if self._french else _NUMBER
+        return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in self._groups().items()))
 
-        def either(keys: Iterable[str]) -> str:
-            return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
+    def _groups(self) -> dict[str, str]:
+        """Return the expression of each form. The first that matches at a place is read."""
+        words = self._words
+        number = _SPACED if self._french else NUMBER
 
         months, money, units = either(words.months), either(words.money), either(words.units)
         short = either(words.abbreviations)
         endings = either(self._numbers.endings)
-        groups = {
+        return {
+            **addresses.PATTERNS,
             "iso": r"(?<![\d-])(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})(?![\d-])",
             "date": r"(?<![\d/.])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4})(?![\d/])",
             "day_": rf"(?<!\d)(?P<d3>\d{{1,2}})(?:er|º|°)?(?=\s+(?:de\s+)?(?:{months})\b)",
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4])(?:[:hH](?P<mi>[0-5]\d)|[hH])(?![\d:])(?!\w)(?:\s?h\b)?",
             "phone": r"(?<!\d)(?P<p>0\d(?:[ .]\d{2}){4})(?!\d)" if words.tens else r"(?P<p>(?!))",
+            "version": addresses.VERSION,
             "money": rf"(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
             rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money}))(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
@@ -75,7 +86,12 @@ class WrittenForms:
             "negative": rf"(?<![\w)])[-−](?P<nn>{number})(?![\w/])",
             "number": rf"(?<![\w])(?P<n>{number})(?![\w])",
         }
-        return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in groups.items()))
+
+    # Addresses
+
+    def _address(self, match: re.Match[str]) -> Found:
+        text = match.group().rstrip(".,;:!?)]")
+        return match.start(), match.start() + len(text), addresses.words(text, self._words.address, self._numbers)
 
     # Dates and times
 
@@ -114,6 +130,9 @@ class WrittenForms:
         return " ".join(
             self._numbers.digits(pair) if pair[0] == "0" else self._numbers.cardinal(int(pair)) for pair in pairs
         )
+
+    def _version(self, match: re.Match[str]) -> str:
+        return addresses.words(match.group(), self._words.address, self._numbers)
 
     # Quantities
 
@@ -161,7 +180,7 @@ class WrittenForms:
         minus = f"{self._words.minus} " if match["pm"] else ""
         return f"{minus}{self._read(match['pn'])} {self._words.percent}"
 
-    def _unit(self, match: re.Match[str]) -> str:
+    def _unit(self, match: re.Match[str]) -> str | Found:
         words = self._words
         said = self._read(match["un"], words.units[match["u"]])
         minus = f"{words.minus} " if match["um"] else ""
@@ -195,7 +214,7 @@ class WrittenForms:
 
     # Ordinals, Roman numerals, abbreviations
 
-    def _ordinal(self, match: re.Match[str]) -> str | None:
+    def _ordinal(self, match: re.Match[str]) -> str | Found | None:
         ending, value = match["e"], int(match["o"])
         if not value or not self._numbers.ends_so(ending, value):
             return None
@@ -247,4 +266,8 @@ _MONARCHS: Final = _QUEENS | frozenset(
 @lru_cache(maxsize=8)
 def get_forms(tag: str) -> WrittenForms | None:
     """Return the written forms of a language, or None if it has none here."""
+    if tag == "de":
+        from app.text.written.german import GermanForms
+
+        return GermanForms(tag)
     return WrittenForms(tag) if tag in WORDS else None

@@ -2,82 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Gender = Literal["m", "f"]
-
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """A noun that is counted: singular, plural, grammatical gender."""
-
-    one: str
-    many: str
-    gender: Gender = "m"
-
-
-@dataclass(frozen=True, slots=True)
-class Money:
-    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
-
-    noun: Noun
-    cents: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Words of one language.
-
-    `number` is the language's name in num2words. `of` links a million to what is counted, `link` a day to its month and
-    year. `first` is the first day of a month. In times `hour` is said if `hour_said`, and `minutes` links hours and
-    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before or
-    after the number of a century. `tens`: telephone numbers are read in pairs.
-    """
-
-    number: str
-    comma: str
-    point: str
-    minus: str
-    to: str
-    percent: str
-    of: str
-    link: str
-    first: str
-    months: tuple[str, ...]
-    hour: Noun
-    hour_said: bool
-    minutes: str
-    money_link: str
-    money: dict[str, Money]
-    units: dict[str, Noun]
-    per: str
-    abbreviations: dict[str, str]
-    signs: dict[str, str]
-    centuries: str
-    ordinal_centuries: bool
-    regnal: int
-    tens: bool = False
-
-
-def _nouns(table: str) -> dict[str, Noun]:
-    """Parse lines `symbol one many gender`; underscores stand for spaces."""
-    found = {}
-    for line in table.strip().splitlines():
-        symbol, one, many, gender = line.split()
-        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
-    return found
-
-
-def _names(table: str) -> tuple[str, ...]:
-    return tuple(table.split())
-
-
-def _pairs(table: str) -> dict[str, str]:
-    """Parse `short=long` pairs, separated by semicolons."""
-    pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
-    return {short.strip(): long.strip() for short, long in pairs}
-
+from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
 
 _ES: Final = Words(
     number="es",
@@ -89,7 +16,7 @@ _ES: Final = Words(
     of="de",
     link="de",
     first="uno",
-    months=_names("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
+    months=parse_names("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
     hour=Noun("hora", "horas", "f"),
     hour_said=False,
     minutes="",
@@ -101,7 +28,7 @@ _ES: Final = Words(
         "¥": Money(Noun("yen", "yenes")),
         "R$": Money(Noun("real", "reales")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km kilómetro kilómetros m
 m metro metros m
 cm centímetro centímetros m
@@ -135,7 +62,7 @@ GB gigabyte gigabytes m
 TB terabyte terabytes m
 """),
     per="por",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
 Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos;
 p. ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
@@ -144,10 +71,16 @@ C/=calle; Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.
 a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme;
 p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general
 """),
-    signs=_pairs("+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"),
+    signs=parse_pairs(
+        "+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"
+    ),
     centuries="siglo siglos",
     ordinal_centuries=False,
     regnal=10,
+    address=parse_pairs(
+        "_=guion bajo; .=punto; /=barra; @=arroba; -=guion; :=dos puntos; "
+        "?=interrogación; ==igual; &=y; #=almohadilla; ~=virgulilla; +=más"
+    ),
 )
 
 _FR: Final = Words(
@@ -160,7 +93,7 @@ _FR: Final = Words(
     of="de",
     link="",
     first="premier",
-    months=_names("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
+    months=parse_names("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
     hour=Noun("heure", "heures", "f"),
     hour_said=True,
     minutes="",
@@ -172,7 +105,7 @@ _FR: Final = Words(
         "¥": Money(Noun("yen", "yens")),
         "R$": Money(Noun("réal", "réaux")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km kilomètre kilomètres m
 m mètre mètres m
 cm centimètre centimètres m
@@ -208,7 +141,7 @@ MB mégabyte mégabytes m
 GB gigabyte gigabytes m
 """),
     per="par",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
 St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
 N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
@@ -216,10 +149,16 @@ vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=mini
 apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît; cf.=confer; éd.=édition;
 lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; dim.=dimanche; RDV=rendez-vous
 """),
-    signs=_pairs("+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"),
+    signs=parse_pairs(
+        "+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"
+    ),
     centuries="siècle siècles",
     ordinal_centuries=True,
     regnal=1,
+    address=parse_pairs(
+        "_=tiret bas; .=point; /=barre oblique; @=arobase; -=tiret; :=deux-points; "
+        "?=point d'interrogation; ==égale; &=et; #=dièse; ~=tilde; +=plus"
+    ),
     tens=True,
 )
 
@@ -233,7 +172,7 @@ _IT: Final = Words(
     of="di",
     link="",
     first="primo",
-    months=_names("gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
+    months=parse_names("gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
     hour=Noun("ora", "ore", "f"),
     hour_said=False,
     minutes="e",
@@ -245,7 +184,7 @@ _IT: Final = Words(
         "¥": Money(Noun("yen", "yen")),
         "R$": Money(Noun("real", "real")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km chilometro chilometri m
 m metro metri m
 cm centimetro centimetri m
@@ -281,7 +220,7 @@ GB gigabyte gigabyte m
 TB terabyte terabyte m
 """),
     per="per",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor; Dott.=dottor;
 dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
 prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; ing.=ingegner; Ing.=ingegner;
@@ -290,10 +229,14 @@ pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=vol
 a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo; P.zza=piazza;
 V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta; c.a.=corrente anno
 """),
-    signs=_pairs("+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno"),
+    signs=parse_pairs("+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno"),
     centuries="secolo secoli",
     ordinal_centuries=True,
     regnal=99,
+    address=parse_pairs(
+        "_=trattino basso; .=punto; /=barra; @=chiocciola; -=trattino; :=due punti; "
+        "?=punto interrogativo; ==uguale; &=e; #=cancelletto; ~=tilde; +=più"
+    ),
 )
 
 _PT: Final = Words(
@@ -306,7 +249,7 @@ _PT: Final = Words(
     of="de",
     link="de",
     first="primeiro",
-    months=_names("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
+    months=parse_names("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
     hour=Noun("hora", "horas", "f"),
     hour_said=False,
     minutes="e",
@@ -319,7 +262,7 @@ _PT: Final = Words(
         "£": Money(Noun("libra", "libras", "f"), "centavos"),
         "¥": Money(Noun("iene", "ienes")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km quilômetro quilômetros m
 m metro metros m
 cm centímetro centímetros m
@@ -353,7 +296,7 @@ GB gigabyte gigabytes m
 TB terabyte terabytes m
 """),
     per="por",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor; Profa.=professora;
 Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo; p.ex.=por exemplo; nº=número;
 n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone; Av.=avenida; av.=avenida; R.=rua;
@@ -362,13 +305,122 @@ a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo; d. C.=depois
 V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia; Sto.=santo; Sta.=santa; Gal.=general;
 Eng.=engenheiro; obs.=observação
 """),
-    signs=_pairs(
+    signs=parse_pairs(
         "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos"
     ),
     centuries="século séculos",
     ordinal_centuries=False,
     regnal=10,
+    address=parse_pairs(
+        "_=sublinhado; .=ponto; /=barra; @=arroba; -=hífen; :=dois pontos; "
+        "?=interrogação; ==igual; &=e; #=cerquilha; ~=til; +=mais"
+    ),
 )
 
-WORDS: Final = {"es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
+_DE: Final = Words(
+    number="de",
+    comma="Komma",
+    point="Punkt",
+    minus="minus",
+    to="bis",
+    percent="Prozent",
+    of="",
+    link="",
+    first="erster",
+    months=parse_names("Januar Februar März April Mai Juni Juli August September Oktober November Dezember"),
+    hour=Noun("Uhr", "Uhr"),
+    hour_said=True,
+    minutes="",
+    money_link="",
+    money={
+        "€": Money(Noun("Euro", "Euro"), "Cent"),
+        "EUR": Money(Noun("Euro", "Euro"), "Cent"),
+        "$": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "US$": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "USD": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "£": Money(Noun("Pfund", "Pfund"), "Pence"),
+        "GBP": Money(Noun("Pfund", "Pfund"), "Pence"),
+        "CHF": Money(Noun("Schweizer Franken", "Schweizer Franken"), "Rappen"),
+        "¥": Money(Noun("Yen", "Yen")),
+    },
+    units=parse_nouns("""
+km Kilometer Kilometer m
+m Meter Meter m
+cm Zentimeter Zentimeter m
+mm Millimeter Millimeter m
+kg Kilogramm Kilogramm m
+g Gramm Gramm m
+mg Milligramm Milligramm m
+t Tonne Tonnen f
+l Liter Liter m
+L Liter Liter m
+cl Zentiliter Zentiliter m
+ml Milliliter Milliliter m
+h Stunde Stunden f
+Std. Stunde Stunden f
+min Minute Minuten f
+Min. Minute Minuten f
+s Sekunde Sekunden f
+Sek. Sekunde Sekunden f
+ha Hektar Hektar m
+m² Quadratmeter Quadratmeter m
+qm Quadratmeter Quadratmeter m
+km² Quadratkilometer Quadratkilometer m
+m³ Kubikmeter Kubikmeter m
+°C Grad_Celsius Grad_Celsius m
+°F Grad_Fahrenheit Grad_Fahrenheit m
+° Grad Grad m
+‰ Promille Promille m
+W Watt Watt m
+kW Kilowatt Kilowatt m
+kWh Kilowattstunde Kilowattstunden f
+PS PS PS m
+V Volt Volt m
+A Ampere Ampere m
+Hz Hertz Hertz m
+kHz Kilohertz Kilohertz m
+MHz Megahertz Megahertz m
+GHz Gigahertz Gigahertz m
+kB Kilobyte Kilobyte m
+MB Megabyte Megabyte m
+GB Gigabyte Gigabyte m
+TB Terabyte Terabyte m
+Ct. Cent Cent m
+ct Cent Cent m
+TL Teelöffel Teelöffel m
+EL Esslöffel Esslöffel m
+Stk. Stück Stück m
+"""),
+    per="pro",
+    abbreviations=parse_pairs("""
+z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
+u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil; i. d. R.=in der Regel;
+i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches; u.Ä.=und Ähnliches;
+s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem; v.a.=vor allem; m. E.=meines Erachtens;
+i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst; z. Zt.=zurzeit; z. Hd.=zu Händen;
+v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus; n.Chr.=nach Christus; usw.=und so weiter;
+usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise; ca.=circa; evtl.=eventuell; ggf.=gegebenenfalls;
+inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal; min.=minimal; mind.=mindestens; sog.=sogenannt; vgl.=vergleiche;
+gem.=gemäß; geb.=geboren; gest.=gestorben; verh.=verheiratet; Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn;
+Fr.=Frau; Frl.=Fräulein; Dipl.-Ing.=Diplomingenieur; Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz;
+Abb.=Abbildung; Abs.=Absatz; Art.=Artikel; Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber;
+Tel.=Telefon; Mio.=Millionen; Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer;
+MwSt=Mehrwertsteuer; Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden;
+Jan.=Januar; Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember;
+vs.=versus; Jr.=Junior; Verf.=Verfasser;
+Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich; mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer
+"""),
+    signs=parse_pairs(
+        "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus"
+    ),
+    centuries="Jahrhundert",
+    ordinal_centuries=True,
+    regnal=0,
+    address=parse_pairs(
+        "_=Unterstrich; .=Punkt; /=Schrägstrich; @=ät; -=Bindestrich; :=Doppelpunkt; ?=Fragezeichen; ==gleich; "
+        "&=und; #=Raute; ~=Tilde; +=plus"
+    ),
+)
+
+WORDS: Final = {"de": _DE, "es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
 """Language tag -> its words."""
