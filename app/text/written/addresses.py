@@ -21,7 +21,7 @@ PATTERNS: Final = {
 """Expressions of the groups of `WrittenForms`."""
 # Thousands in groups and dates are no versions.
 VERSION: Final = (
-    r"(?<![\w.,])(?!\d{1,3}(?:\.\d{3})+(?!\d))[vV]?\d{1,4}(?:\.\d{1,4}){2,4}(?!\w|[.,]\d)"
+    r"(?<![\w.,])(?!\d{1,3}(?:\.\d{3})+(?!\d|\.\d))[vV]?\d{1,4}(?:\.\d{1,4}){2,4}(?!\w|[.,]\d)"
     r"|(?<!\w)[vV]\d{1,4}\.\d{1,4}(?!\w|[.,]\d)"
 )
 _PROTOCOL: Final = re.compile(r"https?://")

@@ -17,7 +17,9 @@ from app.text.written.tables import WORDS
 from app.text.written.words import Noun
 
 # A number: thousands in groups, or plain digits; and a fraction.
-NUMBER: Final = r"(?:\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
+NUMBER: Final = (
+    r"(?:[1-9]\d{0,2}(?: \d{3})+(?<= 000)(?! ?\d)|\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
+)
 _SPACED: Final = r"(?:\d{1,3}(?:[ .\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
 _GAP: Final = r"[ \u00a0\u202f]?"
 _LONGEST: Final = 15  # digits that are read as one number
@@ -69,11 +71,11 @@ class WrittenForms:
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4])(?:[:hH](?P<mi>[0-5]\d)|[hH])(?![\d:])(?!\w)(?:\s?h\b)?",
             "phone": r"(?<!\d)(?P<p>0\d(?:[ .]\d{2}){4})(?!\d)" if words.tens else r"(?P<p>(?!))",
             "version": addresses.VERSION,
-            "money": rf"(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
-            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money}))(?!\w)",
+            "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
+            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
             "range": rf"(?<![\w.,/-])(?P<r1>\d+(?:[.,]\d+)?)\s?[-–]\s?(?P<r2>\d+(?:[.,]\d+)?){_GAP}"
-            rf"(?P<ru>%|(?:{units}|{money})(?!\w))?(?![\w/-])(?!\.\d)",
+            rf"(?P<ru>%|(?:{units}|{money})(?!\w))?(?![\w/-])(?!\.\d)(?!\s*=)",
             # Italians write the sign of degrees in ordinals: 3° piano, but 90° di latitudine.
             "ordinal": rf"(?<!\w)(?P<o>\d{{1,4}})\.?(?P<e>{endings})(?!\w)(?!(?<=°)(?!\s(?!di\b)[a-zà-ù]{{3}}))",
             "unit": rf"(?P<um>(?<!\w)[-−–])?(?<![\w.,])(?P<un>{number}){_GAP}(?P<u>{units})"
@@ -82,7 +84,8 @@ class WrittenForms:
             "roman": rf"\b(?P<rw>[A-ZÀ-Ý][^\W\d_]{{1,29}}|{words.centuries.replace(' ', '|')})"
             r"\s(?P<rn>[IVXL]{1,7})(?:er)?(?![\w'’-]|\.[A-Z])",
             "short": rf"(?<![\w.])(?P<a>{short})(?!\w)",
-            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±])\s?(?=[\d-])|(?P<g2>[×÷≈±])(?=\s?\d)",
+            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±≤≥·−]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
+            r"|(?<![\w<>=-])(?P<g2>[×÷≈±≤≥]|[<>](?!3(?!\d)))(?=\s?\d)",
             "negative": rf"(?<![\w)])[-−](?P<nn>{number})(?![\w/])",
             "number": rf"(?<![\w])(?P<n>{number})(?![\w])",
         }
@@ -164,6 +167,10 @@ class WrittenForms:
         return " ".join((*said, *link, noun.one if single else noun.many))
 
     def _money(self, match: re.Match[str]) -> str | None:
+        said = self._amount(match)
+        return f"{self._words.minus} {said}" if match["mm"] and said else said
+
+    def _amount(self, match: re.Match[str]) -> str | None:
         money = self._words.money[match["c1"] or match["c2"]]
         number = match["n1"] or match["n2"]
         cents = re.search(r"[.,](\d\d)$", number)

@@ -37,10 +37,11 @@ class GermanForms(WrittenForms):
             "hours": r"(?<![\d:.,])(?P<h1>[01]?\d|2[0-4])(?:[:.](?P<m1>[0-5]\d))?"
             r"(?:\s?[–-]\s?(?P<h2>[01]?\d|2[0-4])(?:[:.](?P<m2b>[0-5]\d))?)?(?:\s?Uhr\b|(?<=:\d\d)\s?h(?!\w))",
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4]):(?P<mi>[0-5]\d)(?::(?P<se>[0-5]\d))?(?![\d:])",
+            "divided": r"(?<=\d)\s:\s(?=\d)",
             "score": r"(?<![\d:.,])(?P<s1>\d{1,3}):(?P<s3>\d{1,3}(?:\.\d{3}){0,2})(?![\d:]|[.,]\d)",
             "day_span": rf"\b(?P<w1>{days})\.?\s?[–-]\s?(?P<w2>{days})\b\.?",
-            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden ))(?P<w3>{days})\.|\b(?P<w4>{days})"
-            r"(?:\.(?=,?\s(?:\d|und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d))",
+            "day_name": rf"(?:(?<=\bam )|(?<=\bjeden )|(?<=\bund )(?!Fr\.\s[A-ZÄÖÜ]))(?P<w3>{days})\.|\b(?P<w4>{days})"
+            r"(?:\.(?=,?\s(?:\d|(?<!Fr\.\s)und\b|um\b|ab\b|bis\b|von\b))|(?=,\s\d))",
             "scaled": rf"(?:(?P<xc>{money})\s?)?(?<![\w.,])(?P<xn>{NUMBER})\s?(?P<x>{scales})\b\.?"
             rf"(?:\s?(?P<xm>{money})(?!\w))?",
             "even": rf"(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
@@ -48,11 +49,13 @@ class GermanForms(WrittenForms):
             r"|(?P<vw>\d{1,4}\s?)?(?P<vf>[½⅓⅔¼¾⅛])",
             "decade": r"(?<![\w.,])'?(?P<de>[1-9]0|1[1-9]\d0|20\d0|20)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
-            r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?)\b",
+            r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|x(?=\s))\b",
             "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\.",
             "numeral": rf"\b(?P<bn>{either(german_words.NUMBERED)})\s(?P<br>[IVXL]{{1,7}})\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
             "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=[)\s]*$))",
+            "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
+            r"(?P<lt>(?=[A-Z]?[AEIOUÄÖÜ])[A-ZÄÖÜ]{2}|[AEIOU][A-Z][A-NP-Z])(?!\w|\.\w| [A-ZÄÖÜ]{2})",
             "street": r"\b(?P<sn>[A-ZÄÖÜ][a-zäöüß]{1,30})str(?:\.|(?=\s\d))",
             "pages": r"(?<![\w.])S\.(?=\s\d)",
             "paragraph": r"(?P<pg>§§?)(?=\s?\d)",
@@ -79,7 +82,7 @@ class GermanForms(WrittenForms):
             return stem
         following = re.match(r"\s+([^\W\d_]+)", text[end : end + _NEARBY])
         noun = "" if day or following is None else following.group(1)
-        if noun.lower() in german_words.NEUTER:
+        if noun.lower() in german_words.NEUTER or german_words.NEUTER_ENDING.search(noun):
             return f"{stem}s"
         return stem if noun[:1].isupper() and german_words.FEMININE.search(noun) else f"{stem}r"
 
@@ -130,10 +133,8 @@ class GermanForms(WrittenForms):
         last = not match.string[match.end() :].strip()
         if value is None or name in german_words.NUMBERED or name in german_words.TITLES:
             return None
-        before = re.findall(r"[^\W\d_]+", match.string[max(0, match.start() - _NEARBY) : match.start()])[-2:]
-        role = before[-1] if before else ""
-        if role in german_words.TITLES or role[:1].isupper():
-            role = before[0] if len(before) > 1 else ""
+        before = re.findall(r"[^\W\d_]+", match.string[max(0, match.start() - _NEARBY) : match.start()])
+        role = next((word for word in reversed(before[-4:]) if word[0].islower()), before[0] if before else "")
         ordinal = self._numbers.ordinal(value).capitalize()
         role = role.lower()
         if name in german_words.QUEENS:
@@ -196,11 +197,11 @@ class GermanForms(WrittenForms):
             return said
         return f"{self._read(match['r1'])} bis {self._read(match['r2'])}"
 
-    def _money(self, match: re.Match[str]) -> str | None:
+    def _amount(self, match: re.Match[str]) -> str | None:
         number, money = match["n1"] or match["n2"], self._words.money[match["c1"] or match["c2"]]
         cents = re.search(r"[.,](\d\d)$", number)
         if cents is None or int(number[: cents.start()].replace(".", "")) or not int(cents[1]):
-            said = super()._money(match)
+            said = super()._amount(match)
             return None if said is None else said.removesuffix(f" {money.cents}") if money.cents else said
         return f"{self._numbers.cardinal(int(cents[1]), 'm')} {money.cents or money.noun.many}"
 
@@ -215,7 +216,7 @@ class GermanForms(WrittenForms):
 
     def _unit(self, match: re.Match[str]) -> str | Found:
         said = super()._unit(match)
-        if match.group().endswith(".") and not match.string[match.end() :].strip():
+        if isinstance(said, str) and match.group().endswith(".") and not match.string[match.end() :].strip():
             return match.start(), match.end() - 1, said
         return said
 
@@ -237,10 +238,13 @@ class GermanForms(WrittenForms):
     def _score(self, match: re.Match[str]) -> str:
         return f"{self._read(match['s1'])} zu {self._read(match['s3'])}"
 
+    def _divided(self, match: re.Match[str]) -> str:
+        return self._words.signs["÷"]
+
     def _times(self, match: re.Match[str]) -> str:
         value = int(match["t"])
         said = self._numbers.cardinal(value, "m" if value == 1 else None)
-        return f"{said}{match['tw'].lstrip('-')}"
+        return f"{said} mal" if match["tw"] == "x" else f"{said}{match['tw'].lstrip('-')}"
 
     # Telephone numbers, codes, streets
 
@@ -260,6 +264,9 @@ class GermanForms(WrittenForms):
 
     def _paragraph(self, match: re.Match[str]) -> str:
         return "Paragrafen" if len(match["pg"]) > 1 else "Paragraf"
+
+    def _letters(self, match: re.Match[str]) -> str:
+        return " ".join(match["lt"])
 
     def _letter(self, match: re.Match[str]) -> str:
         return f"{self._numbers.cardinal(int(match['ln']))} {match['ll']}"

@@ -30,9 +30,9 @@ WEAK: Final = word_set(
     "ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach unterm"
 )
 STRONG_E: Final = word_set(
-    "der die das diese dieses jede jedes ins ans aufs fürs durchs eine meine seine ihre unsere deine keine"
+    "der die das diese dieses dieser jede jedes jeder ins ans aufs fürs durchs eine meine seine ihre unsere deine keine"
 )
-ARTICLES: Final = (WEAK | STRONG_E) - word_set("ab nach bis seit eine")
+ARTICLES: Final = ((WEAK | STRONG_E) - word_set("ab nach bis seit eine")) | word_set("mein dein sein unser ihr kein")
 """Words before an ordinal that make a number at the end of a sentence one."""
 PREPOSITIONS: Final = word_set(
     "an auf aus außer bei hinter in mit nach neben seit über unter von vor während wegen zu zwischen trotz statt "
@@ -42,6 +42,7 @@ NEUTER: Final = word_set(
     "jahr jahrhundert jahrtausend kapitel mal quartal halbjahr semester spiel tor kind buch viertel drittel "
     "obergeschoss stockwerk rennen bataillon gebot bild album"
 )
+NEUTER_ENDING: Final = re.compile(r"^[A-ZÄÖÜ][a-zäöüß]+(?:chen|lein|um|ment|o|tor|jahr|buch|spiel|mal)$")
 FEMININE: Final = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|e|Liga|Bundesliga|Halbzeit|Woche)$")
 # Words that go on after an ordinal that begins a new word in capitals.
 ORDERED: Final = word_set(

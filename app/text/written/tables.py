@@ -229,7 +229,10 @@ pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=vol
 a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo; P.zza=piazza;
 V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta; c.a.=corrente anno
 """),
-    signs=parse_pairs("+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno"),
+    signs=parse_pairs(
+        "+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno; "
+        "≤=minore o uguale a; ≥=maggiore o uguale a; ·=per; −=meno; -=meno"
+    ),
     centuries="secolo secoli",
     ordinal_centuries=True,
     regnal=99,
@@ -306,7 +309,8 @@ V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia; St
 Eng.=engenheiro; obs.=observação
 """),
     signs=parse_pairs(
-        "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos"
+        "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos; "
+        "≤=menor ou igual a; ≥=maior ou igual a; ·=vezes; −=menos; -=menos"
     ),
     centuries="século séculos",
     ordinal_centuries=False,
@@ -394,24 +398,36 @@ Stk. Stück Stück m
     per="pro",
     abbreviations=parse_pairs("""
 z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
-u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil; i. d. R.=in der Regel;
-i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches; u.Ä.=und Ähnliches;
-s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem; v.a.=vor allem; m. E.=meines Erachtens;
-i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst; z. Zt.=zurzeit; z. Hd.=zu Händen;
-v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus; n.Chr.=nach Christus; usw.=und so weiter;
-usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise; ca.=circa; evtl.=eventuell; ggf.=gegebenenfalls;
-inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal; min.=minimal; mind.=mindestens; sog.=sogenannt; vgl.=vergleiche;
-gem.=gemäß; geb.=geboren; gest.=gestorben; verh.=verheiratet; Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn;
-Fr.=Frau; Frl.=Fräulein; Dipl.-Ing.=Diplomingenieur; Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz;
-Abb.=Abbildung; Abs.=Absatz; Art.=Artikel; Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber;
-Tel.=Telefon; Mio.=Millionen; Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer;
-MwSt=Mehrwertsteuer; Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden;
-Jan.=Januar; Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember;
-vs.=versus; Jr.=Junior; Verf.=Verfasser;
-Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich; mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer
+u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil;
+i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches;
+u.Ä.=und Ähnliches; s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem;
+v.a.=vor allem; m. E.=meines Erachtens; i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst;
+z. Zt.=zurzeit; z. Hd.=zu Händen; v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus;
+n.Chr.=nach Christus; usw.=und so weiter; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise; ca.=circa;
+evtl.=eventuell; ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal; min.=minimal;
+mind.=mindestens; sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben; verh.=verheiratet;
+Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein; Dipl.-Ing.=Diplomingenieur;
+Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz; Abb.=Abbildung; Abs.=Absatz; Art.=Artikel;
+Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber; Tel.=Telefon; Mio.=Millionen;
+Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer; MwSt=Mehrwertsteuer;
+Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden; Jan.=Januar;
+Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember; vs.=versus;
+Jr.=Junior; Verf.=Verfasser; Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich;
+mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer; zw.=zwischen; o. g.=oben genannte; o.g.=oben genannte; i. V.=in Vertretung;
+i.V.=in Vertretung; lt.=laut; Jhd.=Jahrhundert; Ziff.=Ziffer; Hausnr.=Hausnummer; Tel.-Nr.=Telefonnummer;
+ggü.=gegenüber; u. v. m.=und vieles mehr; u.v.m.=und vieles mehr; u. s. w.=und so weiter; bes.=besonders;
+eig.=eigentlich; eigtl.=eigentlich; einschl.=einschließlich; entspr.=entsprechend; gegr.=gegründet;
+insb.=insbesondere; insbes.=insbesondere; jmd.=jemand; jmdn.=jemanden; lfd.=laufend; m. M.=meiner Meinung;
+n. V.=nach Vereinbarung; p. a.=pro anno; rd.=rund; resp.=respektive; s.=siehe; staatl.=staatlich; städt.=städtisch;
+stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von links; versch.=verschiedene;
+zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort; Anl.=Anlage;
+Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
+Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung;
+Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
 """),
     signs=parse_pairs(
-        "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus"
+        "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "
+        "≤=kleiner oder gleich; ≥=größer oder gleich; ·=mal; −=minus; -=minus"
     ),
     centuries="Jahrhundert",
     ordinal_centuries=True,
