@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import numbers, tables, units
+from app.text.english import dates, numbers, tables, units
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.pieces import word
 from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
-_DIGIT_AFTER: Final = re.compile(r"\s+\d")
+_DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
+# A metal or hydrogen, other elements, and at least one small letter: NaCl, KBr, CaO.
+_FORMULA: Final = re.compile(
+    r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
+    r"(?:Cl|Br|As|Se|Te|OH|CN|[FIOSNHCP]){1,3}"
+)
+_SMALL_FIRST: Final = re.compile(r"[a-z][A-Z]{1,3}")  # pH, mRNA
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = word_set(
@@ -99,6 +105,11 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say(tables.BEFORE_NUMBER[lower], start, end)
     elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(context.before(start)):
         context.say(context.accented(units.UNITS[text][0]), start, end)
+    elif lower in ("noon", "midnight"):
+        context.add(text, start, end, None)
+        dates.join_hour(context, end)
+    elif _FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text):
+        context.say(list(text.upper()), start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
         context.say("telephone", start, end)
     elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and context.text[start - 1] == "'":
