@@ -11,6 +11,8 @@ from app.text.pieces import word
 from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
+_LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
+_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
 # A metal or hydrogen, other elements, and at least one small letter: NaCl, KBr, CaO.
@@ -18,7 +20,7 @@ _FORMULA: Final = re.compile(
     r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
     r"(?:Cl|Br|As|Se|Te|OH|CN|[FIOSNHCP]){1,3}"
 )
-_SMALL_FIRST: Final = re.compile(r"[a-z][A-Z]{1,3}")  # pH, mRNA
+_SMALL_FIRST: Final = re.compile(r"[a-hj-z][A-Z]{1,3}")  # pH, mRNA
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = word_set(
@@ -187,7 +189,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
         return _AFTER_ORDINAL[lower]
-    if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(context.text, end):
+    lettered = lower in _LETTERED and _CAPITAL_LETTER_AFTER.match(context.text, end)
+    if lower in tables.BEFORE_NUMBER and (lettered or _NUMBER_AFTER.match(context.text, end)):
         return tables.BEFORE_NUMBER[lower]
     return ""
 

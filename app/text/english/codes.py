@@ -28,6 +28,7 @@ _STREET: Final = re.compile(
 )
 _DIALED: Final = re.compile(r"\b(?:dial|call|ring|text)\b[^.!?]*$", re.IGNORECASE)
 _ENDING: Final = re.compile(r"\b[Ee]nd(?:ing|s) (?:in|with)\s$")
+_SHORT_CODE: Final = re.compile(r"\b(?:[Tt]ext|[Ss]end|SMS)\s[\w\"']{1,20}\sto\s$")
 _AIRLINE: Final = re.compile(r"\b[Ff]light\s[A-Z\d]{2}\s$")
 _AIRLINER: Final = re.compile(r"7[0-8]7")
 _MODEL_BEFORE: Final = re.compile(r"\b(?:[Tt]he|[Aa]|[Nn]ew|[Bb]oeing)\s$")
@@ -106,6 +107,8 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
     if _is_postcode(context, text, start, end):
         context.say(numbers.telephone(text, british=context.british), start, end)
         return True
+    if len(text) in (5, 6) and _SHORT_CODE.search(context.before(start)):
+        kind = "spelled"
     if kind != "spelled" and len(text) <= 4 and _ENDING.search(context.before(start)):
         kind = "spelled"
     if kind == "spelled" and len(text) >= 3:

@@ -30,6 +30,7 @@ _BOOK_NUMBER: Final = re.compile(
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
 _HOUR_NOUN: Final = re.compile(r"\s(?:hours|briefing|meeting|flight|train|watch|shift|start|departure|call|muster)\b")
+_EQUALS: Final = re.compile(r"[=<>≤≥]\s?$")
 _AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
 _HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
@@ -96,7 +97,10 @@ def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 
 def read_times(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a factor: `3x`."""
+    """Read a factor, or a coefficient after an equals sign: `3x`."""
+    if _EQUALS.search(context.before(start)):
+        context.say([*context.number_words(text[:-1]), "X"], start, end)
+        return
     context.say([*context.number_words(text[:-1]), "times"], start, end)
 
 
