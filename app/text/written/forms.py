@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from app.text.word_sets import word_set
 from app.text.written import addresses
 from app.text.written.numbers import Numbers, roman
 from app.text.written.tables import WORDS
@@ -31,6 +32,19 @@ def either(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
+# A noun after a number in Spanish and Portuguese, and what tells its gender.
+_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{2,30}?)(?P<s>s)?(?![\w'])")
+_FEMININE: Final = re.compile(
+    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|vece|veze|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
+)
+_MASCULINE: Final = word_set(
+    "día dia problema programa sistema tema mapa idioma planeta poema clima drama síntoma diploma dilema sofá papa "
+    "grama quilograma telegrama dálmata atleta poeta"
+)
+_NO_NOUNS: Final = word_set(
+    "más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
+)
+
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
 
@@ -41,6 +55,7 @@ class WrittenForms:
     def __init__(self, tag: str) -> None:
         self._words = WORDS[tag]
         self._numbers = Numbers(tag)
+        self._gendered = tag in ("es", "pt-br")
         self._french, self._portuguese = tag == "fr-fr", tag == "pt-br"
         self._finder = self._compile()
 
@@ -60,6 +75,7 @@ class WrittenForms:
         words = self._words
         number = _SPACED if self._french else NUMBER
 
+        scales = either(words.scales)
         months, money, units = either(words.months), either(words.money), either(words.units)
         short = either(words.abbreviations)
         endings = either(self._numbers.endings)
@@ -71,6 +87,13 @@ class WrittenForms:
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4])(?:[:hH](?P<mi>[0-5]\d)|[hH])(?![\d:])(?!\w)(?:\s?h\b)?",
             "phone": r"(?<!\d)(?P<p>0\d(?:[ .]\d{2}){4})(?!\d)" if words.tens else r"(?P<p>(?!))",
             "version": addresses.VERSION,
+            "dial": r"(?<![\w.,])(?:\+\d{1,3}(?:[ .-]\d{2,9}){1,5}"
+            r"|\(\d{2,4}\)\s?\d{3,5}[ -]\d{3,4}|0\d{1,4}[ /-]\d{5,8}"
+            r"|\d{5}-\d{3,4})(?![\w,-]|\.\d)",
+            "fraction": rf"(?:\b(?P<fw>{either(words.dated.split())})\s)?(?<![\w.,/])(?P<fn>\d{{1,2}})/"
+            r"(?P<fd>\d{1,2})(?![\w/]|[.,]\d)",
+            "scaled": rf"(?<![\w.,])(?:(?P<xc>{money}){_GAP}(?P<xa>{number})\s?(?P<xb>{scales})"
+            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s)?(?P<xm>{money}))(?!\w)",
             "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
             rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
@@ -137,6 +160,15 @@ class WrittenForms:
     def _version(self, match: re.Match[str]) -> str:
         return addresses.words(match.group(), self._words.address, self._numbers)
 
+    def _dial(self, match: re.Match[str]) -> str:
+        """Read a telephone number: short groups as numbers in Spanish and French, else digit by digit."""
+        said = [self._words.address["+"]] if match.group().startswith("+") else []
+        grouped = self._words.number in ("es", "fr")
+        for group in re.findall(r"\d+", match.group()):
+            whole = grouped and len(group) <= 3 and group[0] != "0"
+            said.append(self._numbers.cardinal(int(group)) if whole else self._numbers.digits(group))
+        return " ".join(said)
+
     # Quantities
 
     def _read(self, number: str, noun: Noun | None = None) -> str | None:
@@ -183,6 +215,23 @@ class WrittenForms:
         link = self._words.money_link
         return " ".join(filter(None, (whole, link, tail or self._numbers.cardinal(int(cents[1])))))
 
+    def _scaled(self, match: re.Match[str]) -> str:
+        words = self._words
+        scale, money = words.scales[match["x"] or match["xb"]], words.money[match["xc"] or match["xm"]].noun.many
+        link = f"{words.of} " if words.of and scale.many not in ("mil", "mille", "mila") else ""
+        if link and self._french and money[0] in "aeiouyé":
+            link = "d'"
+        return f"{self._read(match['xn'] or match['xa'], scale)} {link}{money}"
+
+    def _fraction(self, match: re.Match[str]) -> Found | str | None:
+        top, bottom = int(match["fn"]), int(match["fd"])
+        if match["fw"] and 1 <= top <= 31 and 1 <= bottom <= 12:
+            said = (self._day(top), self._words.link, self._words.months[bottom - 1])
+            return match.start("fn"), match.end(), " ".join(filter(None, said))
+        if not 2 <= bottom <= 20 or not 0 < top < 2 * bottom:
+            return None
+        return match.start("fn"), match.end(), self._numbers.part(top, bottom)
+
     def _percent(self, match: re.Match[str]) -> str:
         minus = f"{self._words.minus} " if match["pm"] else ""
         return f"{minus}{self._read(match['pn'])} {self._words.percent}"
@@ -201,9 +250,10 @@ class WrittenForms:
         first, last, unit = match["r1"], match["r2"], match["ru"]
         if max(len(first), len(last)) > _LONGEST:
             return None
-        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
-            return None
         words = self._words
+        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
+            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group()
+            return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
         tail = f" {words.percent}" if unit == "%" else ""
         gender = noun.gender if noun else None
@@ -214,7 +264,19 @@ class WrittenForms:
         return f"{self._words.minus} {self._read(match['nn'])}"
 
     def _number(self, match: re.Match[str]) -> str | None:
-        return self._read(match["n"])
+        number = match["n"]
+        counted = _COUNTED.match(match.string, match.end()) if self._gendered and number.isdecimal() else None
+        if (
+            counted is None
+            or counted["noun"] + (counted["s"] or "") in _NO_NOUNS
+            or len(number) > _LONGEST
+            or number[0] == "0"
+            or (number == "1") == (counted["s"] is not None)
+        ):
+            return self._read(number)
+        noun = counted["noun"]
+        feminine = noun not in _MASCULINE and not noun.endswith("ista") and _FEMININE.search(noun) is not None
+        return self._numbers.cardinal(int(number), "f" if feminine else "m")
 
     def _sign(self, match: re.Match[str]) -> str:
         return self._words.signs[match["g"] or match["g2"]]

@@ -21,7 +21,7 @@ class GermanForms(WrittenForms):
 
     def _groups(self) -> dict[str, str]:
         months, days = either(german_words.MONTHS), either(german_words.DAYS)
-        money, scales = either(self._words.money), either(german_words.SCALES)
+        money, scales = either(self._words.money), either(self._words.scales)
         base = super()._groups()
         first = {
             "address": base.pop("address"),
@@ -63,7 +63,7 @@ class GermanForms(WrittenForms):
             "letter": r"(?<![\w.,])(?P<ln>\d{1,4})(?P<ll>[a-f])(?![\w.])",
         }
         del base["date"], base["day_"], base["century"]
-        for name in ("clock", "phone", "ordinal"):
+        for name in ("clock", "phone", "dial", "ordinal", "fraction", "scaled"):
             base.pop(name)
         return {**first, **base}
 
@@ -207,7 +207,7 @@ class GermanForms(WrittenForms):
 
     def _scaled(self, match: re.Match[str]) -> str:
         money = self._words.money.get(match["xc"] or match["xm"] or "")
-        said = f"{self._read(match['xn'], german_words.SCALES[match['x']])}"
+        said = f"{self._read(match['xn'], self._words.scales[match['x']])}"
         return f"{said} {money.noun.many}" if money else said
 
     def _even(self, match: re.Match[str]) -> str:
@@ -231,9 +231,7 @@ class GermanForms(WrittenForms):
         top, bottom = int(match["fn"]), int(match["fd"])
         if bottom < 2 or top >= 2 * bottom:
             return None
-        ending = "stel" if bottom >= 20 else "tel"
-        name = german_words.TENTHS.get(bottom) or f"{self._numbers.cardinal(bottom).capitalize()}{ending}"
-        return f"{self._numbers.cardinal(top, 'm')} {name}"
+        return self._numbers.part(top, bottom)
 
     def _score(self, match: re.Match[str]) -> str:
         return f"{self._read(match['s1'])} zu {self._read(match['s3'])}"

@@ -7,7 +7,6 @@ from typing import Final
 
 from app.text.word_sets import word_set
 from app.text.written.tables import WORDS
-from app.text.written.words import Noun
 
 MONTHS: Final = {
     **{name: number for number, name in enumerate(WORDS["de"].months, start=1)},
@@ -17,12 +16,6 @@ MONTHS: Final = {
 DAYS: Final = {
     **{"Mo": "Montag", "Di": "Dienstag", "Mi": "Mittwoch", "Do": "Donnerstag", "Fr": "Freitag", "Sa": "Samstag"},
     "So": "Sonntag",
-}
-SCALES: Final = {
-    "Tsd": Noun("Tausend", "Tausend"),
-    "Mio": Noun("Million", "Millionen", "f"),
-    "Mrd": Noun("Milliarde", "Milliarden", "f"),
-    "Bio": Noun("Billion", "Billionen", "f"),
 }
 # Words before an ordinal that give it the ending -en, and those that give it -e.
 WEAK: Final = word_set(
@@ -62,7 +55,6 @@ NUMBERED: Final = word_set(
     "Kapitel Band Teil Akt Artikel Stufe Phase Abschnitt Klasse Typ Schein Szene Buch Anhang Satz"
 )
 NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
-TENTHS: Final = {2: "halb", 3: "Drittel", 7: "Siebtel", 8: "Achtel", 16: "Sechzehntel"}
 VULGAR: Final = {
     "½": "ein halb", "⅓": "ein Drittel", "⅔": "zwei Drittel", "¼": "ein Viertel", "¾": "drei Viertel",
     "⅛": "ein Achtel",

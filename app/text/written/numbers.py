@@ -85,6 +85,22 @@ class Numbers:
             return re.sub(r"(primer|tercer)o$", r"\1", said)
         return re.sub(r"o\b", "a", said) if gender == "f" else said
 
+    def part(self, top: int, bottom: int) -> str:
+        """Return the words of a fraction: three quarters. `bottom` is from 2 on."""
+        one, many = WORDS[self._tag].parts.get(bottom) or self._parts(bottom)
+        return f"{self.cardinal(top, 'm')} {one if top == 1 else many}"
+
+    def _parts(self, bottom: int) -> tuple[str, str]:
+        if self._tag == "de":
+            name = f"{self.cardinal(bottom).capitalize()}{'stel' if bottom > 19 else 'tel'}"
+            return name, name
+        if self._tag in ("es", "pt-br") and bottom > 10:
+            name = self.cardinal(bottom) + (" " if self._tag == "pt-br" else "") + "avo"
+            name = name.replace("eavo", "avo") if name.startswith("onc") else name
+            return name, f"{name}s"
+        name = self.ordinal(bottom)
+        return name, f"{name[:-1]}i" if self._tag == "it" else f"{name}s"
+
     def ends_so(self, ending: str, value: int) -> bool:
         """Return whether `ending` is written after the digits of an ordinal, and this one is."""
         if ending == "er":

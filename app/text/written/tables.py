@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from app.text.written.german_tables import GERMAN
 from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
 
 _ES: Final = Words(
@@ -68,8 +69,10 @@ Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Est
 p. ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
 pág.=página; págs.=páginas; tel.=teléfono; Tel.=teléfono; Tfno.=teléfono; Av.=avenida; Avda.=avenida; av.=avenida;
 C/=calle; Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volumen; art.=artículo;
-a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme;
-p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general
+a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a;
+a. m.=a eme; p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo;
+Sta.=santa; Gral.=general; pp.=páginas; dpto.=departamento; Dpto.=departamento; Mª=María; ss.=siguientes;
+Excmo.=excelentísimo; tfno.=teléfono; hab.=habitantes; adm.=administración; Col.=colonia; Cía.=compañía
 """),
     signs=parse_pairs(
         "+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"
@@ -81,6 +84,15 @@ p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha
         "_=guion bajo; .=punto; /=barra; @=arroba; -=guion; :=dos puntos; "
         "?=interrogación; ==igual; &=y; #=almohadilla; ~=virgulilla; +=más"
     ),
+    scales=parse_nouns("""
+millón millón millones m
+millones millón millones m
+M millón millones m
+miles mil mil m
+mil mil mil m
+"""),
+    parts={2: ("medio", "medios"), 3: ("tercio", "tercios")},
+    dated="el al del día",
 )
 
 _FR: Final = Words(
@@ -144,10 +156,13 @@ GB gigabyte gigabytes m
     abbreviations=parse_pairs("""
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
 St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
-N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
-vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum; av. J.-C.=avant Jésus-Christ;
-apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît; cf.=confer; éd.=édition;
-lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; dim.=dimanche; RDV=rendez-vous
+N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone;
+Tél.=téléphone; vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum;
+av. J.-C.=avant Jésus-Christ; apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît;
+cf.=confer; éd.=édition; lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi;
+dim.=dimanche; RDV=rendez-vous; pp.=pages; Mgr=monseigneur; Mlles=mesdemoiselles; hab.=habitants; dép.=département;
+cad=c'est-à-dire; qqn=quelqu'un; qqch=quelque chose; RN=route nationale; bd.=boulevard; réf.=référence;
+suiv.=suivants
 """),
     signs=parse_pairs(
         "+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"
@@ -160,6 +175,18 @@ lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; d
         "?=point d'interrogation; ==égale; &=et; #=dièse; ~=tilde; +=plus"
     ),
     tens=True,
+    scales=parse_nouns("""
+million million millions m
+millions million millions m
+milliard milliard milliards m
+milliards milliard milliards m
+M million millions m
+Md milliard milliards m
+Mds milliard milliards m
+k mille mille m
+"""),
+    parts={2: ("demi", "demis"), 3: ("tiers", "tiers"), 4: ("quart", "quarts")},
+    dated="le au du",
 )
 
 _IT: Final = Words(
@@ -221,13 +248,16 @@ TB terabyte terabyte m
 """),
     per="per",
     abbreviations=parse_pairs("""
-sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor; Dott.=dottor;
-dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
+sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor;
+Dott.=dottor; dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
 prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; ing.=ingegner; Ing.=ingegner;
 ecc.=eccetera; es.=esempio; p. es.=per esempio; p.es.=per esempio; n.=numero; N.=numero; nº=numero; n°=numero;
 pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=volume; art.=articolo; ca.=circa;
-a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo; P.zza=piazza;
-V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta; c.a.=corrente anno
+a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo;
+P.zza=piazza; V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta;
+c.a.=corrente anno; pp.=pagine; gg.=giorni; arch.=architetto; geom.=geometra; rag.=ragioniere; spett.=spettabile;
+Spett.=spettabile; egr.=egregio; Egr.=egregio; gent.=gentile; mln=milioni; mld=miliardi; ved.=vedi; tel=telefono;
+dip.=dipartimento
 """),
     signs=parse_pairs(
         "+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno; "
@@ -240,6 +270,17 @@ V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevo
         "_=trattino basso; .=punto; /=barra; @=chiocciola; -=trattino; :=due punti; "
         "?=punto interrogativo; ==uguale; &=e; #=cancelletto; ~=tilde; +=più"
     ),
+    scales=parse_nouns("""
+mln milione milioni m
+mld miliardo miliardi m
+milione milione milioni m
+milioni milione milioni m
+miliardo miliardo miliardi m
+miliardi miliardo miliardi m
+mila mila mila m
+"""),
+    parts={2: ("mezzo", "mezzi")},
+    dated="il al dal del",
 )
 
 _PT: Final = Words(
@@ -300,13 +341,15 @@ TB terabyte terabytes m
 """),
     per="por",
     abbreviations=parse_pairs("""
-Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor; Profa.=professora;
-Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo; p.ex.=por exemplo; nº=número;
-n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone; Av.=avenida; av.=avenida; R.=rua;
-Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volume; art.=artigo;
-a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo; d. C.=depois de Cristo; vs.=versus;
-V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia; Sto.=santo; Sta.=santa; Gal.=general;
-Eng.=engenheiro; obs.=observação
+Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor;
+Profa.=professora; Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo;
+p.ex.=por exemplo; nº=número; n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone;
+Av.=avenida; av.=avenida; R.=rua; Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo; mín.=mínimo;
+cap.=capítulo; vol.=volume; art.=artigo; a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo;
+d. C.=depois de Cristo; vs.=versus; V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia;
+Sto.=santo; Sta.=santa; Gal.=general; Eng.=engenheiro; obs.=observação; pp.=páginas; séc.=século; ed.=edição;
+hab.=habitantes; Al.=alameda; Jd.=jardim; Pres.=presidente; Gov.=governador; Dep.=deputado; Cel.=coronel; tb.=também;
+Trav.=travessa; Dras.=doutoras; Srtas.=senhoritas
 """),
     signs=parse_pairs(
         "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos; "
@@ -319,124 +362,18 @@ Eng.=engenheiro; obs.=observação
         "_=sublinhado; .=ponto; /=barra; @=arroba; -=hífen; :=dois pontos; "
         "?=interrogação; ==igual; &=e; #=cerquilha; ~=til; +=mais"
     ),
+    scales=parse_nouns("""
+mi milhão milhões m
+bi bilhão bilhões m
+milhão milhão milhões m
+milhões milhão milhões m
+bilhão bilhão bilhões m
+bilhões bilhão bilhões m
+mil mil mil m
+"""),
+    parts={2: ("meio", "meios"), 3: ("terço", "terços")},
+    dated="em dia no do ao",
 )
 
-_DE: Final = Words(
-    number="de",
-    comma="Komma",
-    point="Punkt",
-    minus="minus",
-    to="bis",
-    percent="Prozent",
-    of="",
-    link="",
-    first="erster",
-    months=parse_names("Januar Februar März April Mai Juni Juli August September Oktober November Dezember"),
-    hour=Noun("Uhr", "Uhr"),
-    hour_said=True,
-    minutes="",
-    money_link="",
-    money={
-        "€": Money(Noun("Euro", "Euro"), "Cent"),
-        "EUR": Money(Noun("Euro", "Euro"), "Cent"),
-        "$": Money(Noun("Dollar", "Dollar"), "Cent"),
-        "US$": Money(Noun("Dollar", "Dollar"), "Cent"),
-        "USD": Money(Noun("Dollar", "Dollar"), "Cent"),
-        "£": Money(Noun("Pfund", "Pfund"), "Pence"),
-        "GBP": Money(Noun("Pfund", "Pfund"), "Pence"),
-        "CHF": Money(Noun("Schweizer Franken", "Schweizer Franken"), "Rappen"),
-        "¥": Money(Noun("Yen", "Yen")),
-    },
-    units=parse_nouns("""
-km Kilometer Kilometer m
-m Meter Meter m
-cm Zentimeter Zentimeter m
-mm Millimeter Millimeter m
-kg Kilogramm Kilogramm m
-g Gramm Gramm m
-mg Milligramm Milligramm m
-t Tonne Tonnen f
-l Liter Liter m
-L Liter Liter m
-cl Zentiliter Zentiliter m
-ml Milliliter Milliliter m
-h Stunde Stunden f
-Std. Stunde Stunden f
-min Minute Minuten f
-Min. Minute Minuten f
-s Sekunde Sekunden f
-Sek. Sekunde Sekunden f
-ha Hektar Hektar m
-m² Quadratmeter Quadratmeter m
-qm Quadratmeter Quadratmeter m
-km² Quadratkilometer Quadratkilometer m
-m³ Kubikmeter Kubikmeter m
-°C Grad_Celsius Grad_Celsius m
-°F Grad_Fahrenheit Grad_Fahrenheit m
-° Grad Grad m
-‰ Promille Promille m
-W Watt Watt m
-kW Kilowatt Kilowatt m
-kWh Kilowattstunde Kilowattstunden f
-PS PS PS m
-V Volt Volt m
-A Ampere Ampere m
-Hz Hertz Hertz m
-kHz Kilohertz Kilohertz m
-MHz Megahertz Megahertz m
-GHz Gigahertz Gigahertz m
-kB Kilobyte Kilobyte m
-MB Megabyte Megabyte m
-GB Gigabyte Gigabyte m
-TB Terabyte Terabyte m
-Ct. Cent Cent m
-ct Cent Cent m
-TL Teelöffel Teelöffel m
-EL Esslöffel Esslöffel m
-Stk. Stück Stück m
-"""),
-    per="pro",
-    abbreviations=parse_pairs("""
-z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
-u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil;
-i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches;
-u.Ä.=und Ähnliches; s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem;
-v.a.=vor allem; m. E.=meines Erachtens; i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst;
-z. Zt.=zurzeit; z. Hd.=zu Händen; v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus;
-n.Chr.=nach Christus; usw.=und so weiter; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise; ca.=circa;
-evtl.=eventuell; ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal; min.=minimal;
-mind.=mindestens; sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben; verh.=verheiratet;
-Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein; Dipl.-Ing.=Diplomingenieur;
-Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz; Abb.=Abbildung; Abs.=Absatz; Art.=Artikel;
-Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber; Tel.=Telefon; Mio.=Millionen;
-Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer; MwSt=Mehrwertsteuer;
-Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden; Jan.=Januar;
-Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember; vs.=versus;
-Jr.=Junior; Verf.=Verfasser; Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich;
-mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer; zw.=zwischen; o. g.=oben genannte; o.g.=oben genannte; i. V.=in Vertretung;
-i.V.=in Vertretung; lt.=laut; Jhd.=Jahrhundert; Ziff.=Ziffer; Hausnr.=Hausnummer; Tel.-Nr.=Telefonnummer;
-ggü.=gegenüber; u. v. m.=und vieles mehr; u.v.m.=und vieles mehr; u. s. w.=und so weiter; bes.=besonders;
-eig.=eigentlich; eigtl.=eigentlich; einschl.=einschließlich; entspr.=entsprechend; gegr.=gegründet;
-insb.=insbesondere; insbes.=insbesondere; jmd.=jemand; jmdn.=jemanden; lfd.=laufend; m. M.=meiner Meinung;
-n. V.=nach Vereinbarung; p. a.=pro anno; rd.=rund; resp.=respektive; s.=siehe; staatl.=staatlich; städt.=städtisch;
-stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von links; versch.=verschiedene;
-zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort; Anl.=Anlage;
-Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
-Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung;
-Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
-"""),
-    signs=parse_pairs(
-        "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "
-        "≤=kleiner oder gleich; ≥=größer oder gleich; ·=mal; −=minus; -=minus"
-    ),
-    centuries="Jahrhundert",
-    ordinal_centuries=True,
-    regnal=0,
-    address=parse_pairs(
-        "_=Unterstrich; .=Punkt; /=Schrägstrich; @=ät; -=Bindestrich; :=Doppelpunkt; ?=Fragezeichen; ==gleich; "
-        "&=und; #=Raute; ~=Tilde; +=plus"
-    ),
-)
-
-WORDS: Final = {"de": _DE, "es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
+WORDS: Final = {"de": GERMAN, "es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
 """Language tag -> its words."""

@@ -31,8 +31,10 @@ class Words:
 
     `number` is the language's name in num2words. `of` links a million to what is counted, `link` a day to its month and
     year. `first` is the first day of a month. In times `hour` is said if `hour_said`, and `minutes` links hours and
-    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before or
-    after the number of a century. `address` names signs inside addresses. `tens`: telephone numbers are read in pairs.
+    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before
+    or after the number of a century. `address` names signs inside addresses. `scales` are thousand, million and so
+    on before the sign of a currency. `parts` names halves, thirds and so on, in the singular and plural. `dated`
+    are the words before a day and month: "3/10". `tens`: telephone numbers are read in pairs.
     """
 
     number: str
@@ -58,6 +60,9 @@ class Words:
     ordinal_centuries: bool
     regnal: int
     address: dict[str, str]
+    scales: dict[str, Noun]
+    parts: dict[int, tuple[str, str]]
+    dated: str = ""
     tens: bool = False
 
 
