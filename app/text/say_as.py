@@ -153,7 +153,8 @@ def _date(text: str, form: str, language: str) -> str | None:
         said = " ".join(filter(None, (month, _words(int(day), "ordinal", "en") if day else None)))
         return f"{said}, {year}" if said and year and day else " ".join(filter(None, (said, year)))
     joint = {"es": " de ", "pt": " de "}.get(language, " ")
-    return joint.join(filter(None, (str(int(day)) if day else None, month, year)))
+    stop = "." if language == "de" else ""
+    return joint.join(filter(None, (f"{int(day)}{stop}" if day else None, month, year)))
 
 
 def _month(text: str | None, language: str) -> str | None:

@@ -67,7 +67,7 @@ def describe(name: str, language: str = "en-us", gender: str | None = None) -> V
 
 
 def spoken_languages(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the languages of a checkpoint that declares none: Kokoro-82M's, and others that its voices are named for."""
+    """Return the languages of a checkpoint that declares none: Kokoro-82M's, and those its voices are named for."""
     letters = {named.group(1) for named in map(_NAME.match, names) if named is not None}
     return (*LANGUAGES, *(tag for letter, tag in _COMMUNITY_LANGUAGES.items() if letter in letters))
 
