@@ -20,6 +20,10 @@ _FORMULA: Final = re.compile(
     r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
     r"(?:Cl|Br|As|Se|Te|OH|CN|[FIOSNHCP]){1,3}"
 )
+_KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
+_GREEK_PREFIX: Final = re.compile(
+    rf"([{''.join(tables.GREEK)}{''.join(tables.GREEK).upper()}])([A-Za-z]{{1,2}})"
+)  # "Δt"
 _SMALL_FIRST: Final = re.compile(r"[a-hj-z][A-Z]{1,3}")  # pH, mRNA
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
@@ -110,8 +114,8 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
     elif lower in ("noon", "midnight"):
         context.add(text, start, end, None)
         dates.join_hour(context, end)
-    elif _FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text):
-        context.say(list(text.upper()), start, end)
+    elif notation := _notation(text):
+        context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
         context.say("telephone", start, end)
     elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and context.text[start - 1] == "'":
@@ -121,6 +125,15 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.pieces.append(
             word(_named(context, text, lower, start, end), context.offset + start, context.offset + end)
         )
+
+
+def _notation(text: str) -> list[str]:
+    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt"."""
+    if key := _KEYS.fullmatch(text):
+        return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
+    if greek := _GREEK_PREFIX.fullmatch(text):
+        return [tables.GREEK[greek[1].lower()], *greek[2].upper()]
+    return list(text.upper()) if _FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
 
 
 def _named(context: NormalizerContext, text: str, lower: str, start: int, end: int) -> str:

@@ -69,6 +69,8 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
             spoken += context.digits_in_name(part)
         elif spoken == [] and (part == "v" or (part == "V" and context.text[end : end + 1] == ".")):
             spoken += [] if context.previous_word(start).lower() == "version" else ["version"]
+        elif part[0].lower() in tables.GREEK and part[1:].isascii():
+            spoken += [tables.GREEK[part[0].lower()], *part[1:].upper()]
         elif part.isascii() and (len(part) <= 2 or part.isupper() or _is_spelled(part) or is_unspeakable(part)):
             spoken += [letter.upper() for letter in part if letter.isalpha()]
         else:

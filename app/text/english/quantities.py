@@ -96,6 +96,13 @@ def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> 
     context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
 
 
+def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a round number in the plural: `100s of people`."""
+    digits = text.rstrip("s").replace(",", "")
+    spoken = ["ten"] if digits == "10" else context.cardinal(digits)
+    context.say(numbers.plural(spoken[1:] if spoken[0] == "one" else spoken), start, end)
+
+
 def read_times(context: NormalizerContext, text: str, start: int, end: int) -> None:
     """Read a factor, or a coefficient after an equals sign: `3x`."""
     if _EQUALS.search(context.before(start)):
@@ -277,6 +284,7 @@ READERS: Final[dict[str, Reader]] = {
     "grouped": read_grouped,
     "decimal_comma": read_decimal_comma,
     "scaled": read_scaled,
+    "round": read_round,
     "times": read_times,
     "mixed_fraction": read_mixed_fraction,
     "ratio": read_ratio,
