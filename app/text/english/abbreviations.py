@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from app.text.english import dates, numbers, tables, units
+from app.text.english.names import FORMULA
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.pieces import word
 from app.text.word_sets import word_set
@@ -15,11 +16,7 @@ _LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bl
 _CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
 _DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
-# A metal or hydrogen, other elements, and at least one small letter: NaCl, KBr, CaO.
-_FORMULA: Final = re.compile(
-    r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
-    r"(?:Cl|Br|As|Se|Te|OH|CN|[FIOSNHCP]){1,3}"
-)
+
 _KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
 _GREEK_PREFIX: Final = re.compile(
     rf"([{''.join(tables.GREEK)}{''.join(tables.GREEK).upper()}])([A-Za-z]{{1,2}})"
@@ -133,7 +130,7 @@ def _notation(text: str) -> list[str]:
         return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
     if greek := _GREEK_PREFIX.fullmatch(text):
         return [tables.GREEK[greek[1].lower()], *greek[2].upper()]
-    return list(text.upper()) if _FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
+    return list(text.upper()) if FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
 
 
 def _named(context: NormalizerContext, text: str, lower: str, start: int, end: int) -> str:
