@@ -151,7 +151,7 @@ _DIGITS: Final = {
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
     "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
     "decade": r"(?<![\w.,])'?(?:\d{3}0|\d0)'?s(?!\w)",
-    "quantity": rf"(?<![\w.])(?:{NUM}){_MEASURE}",
+    "quantity": rf"(?<![\w.])(?<!I-)(?:{NUM}){_MEASURE}",
     "range": rf"(?<![\w.,-])(?:{NUM})(?:\s?–\s?|-)(?:{NUM})(?![\w-]|[.,]\d)",
 }
 

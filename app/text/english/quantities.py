@@ -191,7 +191,7 @@ def read_range(context: NormalizerContext, text: str, start: int, end: int) -> N
     left, right = re.split(r"\s?[–-]\s?", text)
     if dates.read_days(context, [left, right], "to", start, end):
         return
-    years = all(_YEAR.fullmatch(side) and side[1] != "0" for side in (left, right)) or (
+    years = all(_YEAR.fullmatch(side) and (side[1] != "0" or int(side) % 10) for side in (left, right)) or (
         _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
     )
     if context.previous_word(start).lower() in ("boeing", "airbus") or _AIRLINER.fullmatch(text):
