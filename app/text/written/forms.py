@@ -107,7 +107,7 @@ class WrittenForms:
             "roman": rf"\b(?P<rw>[A-ZÀ-Ý][^\W\d_]{{1,29}}|{words.centuries.replace(' ', '|')})"
             r"\s(?P<rn>[IVXL]{1,7})(?:er)?(?![\w'’-]|\.[A-Z])",
             "short": rf"(?<![\w.])(?P<a>{short})(?!\w)",
-            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±≤≥·−]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
+            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±≤≥·−x]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
             r"|(?<![\w<>=-])(?P<g2>[×÷≈±≤≥]|[<>](?!3(?!\d)))(?=\s?\d)",
             "negative": rf"(?<![\w)])[-−](?P<nn>{number})(?![\w/])",
             "number": rf"(?<![\w])(?P<n>{number})(?![\w])",
@@ -279,7 +279,8 @@ class WrittenForms:
         return self._numbers.cardinal(int(number), "f" if feminine else "m")
 
     def _sign(self, match: re.Match[str]) -> str:
-        return self._words.signs[match["g"] or match["g2"]]
+        sign = match["g"] or match["g2"]
+        return self._words.signs["×" if sign == "x" else sign]
 
     # Ordinals, Roman numerals, abbreviations
 

@@ -47,7 +47,7 @@ class GermanForms(WrittenForms):
             "even": rf"(?<![\w.,])(?P<v>{NUMBER}),[-–—]{{1,2}}(?:\s?(?P<vm>{money})(?!\w))?",
             "fraction": r"(?<![\w.,/])(?P<fn>\d{1,2})/(?P<fd>\d{1,2})(?![\w/]|[.,]\d)"
             r"|(?P<vw>\d{1,4}\s?)?(?P<vf>[½⅓⅔¼¾⅛])",
-            "decade": r"(?<![\w.,])'?(?P<de>[1-9]0|1[1-9]\d0|20\d0|20)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
+            "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
             r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|x(?=\s))\b",
             "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\.",

@@ -33,7 +33,8 @@ PREPOSITIONS: Final = word_set(
 )
 NEUTER: Final = word_set(
     "jahr jahrhundert jahrtausend kapitel mal quartal halbjahr semester spiel tor kind buch viertel drittel "
-    "obergeschoss stockwerk rennen bataillon gebot bild album"
+    "obergeschoss stockwerk rennen bataillon gebot bild album "
+    "land haus team ziel lied wort werk stück geschäft gleis zimmer wochenende treffen tier gesetz"
 )
 NEUTER_ENDING: Final = re.compile(r"^[A-ZÄÖÜ][a-zäöüß]+(?:chen|lein|um|ment|o|tor|jahr|buch|spiel|mal)$")
 FEMININE: Final = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|e|Liga|Bundesliga|Halbzeit|Woche)$")
@@ -62,6 +63,12 @@ VULGAR: Final = {
 
 _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
+# Words that often begin a sentence, in small letters.
+_STARTS: Final = word_set(
+    "der die das er sie es wir ich ihr man ein eine dann danach da dort hier jetzt heute aber und doch denn in im am an "
+    "auf bei mit nach von vor zu zum für wer was wo wie wann warum wenn weil so auch noch nun alle "
+    "kein keine dies diese dieser"
+)
 _SPAN: Final = re.compile(r"[–-](?=\w)")
 
 
@@ -72,5 +79,5 @@ def ordinal_continues(stem: str, following: str) -> bool:
     found, first = _LAST_NUMBER.search(stem), _FIRST_WORD.match(following)
     if found is None or first is None:
         return False
-    article = (found.group(1) or "").lower()
-    return first.group().lower() in ORDERED or article in ARTICLES
+    before, after = (found.group(1) or "").lower(), first.group().lower()
+    return after in ORDERED or before in ARTICLES or (before in ("ein", "als") and after not in _STARTS)
