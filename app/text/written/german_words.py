@@ -65,8 +65,8 @@ _LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
 # Words that often begin a sentence, in small letters.
 _STARTS: Final = word_set(
-    "der die das er sie es wir ich ihr man ein eine dann danach da dort hier jetzt heute aber und doch denn in im am an "
-    "auf bei mit nach von vor zu zum für wer was wo wie wann warum wenn weil so auch noch nun alle "
+    "der die das er sie es wir ich ihr man ein eine dann danach da dort hier jetzt heute aber und doch denn in im am "
+    "an auf bei mit nach von vor zu zum für wer was wo wie wann warum wenn weil so auch noch nun alle "
     "kein keine dies diese dieser"
 )
 _SPAN: Final = re.compile(r"[–-](?=\w)")
