@@ -76,6 +76,9 @@ class WrittenForms:
         number = _SPACED if self._french else NUMBER
 
         scales = either(words.scales)
+        # Each look-behind has a width of its own.
+        forms = [form for name in words.numbered.split() for form in dict.fromkeys((name, name.capitalize()))]
+        named = "|".join(rf"(?<=\b{re.escape(form)} )" for form in forms)
         months, money, units = either(words.months), either(words.money), either(words.units)
         short = either(words.abbreviations)
         endings = either(self._numbers.endings)
@@ -95,7 +98,7 @@ class WrittenForms:
             "scaled": rf"(?<![\w.,])(?:(?P<xc>{money}){_GAP}(?P<xa>{number})\s?(?P<xb>{scales})"
             rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s)?(?P<xm>{money}))(?!\w)",
             "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
-            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?!\w)",
+            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?:/(?P<mu>{units}))?(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
             "range": rf"(?<![\w.,/-])(?P<r1>\d+(?:[.,]\d+)?)\s?[-–]\s?(?P<r2>\d+(?:[.,]\d+)?){_GAP}"
             rf"(?P<ru>%|(?:{units}|{money})(?!\w))?(?![\w/-])(?!\.\d)(?!\s*=)",
@@ -103,6 +106,7 @@ class WrittenForms:
             "ordinal": rf"(?<!\w)(?P<o>\d{{1,4}})\.?(?P<e>{endings})(?!\w)(?!(?<=°)(?!\s(?!di\b)[a-zà-ù]{{3}}))",
             "unit": rf"(?P<um>(?<!\w)[-−–])?(?<![\w.,])(?P<un>{number}){_GAP}(?P<u>{units})"
             r"(?:/(?P<up>h|s|m²|kg|l))?(?!\w)",
+            "numeral": rf"(?=[IVXL])(?:{named})(?P<br>[IVXL]{{1,7}})(?![\w'’-])",
             "century": rf"(?P<cr>\b[IVX]+)(?:er|e|ème|º|°)?(?=\s+(?:{words.centuries.replace(' ', '|')})\b)",
             "roman": rf"\b(?P<rw>[A-ZÀ-Ý][^\W\d_]{{1,29}}|{words.centuries.replace(' ', '|')})"
             r"\s(?P<rn>[IVXL]{1,7})(?:er)?(?![\w'’-]|\.[A-Z])",
@@ -200,6 +204,8 @@ class WrittenForms:
 
     def _money(self, match: re.Match[str]) -> str | None:
         said = self._amount(match)
+        if match["mu"] and said:
+            said = f"{said} {self._words.per} {self._words.units[match['mu']].one}"
         return f"{self._words.minus} {said}" if match["mm"] and said else said
 
     def _amount(self, match: re.Match[str]) -> str | None:
@@ -291,6 +297,10 @@ class WrittenForms:
         feminine = ending in ("ª", "re", "ère", "nde", "a", "ra", "da", "ta")
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
+
+    def _numeral(self, match: re.Match[str]) -> str | None:
+        value = roman(match["br"])
+        return None if value is None else self._numbers.cardinal(value)
 
     def _century(self, match: re.Match[str]) -> str | None:
         return self._of_century(match["cr"])

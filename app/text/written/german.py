@@ -51,7 +51,6 @@ class GermanForms(WrittenForms):
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
             r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|x(?=\s))\b",
             "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\.",
-            "numeral": rf"\b(?P<bn>{either(german_words.NUMBERED)})\s(?P<br>[IVXL]{{1,7}})\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
             "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=[)\s]*$))",
             "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
@@ -131,7 +130,7 @@ class GermanForms(WrittenForms):
     def _monarch(self, match: re.Match[str]) -> Found | None:
         name, value = match["k"], roman(match["kr"])
         last = not match.string[match.end() :].strip()
-        if value is None or name in german_words.NUMBERED or name in german_words.TITLES:
+        if value is None or name in self._words.numbered.split() or name in german_words.TITLES:
             return None
         before = re.findall(r"[^\W\d_]+", match.string[max(0, match.start() - _NEARBY) : match.start()])
         role = next((word for word in reversed(before[-4:]) if word[0].islower()), before[0] if before else "")
@@ -148,10 +147,6 @@ class GermanForms(WrittenForms):
         else:
             said = f"der {ordinal}"
         return match.start("kr"), match.end() - last, said
-
-    def _numeral(self, match: re.Match[str]) -> Found | None:
-        value = roman(match["br"])
-        return None if value is None else (match.start("br"), match.end(), self._numbers.cardinal(value))
 
     # Times
 

@@ -121,6 +121,7 @@ Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
         "_=Unterstrich; .=Punkt; /=Schrägstrich; @=ät; -=Bindestrich; :=Doppelpunkt; ?=Fragezeichen; ==gleich; "
         "&=und; #=Raute; ~=Tilde; +=plus"
     ),
+    numbered="Kapitel Band Teil Akt Artikel Stufe Phase Abschnitt Klasse Typ Szene Buch Anhang Satz Kap. Bd. Art.",
     scales=parse_nouns("""
 Tsd Tausend Tausend m
 Tausend Tausend Tausend m

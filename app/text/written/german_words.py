@@ -52,9 +52,6 @@ ACCUSATIVE: Final = word_set("für gegen durch ohne um den")
 TITLES: Final = word_set(
     "König Kaiser Papst Zar Königin Kaiserin Zarin Prinz Herzog Sultan Fürst Graf Kurfürst Heinrich"
 )
-NUMBERED: Final = word_set(
-    "Kapitel Band Teil Akt Artikel Stufe Phase Abschnitt Klasse Typ Schein Szene Buch Anhang Satz"
-)
 NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
 VULGAR: Final = {
     "½": "ein halb", "⅓": "ein Drittel", "⅔": "zwei Drittel", "¼": "ein Viertel", "¾": "drei Viertel",

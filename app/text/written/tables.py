@@ -84,6 +84,7 @@ Excmo.=excelentísimo; tfno.=teléfono; hab.=habitantes; adm.=administración; C
         "_=guion bajo; .=punto; /=barra; @=arroba; -=guion; :=dos puntos; "
         "?=interrogación; ==igual; &=y; #=almohadilla; ~=virgulilla; +=más"
     ),
+    numbered="capítulo tomo parte acto sección artículo fase tipo nivel título volumen libro escena cap. vol. art.",
     scales=parse_nouns("""
 millón millón millones m
 millones millón millones m
@@ -175,6 +176,7 @@ suiv.=suivants
         "?=point d'interrogation; ==égale; &=et; #=dièse; ~=tilde; +=plus"
     ),
     tens=True,
+    numbered="chapitre tome partie acte section article phase type niveau titre volume livre scène chap. vol. art.",
     scales=parse_nouns("""
 million million millions m
 millions million millions m
@@ -254,7 +256,8 @@ prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; in
 ecc.=eccetera; es.=esempio; p. es.=per esempio; p.es.=per esempio; n.=numero; N.=numero; nº=numero; n°=numero;
 pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=volume; art.=articolo; ca.=circa;
 a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo;
-P.zza=piazza; V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta;
+P.zza=piazza; V.le=viale; C.so=corso; c.so=corso; v.le=viale; p.zza=piazza; p.za=piazza; S.p.A.=esse pi a;
+vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta;
 c.a.=corrente anno; pp.=pagine; gg.=giorni; arch.=architetto; geom.=geometra; rag.=ragioniere; spett.=spettabile;
 Spett.=spettabile; egr.=egregio; Egr.=egregio; gent.=gentile; mln=milioni; mld=miliardi; ved.=vedi; tel=telefono;
 dip.=dipartimento
@@ -270,6 +273,7 @@ dip.=dipartimento
         "_=trattino basso; .=punto; /=barra; @=chiocciola; -=trattino; :=due punti; "
         "?=punto interrogativo; ==uguale; &=e; #=cancelletto; ~=tilde; +=più"
     ),
+    numbered="capitolo tomo parte atto sezione articolo fase tipo livello titolo volume libro scena cap. vol. art.",
     scales=parse_nouns("""
 mln milione milioni m
 mld miliardo miliardi m
@@ -362,6 +366,7 @@ Trav.=travessa; Dras.=doutoras; Srtas.=senhoritas
         "_=sublinhado; .=ponto; /=barra; @=arroba; -=hífen; :=dois pontos; "
         "?=interrogação; ==igual; &=e; #=cerquilha; ~=til; +=mais"
     ),
+    numbered="capítulo tomo parte ato seção artigo fase tipo nível título volume livro cena cap. vol. art.",
     scales=parse_nouns("""
 mi milhão milhões m
 bi bilhão bilhões m

@@ -34,7 +34,8 @@ class Words:
     minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before
     or after the number of a century. `address` names signs inside addresses. `scales` are thousand, million and so
     on before the sign of a currency. `parts` names halves, thirds and so on, in the singular and plural. `dated`
-    are the words before a day and month: "3/10". `tens`: telephone numbers are read in pairs.
+    are the words before a day and month: "3/10". `numbered` are words
+    before a Roman numeral that is a cardinal. `tens`: telephone numbers are read in pairs.
     """
 
     number: str
@@ -62,6 +63,7 @@ class Words:
     address: dict[str, str]
     scales: dict[str, Noun]
     parts: dict[int, tuple[str, str]]
+    numbered: str
     dated: str = ""
     tens: bool = False
 
