@@ -1,4 +1,4 @@
-"""Languages that espeak-ng pronounces: Spanish, French, Hindi, Italian, Brazilian Portuguese.
+"""Languages that espeak-ng pronounces: German, Spanish, French, Hindi, Italian, Brazilian Portuguese.
 
 A clause is phonemized as a whole, because of liaison and vowels across words. If espeak-ng returns another number of
 words than it was given, the clause is halved until the two agree, down to single words.
@@ -36,6 +36,8 @@ _FINDER: Final = re.compile(
 )
 # Names of signs: dollar, euro, pound, yen; percent; and, at, plus, equals, degrees.
 _SIGN_NAMES: Final[dict[str, dict[str, str]]] = {
+    "de": {"$": "Dollar", "€": "Euro", "£": "Pfund", "¥": "Yen", "%": "Prozent", "&": "und", "@": "ät", "+": "plus",
+           "=": "gleich", "°": "Grad"},
     "es": {"$": "dólares", "€": "euros", "£": "libras", "¥": "yenes", "%": "por ciento", "&": "y", "@": "arroba",
            "+": "más", "=": "igual a", "°": "grados"},
     "fr-fr": {"$": "dollars", "€": "euros", "£": "livres", "¥": "yens", "%": "pour cent", "&": "et", "@": "arobase",

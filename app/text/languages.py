@@ -21,6 +21,7 @@ class Language:
 LANGUAGES: tuple[Language, ...] = (
     Language("en-us", "American English", ("en", "eng", "a", "american", "english")),
     Language("en-gb", "British English", ("en-uk", "b", "british")),
+    Language("de", "German", ("d", "de-de", "de-at", "de-ch", "deu", "ger", "german")),
     Language("es", "Spanish", ("e", "es-es", "es-419", "es-mx", "es-us", "spa", "spanish")),
     Language("fr-fr", "French", ("f", "fr", "fra", "french")),
     Language("hi", "Hindi", ("h", "hi-in", "hin", "hindi")),

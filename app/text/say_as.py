@@ -31,13 +31,14 @@ _ORDERS: Final = {
     "d": "d", "ydm": "ydm", "yyyymmdd": "ymd",
 }  # fmt: skip
 _MONTHS: Final[dict[str, str]] = {
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
     "en": "January February March April May June July August September October November December",
     "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
     "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
 }
-_NUM2WORDS: Final = {"en": "en", "es": "es", "fr": "fr", "it": "it", "pt": "pt_BR"}
+_NUM2WORDS: Final = {"de": "de", "en": "en", "es": "es", "fr": "fr", "it": "it", "pt": "pt_BR"}
 _SIGNS: Final = {
     "-": "dash", "_": "underscore", ".": "dot", "@": "at", "/": "slash", "\\": "backslash", "#": "hash", "*": "star",
     "+": "plus", "=": "equals", "&": "and", "%": "percent", ":": "colon", ";": "semicolon", ",": "comma", "!":
@@ -152,7 +153,8 @@ def _date(text: str, form: str, language: str) -> str | None:
         said = " ".join(filter(None, (month, _words(int(day), "ordinal", "en") if day else None)))
         return f"{said}, {year}" if said and year and day else " ".join(filter(None, (said, year)))
     joint = {"es": " de ", "pt": " de "}.get(language, " ")
-    return joint.join(filter(None, (str(int(day)) if day else None, month, year)))
+    stop = "." if language == "de" else ""
+    return joint.join(filter(None, (f"{int(day)}{stop}" if day else None, month, year)))
 
 
 def _month(text: str | None, language: str) -> str | None:

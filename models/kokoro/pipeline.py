@@ -33,7 +33,7 @@ from models.contract import (
 from models.kokoro.config import SAMPLE_RATE, SAMPLES_PER_FRAME, KokoroConfig, load_config
 from models.kokoro.network import CompiledNetwork, Kokoro, align, counted
 from models.kokoro.text import tokenize
-from models.kokoro.voices import LANGUAGES, Pack, describe, load_voices, parse_blend, style
+from models.kokoro.voices import Pack, describe, load_voices, parse_blend, spoken_languages, style
 from models.kokoro.weights import load_weights
 from models.timeline import Stage, StageTimer, Timeline
 
@@ -124,7 +124,7 @@ class KokoroSynthesizer:
         self._profile = profile
         self._padded = not on_cpu() if padded is None else padded
         self._compiled = CompiledNetwork(network)
-        self.languages: tuple[str, ...] = config.languages or LANGUAGES
+        self.languages: tuple[str, ...] = config.languages or spoken_languages(packs)
         self.voices: list[Voice] = [
             describe(name, self.languages[0], config.voices.get(name, {}).get("gender")) for name in sorted(packs)
         ]

@@ -7,7 +7,7 @@ a row is the style of the decoder, the second that of the predictor.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,9 @@ _LANGUAGES = {
 }  # fmt: skip
 # From Kokoro-82M's model card, American English first.
 LANGUAGES = tuple(_LANGUAGES.values())
+# Letters of voices of other checkpoints. Only these voices speak the language.
+_COMMUNITY_LANGUAGES = {"d": "de"}
+_NAME = re.compile(r"([a-z])([fm])_")
 _TERM = re.compile(r"([\w.-]+)\s*(?:\(\s*(\d+(?:\.\d+)?)\s*\))?")
 _MAX_TERMS = 8
 
@@ -56,9 +59,17 @@ def load_voices(path: str | Path, width: int) -> dict[str, Pack]:
 
 def describe(name: str, language: str = "en-us", gender: str | None = None) -> Voice:
     """Return a voice with language and gender from its official name (`af_heart`), or else as given."""
-    if re.match(r"[a-z][fm]_", name):
-        return Voice(name, _LANGUAGES.get(name[0], language), {"f": "female", "m": "male"}[name[1]])
-    return Voice(name, language, gender)
+    named = _NAME.match(name)
+    if named is None:
+        return Voice(name, language, gender)
+    spoken = (_LANGUAGES | _COMMUNITY_LANGUAGES).get(named.group(1), language)
+    return Voice(name, spoken, {"f": "female", "m": "male"}[named.group(2)])
+
+
+def spoken_languages(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the languages of a checkpoint that declares none: Kokoro-82M's, and those its voices are named for."""
+    letters = {named.group(1) for named in map(_NAME.match, names) if named is not None}
+    return (*LANGUAGES, *(tag for letter, tag in _COMMUNITY_LANGUAGES.items() if letter in letters))
 
 
 def parse_blend(voice: str, known: Mapping[str, Pack]) -> list[tuple[str, float]]:

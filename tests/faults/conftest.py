@@ -201,7 +201,7 @@ def speak_once(server: Server, **options: str | bool) -> None:
 @pytest.fixture(scope="session")
 def at_rest(victim: Server, undisturbed_audio: dict[str, bytes]) -> dict[str, float]:
     """Gauges of the server when nobody is there, after everything was used once: what loads stays, 70 MB of it."""
-    for lang in ("en-us", "en-gb", "es", "fr-fr", "it", "pt-br", "hi"):
+    for lang in ("en-us", "en-gb", "de", "es", "fr-fr", "it", "pt-br", "hi"):
         speak_once(victim, lang=lang, any_language=True)
     for form in ("mp3", "opus", "aac", "flac"):
         speak_once(victim, response_format=form)

@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from app.text.english import numbers, tables, units
+from app.text.english import dates, numbers, tables, units
+from app.text.english.names import FORMULA
 from app.text.english.normalize import NormalizerContext, Reader
 from app.text.pieces import word
 from app.text.word_sets import word_set
 
 _NUMBER_AFTER: Final = re.compile(r"\s*[#($£€]?\d|\s+(?:-\d|(?:[IVXLC]{2,}|[VX])\b|[A-Z]{1,3}-?\d)")
+_LETTERED: Final = word_set("bldg rm apt ste fig sec ext para art eq ex")  # "Bldg. C"
+_CAPITAL_LETTER_AFTER: Final = re.compile(r"\s[A-HJ-Z](?![\w.'])")
 _VERSE_AFTER: Final = re.compile(r"\s\d{1,3}:\d")
-_DIGIT_AFTER: Final = re.compile(r"\s+\d")
+_DIGIT_AFTER: Final = re.compile(r"\s+#?\d")
+
+_KEYS: Final = re.compile(r"(Ctrl|Cmd|Alt|Shift|Opt|Fn)-([A-Za-z])")  # "Ctrl-Z"
+_GREEK_PREFIX: Final = re.compile(
+    rf"([{''.join(tables.GREEK)}{''.join(tables.GREEK).upper()}])([A-Za-z]{{1,2}})"
+)  # "Δt"
+_SMALL_FIRST: Final = re.compile(r"[a-hj-z][A-Z]{1,3}")  # pH, mRNA
 _CAPITAL_AFTER: Final = re.compile(r"\s+[A-Z]")
 _NAME_BEFORE: Final = re.compile(r"(?:\b([A-Z][\w']*)|(\d(?:st|nd|rd|th)))\s+$")
 _NO_NAME: Final = word_set(
@@ -99,6 +108,11 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.say(tables.BEFORE_NUMBER[lower], start, end)
     elif len(lower) > 1 and text in units.UNITS and text != "in" and _NUMBER_BEFORE.search(context.before(start)):
         context.say(context.accented(units.UNITS[text][0]), start, end)
+    elif lower in ("noon", "midnight"):
+        context.add(text, start, end, None)
+        dates.join_hour(context, end)
+    elif notation := _notation(text):
+        context.say(notation, start, end)
     elif lower == "tel" and _TELEPHONE_AFTER.match(context.text, end):
         context.say("telephone", start, end)
     elif start > 0 and lower in ("s", "t", "d", "ll", "re", "ve", "m") and context.text[start - 1] == "'":
@@ -108,6 +122,15 @@ def read_word(context: NormalizerContext, text: str, start: int, end: int) -> No
         context.pieces.append(
             word(_named(context, text, lower, start, end), context.offset + start, context.offset + end)
         )
+
+
+def _notation(text: str) -> list[str]:
+    """Return the words of a key, a Greek letter before Latin ones, or a formula, else []: "Ctrl-Z", "Δt"."""
+    if key := _KEYS.fullmatch(text):
+        return [tables.WORDS.get(key[1].lower(), key[1].lower()), key[2].upper()]
+    if greek := _GREEK_PREFIX.fullmatch(text):
+        return [tables.GREEK[greek[1].lower()], *greek[2].upper()]
+    return list(text.upper()) if FORMULA.fullmatch(text) or _SMALL_FIRST.fullmatch(text) else []
 
 
 def _named(context: NormalizerContext, text: str, lower: str, start: int, end: int) -> str:
@@ -176,7 +199,8 @@ def _beside_number(context: NormalizerContext, name: str, start: int, end: int) 
         return _LIVED[name]
     if lower in _AFTER_ORDINAL and _ORDINAL_BEFORE.search(context.before(start)):
         return _AFTER_ORDINAL[lower]
-    if lower in tables.BEFORE_NUMBER and _NUMBER_AFTER.match(context.text, end):
+    lettered = lower in _LETTERED and _CAPITAL_LETTER_AFTER.match(context.text, end)
+    if lower in tables.BEFORE_NUMBER and (lettered or _NUMBER_AFTER.match(context.text, end)):
         return tables.BEFORE_NUMBER[lower]
     return ""
 

@@ -28,7 +28,10 @@ _STREET: Final = re.compile(
 )
 _DIALED: Final = re.compile(r"\b(?:dial|call|ring|text)\b[^.!?]*$", re.IGNORECASE)
 _ENDING: Final = re.compile(r"\b[Ee]nd(?:ing|s) (?:in|with)\s$")
+_SHORT_CODE: Final = re.compile(r"\b(?:[Tt]ext|[Ss]end|SMS)\s[\w\"']{1,20}\sto\s$")
 _AIRLINE: Final = re.compile(r"\b[Ff]light\s[A-Z\d]{2}\s$")
+_AIRLINER: Final = re.compile(r"7[0-8]7")
+_MODEL_BEFORE: Final = re.compile(r"\b(?:[Tt]he|[Aa]|[Nn]ew|[Bb]oeing)\s$")
 _ERROR_AFTER: Final = re.compile(r"\s(?:errors?|page|status|response)\b")
 _CITY_AFTER: Final = re.compile(r"\s[A-Z][a-zäöü]+")
 _HOUSE_BEFORE: Final = re.compile(r"[^\W\d]\.?\s\d{1,3}[a-z]?,\s$")
@@ -104,6 +107,8 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
     if _is_postcode(context, text, start, end):
         context.say(numbers.telephone(text, british=context.british), start, end)
         return True
+    if len(text) in (5, 6) and _SHORT_CODE.search(context.before(start)):
+        kind = "spelled"
     if kind != "spelled" and len(text) <= 4 and _ENDING.search(context.before(start)):
         kind = "spelled"
     if kind == "spelled" and len(text) >= 3:
@@ -116,6 +121,7 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
     paired = 3 <= len(text) <= 4 and (
         kind == "paired"
         or _AIRLINE.search(context.before(start)) is not None
+        or (_AIRLINER.fullmatch(text) is not None and _is_airliner(context, start, end))
         or (text[0] in "45" and len(text) == 3 and _ERROR_AFTER.match(context.text, end) is not None)
     )
     house = 3 <= len(text) <= 5 and _STREET.match(context.text[end : end + 60]) is not None
@@ -123,6 +129,11 @@ def read_named_number(context: NormalizerContext, text: str, start: int, end: in
         context.say(context.digits_in_name(text), start, end)
         return True
     return False
+
+
+def _is_airliner(context: NormalizerContext, start: int, end: int) -> bool:
+    """Return whether "737" is one: "a 737 landed", but not "the 737 people"."""
+    return _MODEL_BEFORE.search(context.before(start)) is not None and _COUNTED.match(context.text, end) is None
 
 
 def _is_postcode(context: NormalizerContext, text: str, start: int, end: int) -> bool:

@@ -34,6 +34,10 @@ _FROM: Final = re.compile(
 )
 _DENOMINATORS: Final = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16))
 _AT_TIME: Final = re.compile(r",?\s(?:at|@)\s\d")
+# Words before a time with seconds that make it a duration.
+_DURATION_BEFORE: Final = re.compile(
+    r"\b(?:in|for|under|over|took|takes|lasted|lasts|ran|runs|time of|record of|length of|runtime of|another)\s+$"
+)
 _RATIO_BEFORE: Final = re.compile(r"\b(?:ratio|odds|scale)\s(?:of|is|was|at|to)\s$", re.IGNORECASE)
 _ZULU: Final = re.compile(r"Z(?!\w)")
 _ARC: Final = (("degree", "degrees"), ("minute", "minutes"), ("second", "seconds"))
@@ -52,6 +56,9 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
     if found is None:
         raise AssertionError(text)
     hour, minute, second, meridiem = found.groups()
+    if second is not None and not meridiem and _DURATION_BEFORE.search(context.before(start)):
+        _lasting(context, (hour, minute, second), start, end)
+        return
     spoken = context.cardinal(str(int(hour))) if int(hour) or meridiem else ["zero"]
     if int(minute) == 0:
         spoken += [] if meridiem else (["hundred"] if int(hour) > 12 or int(hour) == 0 else ["o'clock"])
@@ -69,6 +76,20 @@ def read_clock(context: NormalizerContext, text: str, start: int, end: int) -> N
     elif _ZULU.match(context.text, end):
         context.say(["U", "T", "C"], end, end + 1)
         end = context.end = end + 1
+    context.join_range(end, _TO_TIME)
+
+
+def _lasting(context: NormalizerContext, parts: tuple[str, str, str], start: int, end: int) -> None:
+    """Read hours, minutes and seconds that something lasts."""
+    spoken: list[str] = []
+    for value, name in zip(map(int, parts), ("hour", "minute", "second"), strict=True):
+        if value:
+            spoken += [*context.cardinal(str(value)), name if value == 1 else f"{name}s"]
+    context.say(spoken or ["zero", "seconds"], start, end)
+
+
+def join_hour(context: NormalizerContext, end: int) -> None:
+    """Read the dash after "noon" or "midnight" if a time follows."""
     context.join_range(end, _TO_TIME)
 
 

@@ -24,6 +24,11 @@ from app.text.word_sets import word_set
 _LOG = logging.getLogger(__name__)
 _TIE: Final = "\u0361"
 _INNER_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# A word in capitals that can be read: consonants between vowels, at least two syllables.
+_SYLLABLES: Final = re.compile(
+    r"(?:[BCDFGHJKLMNPQRSTVWXZ]|[BCDFGKPST][LR]|CH|SH|TH|ST|SP)[AEIOUY]{1,2}"
+    r"(?:[BCDFGHJKLMNPQRSTVWXZ]{1,2}[AEIOUY]{1,2})+[BCDFGHJKLMNPQRSTVWXZ]?"
+)
 _SYLLABIC: Final = "\u0329"
 
 # espeak-ng's IPA to misaki's alphabet, longest first; then what differs between the accents.
@@ -93,7 +98,8 @@ class EnglishG2P:
                     return (add_s(said, british=self._british) or said if ending else said), "lexicon"
             tag = piece.tag or (tagger.tag(i) if self._needs_tag(text) else "NN")
             phonemes = self._lexicon.pronounce(text, tag, following)
-            if phonemes and not _is_shouted_name(text, self._lexicon.silver(text.lower()) is None):
+            unlisted = self._lexicon.silver(text.lower()) is None
+            if phonemes and not _is_shouted_name(text, unlisted, shouting=tagger.shouting):
                 is_spelled = text.isupper() and len(text) > 1 and phonemes == self._lexicon.spell(text)
                 return phonemes, "letters" if is_spelled else "lexicon"
             parts = _parts(text)
@@ -175,9 +181,10 @@ def _for_tagging(piece: Piece) -> str:
     return "" if piece.is_mark else piece.text
 
 
-def _is_shouted_name(text: str, unlisted: bool) -> bool:
-    """Return whether a capitalized word that the lexicon would spell is too long to be an acronym: "KUBERNETES"."""
-    return unlisted and len(text) > 6 and text.isupper() and text.isalpha() and not _is_listed(text)
+def _is_shouted_name(text: str, unlisted: bool, *, shouting: bool) -> bool:
+    """Return whether a capitalized word that the lexicon would spell is none: "KUBERNETES", or "JOSE" in a headline."""
+    named = len(text) > 6 or (shouting and _SYLLABLES.fullmatch(text) is not None)
+    return unlisted and named and text.isupper() and text.isalpha() and not _is_listed(text)
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,11 @@ from app.text.english.normalize import NormalizerContext, Reader
 _CAMEL: Final = re.compile(r"\d+|[A-Z]{2,}(?![a-z])|[A-Z]?[^\W\d_A-Z]+|[^\W\d_]+")
 _PLACE: Final = re.compile(r"\d{1,4}[A-Za-z]")
 _COLOR: Final = re.compile(r"(?=[a-fA-F]*\d)[\da-fA-F]{6}|[fF]{6}")
+# A metal or hydrogen, other elements, and at least one small letter: NaCl, KBr, CaO.
+FORMULA: Final = re.compile(
+    r"(?=.*[a-z])(?!NaN$)(?:Na|K|Ca|Mg|Al|Fe|Cu|Zn|Ag|Li|Ba|Si|Ti|Mn|Pb|Cr|H|Ga|Cd|Rb|Cs|Sr|Sn|Hg|Pt|Au)"
+    r"(?:Cl|Br|As|Se|Te|Mn|Cr|[FIOSNHCP]){1,4}"
+)
 _PARTS: Final = re.compile(r"\d+|[^\W\d_]+|.")
 
 
@@ -69,6 +74,10 @@ def read_mixed(context: NormalizerContext, text: str, start: int, end: int) -> N
             spoken += context.digits_in_name(part)
         elif spoken == [] and (part == "v" or (part == "V" and context.text[end : end + 1] == ".")):
             spoken += [] if context.previous_word(start).lower() == "version" else ["version"]
+        elif part[0].lower() in tables.GREEK and part[1:].isascii():
+            spoken += [tables.GREEK[part[0].lower()], *part[1:].upper()]
+        elif FORMULA.fullmatch(part):
+            spoken += list(part.upper())
         elif part.isascii() and (len(part) <= 2 or part.isupper() or _is_spelled(part) or is_unspeakable(part)):
             spoken += [letter.upper() for letter in part if letter.isalpha()]
         else:

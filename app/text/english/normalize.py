@@ -13,18 +13,19 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from app.text.english import numbers, tables
-from app.text.english.patterns import FINDER, SIGN
+from app.text.english.patterns import CALENDAR, FINDER, SIGN
 from app.text.pieces import Piece, append_mark, canonical, word
 
 _NEARBY: Final = 40
 """Characters on either side of a token that may decide its reading."""
 _PREVIOUS: Final = re.compile(r"([^\W_]+)[.,]?\s*$")
 _NEXT: Final = re.compile(r"[\s,]*([^\W_]+)")
-_NOUN: Final = re.compile(r"\s([a-z]+)")
+_NOUN: Final = re.compile(r"\s([a-z]+|[A-Z]{2,4}\b)")
+_CAN: Final = re.compile(r"\scan(?=\s*(?:[.,;:!?)]|$)|\s(?:of|and|or|in|on|for|with|is|was)\b)")  # the noun
 _ARTICLE: Final = re.compile(
     r"\b(?:[Aa]n?|[Tt]he|[Tt]his|[Tt]hat|[Ee]very|[Ee]ach|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur|[Tt]heir)\s$"
 )
-_SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}")
+_SPAN_AFTER: Final = re.compile(rf"\d|{SIGN}|{CALENDAR}(?!\w)")
 
 
 class NormalizerContext:
@@ -101,7 +102,9 @@ class NormalizerContext:
         """Return whether a measure describes the next noun, and so is singular: "a $5 bill"."""
         noun = _NOUN.match(self.text, end)
         return (
-            noun is not None and noun.group(1) not in tables.NO_NOUN and _ARTICLE.search(self.before(start)) is not None
+            noun is not None
+            and (noun.group(1) not in tables.NO_NOUN or _CAN.match(self.text, end) is not None)
+            and _ARTICLE.search(self.before(start)) is not None
         )
 
     def join_range(self, end: int, following: re.Pattern[str], spoken: str = "to") -> None:

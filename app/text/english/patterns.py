@@ -38,7 +38,9 @@ UNIT: Final = _one_of({unit.replace("µ", "μ") for unit in units.UNITS} | set(u
 # An inch with a full stop or before an adjective of size; an amp at the end of a clause.
 _INCH: Final = r"in(?:\.(?=,|\s+[a-z\d])|(?=\s+(?:wide|tall|long|high|deep|thick|x)\b))"
 SPACED_UNIT: Final = (
-    rf"(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?|{_INCH}|A(?=[.,;:!?)]|$)"
+    r"(?!W\.?\s+(?:\d+(?:st|nd|rd|th)\b|[A-Z][a-z]))"  # the direction: "42 W. 3rd St."
+    rf"(?:(?:{_one_of({unit.replace('µ', 'μ') for unit in _SPACED})})(?!\w)(?:/(?:{UNIT})(?!\w))?"
+    rf"|{_INCH}|A(?=[.,;:!?)]|$))"
 )
 _MEASURE: Final = rf"(?:\s(?:{SPACED_UNIT})|(?:{UNIT})(?:/(?:{UNIT}))?)(?!\w|\.\w)"
 _NO_PLURAL: Final = r"(?!(?:was|is|has|as|this|its|plus|across|less|vs|thus|always|perhaps|does)\b)"
@@ -147,8 +149,9 @@ _DIGITS: Final = {
     "dimension": r"(?<![\w.,])\d+(?:\.\d+)?\s?x\s?\d+(?:\.\d+)?(?![\w])",
     "times": r"(?<![\w.,])\d+(?:\.\d+)?[xX](?!\w|\s?[-+*/=^²³])",
     "ordinal": rf"(?<![\w.]){_INT}(?:st|nd|rd|th|ST|ND|RD|TH)(?!\w)",
+    "round": r"(?<![\w.,])(?:10{1,2}|1,?000|10,?000|100,?000)s(?=\sof\b)",
     "decade": r"(?<![\w.,])'?(?:\d{3}0|\d0)'?s(?!\w)",
-    "quantity": rf"(?<![\w.])(?:{NUM}){_MEASURE}",
+    "quantity": rf"(?<![\w.])(?<!I-)(?:{NUM}){_MEASURE}",
     "range": rf"(?<![\w.,-])(?:{NUM})(?:\s?–\s?|-)(?:{NUM})(?![\w-]|[.,]\d)",
 }
 

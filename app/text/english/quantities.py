@@ -13,7 +13,15 @@ from app.text.english.patterns import PLURAL, UNIT
 _YEAR: Final = re.compile(r"1\d\d\d|20\d\d")
 _COUNTED: Final = re.compile(rf"\s+{PLURAL}")
 _YEAR_BEFORE: Final = re.compile(
-    r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa)\s+$", re.IGNORECASE
+    r"\b(?:in|since|by|until|till|from|of|during|after|before|year|circa|q[1-4]|h[12]|fy|spring|summer|fall|autumn|winter"
+    rf"|early|late|mid|{'|'.join(tables.MONTH_NAMES)})[\s-]+$",
+    re.IGNORECASE,
+)
+# A present year after a determiner: "the 2025 results".
+_PRESENT_YEAR: Final = re.compile(r"20[1-3]\d")
+_DETERMINER: Final = re.compile(r"(?:\b(?:the|its|our|their|this|his|her|my)|'s)\s+$", re.IGNORECASE)
+_TO_MONTH: Final = re.compile(
+    rf"\s(?:to|and|or|until|till|through)\s(?:[12]\d|3[01]|[1-9])\s(?i:{'|'.join(tables.MONTHS)})\b"
 )
 _BOOK_NUMBER: Final = re.compile(
     r"\s+(?:Corinthians|Kings|Samuel|Chronicles|Peter|John|Timothy|Thessalonians"
@@ -21,6 +29,8 @@ _BOOK_NUMBER: Final = re.compile(
 )
 _TO_ORDINAL: Final = re.compile(r"\s?(?P<dash>[-–])\s?(?=\d{1,3}(?:st|nd|rd|th)\b)")
 _MILITARY: Final = re.compile(r"\b(?:at|by|until|till|before|after|from|to)\s+$")
+_HOUR_NOUN: Final = re.compile(r"\s(?:hours|briefing|meeting|flight|train|watch|shift|start|departure|call|muster)\b")
+_EQUALS: Final = re.compile(r"[=<>≤≥]\s?$")
 _AIRLINER: Final = re.compile(r"7[0-8]7-(?:[1-9]00|[89]|10)")
 _HOURS: Final = re.compile(r"0\d[0-5]\d")
 _UNIT_AFTER: Final = re.compile(rf"\s?(?:{UNIT})(?!\w)")
@@ -86,8 +96,18 @@ def read_scaled(context: NormalizerContext, text: str, start: int, end: int) -> 
     context.say([*context.number_words(digits), units.SCALES[text[len(digits) :].lower()]], start, end)
 
 
+def read_round(context: NormalizerContext, text: str, start: int, end: int) -> None:
+    """Read a round number in the plural: `100s of people`."""
+    digits = text.rstrip("s").replace(",", "")
+    spoken = ["ten"] if digits == "10" else context.cardinal(digits)
+    context.say(numbers.plural(spoken[1:] if spoken[0] == "one" else spoken), start, end)
+
+
 def read_times(context: NormalizerContext, text: str, start: int, end: int) -> None:
-    """Read a factor: `3x`."""
+    """Read a factor, or a coefficient after an equals sign: `3x`."""
+    if _EQUALS.search(context.before(start)):
+        context.say([*context.number_words(text[:-1]), "X"], start, end)
+        return
     context.say([*context.number_words(text[:-1]), "times"], start, end)
 
 
@@ -171,7 +191,7 @@ def read_range(context: NormalizerContext, text: str, start: int, end: int) -> N
     left, right = re.split(r"\s?[–-]\s?", text)
     if dates.read_days(context, [left, right], "to", start, end):
         return
-    years = all(_YEAR.fullmatch(side) and side[1] != "0" for side in (left, right)) or (
+    years = all(_YEAR.fullmatch(side) and (side[1] != "0" or int(side) % 10) for side in (left, right)) or (
         _YEAR.fullmatch(left) and re.fullmatch(r"20\d\d|\d\d", right)
     )
     if context.previous_word(start).lower() in ("boeing", "airbus") or _AIRLINER.fullmatch(text):
@@ -203,13 +223,16 @@ def read_number(context: NormalizerContext, text: str, start: int, end: int) -> 
         return
     if codes.read_named_number(context, text, start, end):
         return
+    if len(text) < 3 and text[0] != "0" and _TO_MONTH.match(context.text, end):
+        context.say(["the", *numbers.ordinal(text, british=context.british)], start, end)
+        return
     if re.fullmatch(r"\d+\.\d+", text) and context.previous_word(start).lower() in tables.VERSIONED:
         whole, fraction = text.split(".")
         tail = (
             ["oh", *context.cardinal(fraction[1])] if re.fullmatch(r"0[1-9]", fraction) else context.cardinal(fraction)
         )
         context.say([*context.cardinal(whole), "point", *tail], start, end)
-    elif _HOURS.fullmatch(text) and _MILITARY.search(context.before(start)):
+    elif _HOURS.fullmatch(text) and (_MILITARY.search(context.before(start)) or _HOUR_NOUN.match(context.text, end)):
         tail = ["oh"] if text[2] == "0" else []
         tail = ["hundred"] if text[2:] == "00" else [*tail, *context.cardinal(str(int(text[2:])))]
         context.say(["oh" if text[1] != "0" else "zero", *(context.cardinal(text[1])), *tail], start, end)
@@ -228,7 +251,9 @@ def read_number(context: NormalizerContext, text: str, start: int, end: int) -> 
 
 def _is_year(context: NormalizerContext, text: str, start: int, end: int) -> bool:
     counted = _COUNTED.match(context.text, end) is not None or context.before(start).rstrip().endswith("=")
-    return not counted or _YEAR_BEFORE.search(context.before(start)) is not None
+    if not counted or _YEAR_BEFORE.search(context.before(start)):
+        return True
+    return _PRESENT_YEAR.fullmatch(text) is not None and _DETERMINER.search(context.before(start)) is not None
 
 
 def read_numeral(context: NormalizerContext, text: str, start: int, end: int) -> None:
@@ -259,6 +284,7 @@ READERS: Final[dict[str, Reader]] = {
     "grouped": read_grouped,
     "decimal_comma": read_decimal_comma,
     "scaled": read_scaled,
+    "round": read_round,
     "times": read_times,
     "mixed_fraction": read_mixed_fraction,
     "ratio": read_ratio,

@@ -25,12 +25,26 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "tel": "telephone", "misc": "miscellaneous", "intl": "international", "natl": "national", "cf": "compare",
     "viz": "namely", "ca": "circa", "al": "al", "esq": "esquire", "fwd": "forward", "ed": "edition",
     "mgr": "manager", "atty": "attorney", "div": "division", "ea": "each", "yr": "year", "hr": "hour", "wk": "week",
+    "fr": "father", "msgr": "monsignor", "pvt": "private", "insp": "inspector", "amb": "ambassador",
+    "esp": "especially",
+    "resp": "respectively", "equiv": "equivalent", "usu": "usually", "mfg": "manufacturing", "mgmt": "management",
+    "pkg": "package", "pkgs": "packages", "abbr": "abbreviation", "assoc": "associate", "acct": "account",
+    "addr": "address", "desc": "description", "diam": "diameter", "dist": "district", "elev": "elevation",
+    "freq": "frequency", "hosp": "hospital", "illus": "illustrated", "maint": "maintenance", "prev": "previous",
+    "prelim": "preliminary", "req": "required", "sched": "schedule", "std": "standard", "subj": "subject",
+    "transl": "translated", "depts": "departments", "assocs": "associates", "cert": "certificate",
+    "hdqrs": "headquarters", "mass": "massachusetts", "conn": "connecticut", "calif": "california", "fla": "florida",
+    "ariz": "arizona", "mich": "michigan", "minn": "minnesota", "wis": "wisconsin", "colo": "colorado",
+    "okla": "oklahoma", "tenn": "tennessee", "penn": "pennsylvania", "nev": "nevada", "mont": "montana",
 }  # fmt: skip
 
 # Abbreviations that are words too: only with these starts, or before a number.
-ONLY_CAPITALIZED: Final = word_set("gen col maj adm rev hon gov sen rep pres mt ed ref")
+ONLY_CAPITALIZED: Final = word_set(
+    "gen col maj adm rev hon gov sen rep pres mt ed ref fr amb pvt mass conn calif fla ariz mich "
+    "minn wis colo okla tenn penn nev mont"
+)
 # Abbreviations that are names or verbs too: not at the end of a sentence.
-ONLY_INSIDE: Final = word_set("max min temp est")
+ONLY_INSIDE: Final = word_set("max min temp est esp std desc dist")
 BEFORE_NUMBER: Final[dict[str, str]] = {
     "no": "number", "nos": "numbers", "vol": "volume", "fig": "figure", "figs": "figures", "ch": "chapter",
     "approx": "approximately", "qty": "quantity", "hwy": "highway", "rm": "room", "pp": "pages", "pg": "page",
@@ -76,6 +90,11 @@ SPOKEN_SYMBOLS: Final[dict[str, str]] = {
     "→": "to", "∑": "sum of", "∫": "integral of", "€": "euros", "£": "pounds", "$": "dollars", "¥": "yen",
     "§": "section", "©": "copyright", "®": "registered", "™": "trademark", "№": "number", "∈": "in", "∂": "partial",
     "∆": "delta", "∇": "nabla", "<": "less than", ">": "greater than", "#": "hash", "‰": "per mille", "¢": "cents",
+    "∪": "union", "∩": "intersection", "⊂": "is a subset of", "⊆": "is a subset of",
+    "∀": "for all",     "∃": "there exists",
+    "⇒": "implies", "⇔": "if and only if", "∝": "is proportional to", "∅": "empty set", "∴": "therefore",
+    "∵": "because",
+    "∠": "angle", "∏": "product of", "∉": "not in", "¬": "not", "∧": "and", "∨": "or", "≡": "is equivalent to",
     "♭": "flat", "♯": "sharp", "¶": "paragraph", "↑": "up", "↓": "down",
 }  # fmt: skip
 
@@ -152,7 +171,12 @@ SPELLED: Final = word_set(
 IDENTIFIED: Final = word_set("order invoice ticket reference ref confirmation booking id member customer case")
 TELEPHONES: Final = word_set("phone tel telephone call dial ring fax mobile cell text whatsapp")
 LETTERED: Final = word_set("seat row unit flat figure fig section appendix table question step zone hall box door")
-VERSIONED: Final = word_set("version python ubuntu django kernel linux go node php macos ios android release")
+VERSIONED: Final = word_set(
+    "version python ubuntu django kernel linux go node php macos ios android release rust ruby perl swift kotlin scala "
+    "java julia typescript react angular rails tensorflow pytorch numpy pandas chrome firefox safari debian fedora "
+    "windows blender docker kubernetes postgres postgresql mysql redis openssl gcc clang llvm cmake cuda npm "
+    "scipy"
+)
 EMERGENCY: Final = word_set("911 999 112 111 110 119 000 101 988 311 411 211")
 BIBLE: Final = word_set(
     "genesis exodus leviticus numbers deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther job "

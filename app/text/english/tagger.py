@@ -29,6 +29,11 @@ class Tagger:
         self._shouting = capitals >= 2 and (capitals == total or (capitals >= 4 and capitals > 0.7 * total))
 
     @property
+    def shouting(self) -> bool:
+        """Whether the sentence is written in capitals."""
+        return self._shouting
+
+    @property
     def words(self) -> Sequence[str]:
         """The words in small letters."""
         return self._lower
@@ -45,6 +50,8 @@ class Tagger:
         if c.word.isupper() and len(c.word) > 1:
             if not self._shouting:
                 return tag_capitals(c)
+            if c.lower == "us" and c.next and (i == 0 or c.previous in ("", "the")):
+                return "NNP"  # the country: "US TO JOIN TALKS"
             if c.lower in classes.FUNCTION:
                 return "PRP"
         if c.lower in HOMOGRAPHS:

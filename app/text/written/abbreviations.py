@@ -7,10 +7,13 @@ from functools import cache
 from typing import Final
 
 from app.text.word_sets import word_set
+from app.text.written.german_words import ordinal_continues
 from app.text.written.tables import WORDS
 
 # They may end a sentence as well: it does if a capital follows.
-_LAST_TOO: Final = word_set("etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia.") | {
+_LAST_TOO: Final = word_set(
+    "etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Ltda. Cia. usw. usf. o.Ä. u.Ä. v.Chr. n.Chr. MwSt. Hbf. Jh."
+) | {
     "a. C.",
     "d. C.",
     "a. m.",
@@ -18,6 +21,10 @@ _LAST_TOO: Final = word_set("etc. ecc. a.C. d.C. a.m. p.m. S.A. S.p.A. EE.UU. Lt
     "EE. UU.",
     "av. J.-C.",
     "apr. J.-C.",
+    "o. Ä.",
+    "u. Ä.",
+    "v. Chr.",
+    "n. Chr.",
 }
 
 
@@ -44,4 +51,4 @@ def continues_sentence(language: str, before: str, after: str) -> bool:
             return True
         if match.end() == len(stem):
             return not (match.group() in _LAST_TOO and following[0].isupper())
-    return False
+    return tag == "de" and ordinal_continues(stem, following)

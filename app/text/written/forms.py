@@ -11,15 +11,39 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from app.text.word_sets import word_set
+from app.text.written import addresses
 from app.text.written.numbers import Numbers, roman
-from app.text.written.tables import WORDS, Noun
+from app.text.written.tables import WORDS
+from app.text.written.words import Noun
 
 # A number: thousands in groups, or plain digits; and a fraction.
-_NUMBER: Final = r"(?:\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
+NUMBER: Final = (
+    r"(?:[1-9]\d{0,2}(?: \d{3})+(?<= 000)(?! ?\d)|\d{1,3}(?:[.\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
+)
 _SPACED: Final = r"(?:\d{1,3}(?:[ .\u00a0\u202f]\d{3})+(?!\d)(?:,\d+)?|\d+(?:[.,]\d+)?)"
 _GAP: Final = r"[ \u00a0\u202f]?"
 _LONGEST: Final = 15  # digits that are read as one number
 _SEPARATORS: Final = str.maketrans("", "", " .\u00a0\u202f")
+
+
+def either(keys: Iterable[str]) -> str:
+    """Return an expression of any of `keys`, the longest first."""
+    return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
+
+
+# A noun after a number in Spanish and Portuguese, and what tells its gender.
+_COUNTED: Final = re.compile(r"\s(?P<noun>[a-zà-ÿ]{2,30}?)(?P<s>s)?(?![\w'])")
+_FEMININE: Final = re.compile(
+    r"(?:a|ión|cione|dad|dade|ção|çõe|^(?:noche|tarde|calle|clase|vece|veze|mano|flore|mujere|parte|torre|llave|nube|noite|mulhere|ave|serie|série))$"
+)
+_MASCULINE: Final = word_set(
+    "día dia problema programa sistema tema mapa idioma planeta poema clima drama síntoma diploma dilema sofá papa "
+    "grama quilograma telegrama dálmata atleta poeta"
+)
+_NO_NOUNS: Final = word_set(
+    "más mais menos tras após es às pues después depois antes los las dos das nos ha era para hasta"
+)
 
 Found = tuple[int, int, str]
 """First and last place of a form, and its words."""
@@ -31,6 +55,7 @@ class WrittenForms:
     def __init__(self, tag: str) -> None:
         self._words = WORDS[tag]
         self._numbers = Numbers(tag)
+        self._gendered = tag in ("es", "pt-br")
         self._french, self._portuguese = tag == "fr-fr", tag == "pt-br"
         self._finder = self._compile()
 
@@ -43,39 +68,60 @@ class WrittenForms:
                 yield said if isinstance(said, tuple) else (match.start(), match.end(), said)
 
     def _compile(self) -> re.Pattern[str]:
+        return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in self._groups().items()))
+
+    def _groups(self) -> dict[str, str]:
+        """Return the expression of each form. The first that matches at a place is read."""
         words = self._words
-        number = _SPACED if self._french else _NUMBER
+        number = _SPACED if self._french else NUMBER
 
-        def either(keys: Iterable[str]) -> str:
-            return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
-
+        scales = either(words.scales)
+        # Each look-behind has a width of its own.
+        forms = [form for name in words.numbered.split() for form in dict.fromkeys((name, name.capitalize()))]
+        named = "|".join(rf"(?<=\b{re.escape(form)} )" for form in forms)
         months, money, units = either(words.months), either(words.money), either(words.units)
         short = either(words.abbreviations)
         endings = either(self._numbers.endings)
-        groups = {
+        return {
+            **addresses.PATTERNS,
             "iso": r"(?<![\d-])(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})(?![\d-])",
             "date": r"(?<![\d/.])(?P<d2>\d{1,2})(?P<s2>[/.-])(?P<m2>\d{1,2})(?P=s2)(?P<y2>\d{4})(?![\d/])",
             "day_": rf"(?<!\d)(?P<d3>\d{{1,2}})(?:er|º|°)?(?=\s+(?:de\s+)?(?:{months})\b)",
             "clock": r"(?<![\d:])(?P<h>[01]?\d|2[0-4])(?:[:hH](?P<mi>[0-5]\d)|[hH])(?![\d:])(?!\w)(?:\s?h\b)?",
             "phone": r"(?<!\d)(?P<p>0\d(?:[ .]\d{2}){4})(?!\d)" if words.tens else r"(?P<p>(?!))",
-            "money": rf"(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
-            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money}))(?!\w)",
+            "version": addresses.VERSION,
+            "dial": r"(?<![\w.,])(?:\+\d{1,3}(?:[ .-]\d{2,9}){1,5}"
+            r"|\(\d{2,4}\)\s?\d{3,5}[ -]\d{3,4}|0\d{1,4}[ /-]\d{5,8}"
+            r"|\d{5}-\d{3,4})(?![\w,-]|\.\d)",
+            "fraction": rf"(?:\b(?P<fw>{either(words.dated.split())})\s)?(?<![\w.,/])(?P<fn>\d{{1,2}})/"
+            r"(?P<fd>\d{1,2})(?![\w/]|[.,]\d)",
+            "scaled": rf"(?<![\w.,])(?:(?P<xc>{money}){_GAP}(?P<xa>{number})\s?(?P<xb>{scales})"
+            rf"|(?P<xn>{number})\s?(?P<x>{scales})\.?\s?(?:{words.of}\s)?(?P<xm>{money}))(?!\w)",
+            "money": rf"(?:(?P<mm>(?<!\w)[-−–])?(?:(?P<c1>{money}){_GAP}(?P<n1>{number})"
+            rf"|(?<![\w.,])(?P<n2>{number}){_GAP}(?P<c2>{money})))(?:/(?P<mu>{units}))?(?!\w)",
             "percent": rf"(?P<pm>(?<!\w)[-−–])?(?<![\w.,])(?P<pn>{number}){_GAP}%",
             "range": rf"(?<![\w.,/-])(?P<r1>\d+(?:[.,]\d+)?)\s?[-–]\s?(?P<r2>\d+(?:[.,]\d+)?){_GAP}"
-            rf"(?P<ru>%|(?:{units}|{money})(?!\w))?(?![\w/-])(?!\.\d)",
+            rf"(?P<ru>%|(?:{units}|{money})(?!\w))?(?![\w/-])(?!\.\d)(?!\s*=)",
             # Italians write the sign of degrees in ordinals: 3° piano, but 90° di latitudine.
             "ordinal": rf"(?<!\w)(?P<o>\d{{1,4}})\.?(?P<e>{endings})(?!\w)(?!(?<=°)(?!\s(?!di\b)[a-zà-ù]{{3}}))",
             "unit": rf"(?P<um>(?<!\w)[-−–])?(?<![\w.,])(?P<un>{number}){_GAP}(?P<u>{units})"
             r"(?:/(?P<up>h|s|m²|kg|l))?(?!\w)",
+            "numeral": rf"(?=[IVXL])(?:{named})(?P<br>[IVXL]{{1,7}})(?![\w'’-])",
             "century": rf"(?P<cr>\b[IVX]+)(?:er|e|ème|º|°)?(?=\s+(?:{words.centuries.replace(' ', '|')})\b)",
             "roman": rf"\b(?P<rw>[A-ZÀ-Ý][^\W\d_]{{1,29}}|{words.centuries.replace(' ', '|')})"
             r"\s(?P<rn>[IVXL]{1,7})(?:er)?(?![\w'’-]|\.[A-Z])",
             "short": rf"(?<![\w.])(?P<a>{short})(?!\w)",
-            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±])\s?(?=[\d-])|(?P<g2>[×÷≈±])(?=\s?\d)",
+            "sign": r"(?<=\d)\s?(?P<g>[+=×÷<>≈±≤≥·−x]|(?<=\s)-(?=\s\d+(?:[.,]\d+)?\s?=))\s?(?=[\d-])"
+            r"|(?<![\w<>=-])(?P<g2>[×÷≈±≤≥]|[<>](?!3(?!\d)))(?=\s?\d)",
             "negative": rf"(?<![\w)])[-−](?P<nn>{number})(?![\w/])",
             "number": rf"(?<![\w])(?P<n>{number})(?![\w])",
         }
-        return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in groups.items()))
+
+    # Addresses
+
+    def _address(self, match: re.Match[str]) -> Found:
+        text = match.group().rstrip(".,;:!?)]")
+        return match.start(), match.start() + len(text), addresses.words(text, self._words.address, self._numbers)
 
     # Dates and times
 
@@ -115,6 +161,18 @@ class WrittenForms:
             self._numbers.digits(pair) if pair[0] == "0" else self._numbers.cardinal(int(pair)) for pair in pairs
         )
 
+    def _version(self, match: re.Match[str]) -> str:
+        return addresses.words(match.group(), self._words.address, self._numbers)
+
+    def _dial(self, match: re.Match[str]) -> str:
+        """Read a telephone number: short groups as numbers in Spanish and French, else digit by digit."""
+        said = [self._words.address["+"]] if match.group().startswith("+") else []
+        grouped = self._words.number in ("es", "fr")
+        for group in re.findall(r"\d+", match.group()):
+            whole = grouped and len(group) <= 3 and group[0] != "0"
+            said.append(self._numbers.cardinal(int(group)) if whole else self._numbers.digits(group))
+        return " ".join(said)
+
     # Quantities
 
     def _read(self, number: str, noun: Noun | None = None) -> str | None:
@@ -145,6 +203,12 @@ class WrittenForms:
         return " ".join((*said, *link, noun.one if single else noun.many))
 
     def _money(self, match: re.Match[str]) -> str | None:
+        said = self._amount(match)
+        if match["mu"] and said:
+            said = f"{said} {self._words.per} {self._words.units[match['mu']].one}"
+        return f"{self._words.minus} {said}" if match["mm"] and said else said
+
+    def _amount(self, match: re.Match[str]) -> str | None:
         money = self._words.money[match["c1"] or match["c2"]]
         number = match["n1"] or match["n2"]
         cents = re.search(r"[.,](\d\d)$", number)
@@ -157,11 +221,28 @@ class WrittenForms:
         link = self._words.money_link
         return " ".join(filter(None, (whole, link, tail or self._numbers.cardinal(int(cents[1])))))
 
+    def _scaled(self, match: re.Match[str]) -> str:
+        words = self._words
+        scale, money = words.scales[match["x"] or match["xb"]], words.money[match["xc"] or match["xm"]].noun.many
+        link = f"{words.of} " if words.of and scale.many not in ("mil", "mille", "mila") else ""
+        if link and self._french and money[0] in "aeiouyé":
+            link = "d'"
+        return f"{self._read(match['xn'] or match['xa'], scale)} {link}{money}"
+
+    def _fraction(self, match: re.Match[str]) -> Found | str | None:
+        top, bottom = int(match["fn"]), int(match["fd"])
+        if match["fw"] and 1 <= top <= 31 and 1 <= bottom <= 12:
+            said = (self._day(top), self._words.link, self._words.months[bottom - 1])
+            return match.start("fn"), match.end(), " ".join(filter(None, said))
+        if not 2 <= bottom <= 20 or not 0 < top < 2 * bottom:
+            return None
+        return match.start("fn"), match.end(), self._numbers.part(top, bottom)
+
     def _percent(self, match: re.Match[str]) -> str:
         minus = f"{self._words.minus} " if match["pm"] else ""
         return f"{minus}{self._read(match['pn'])} {self._words.percent}"
 
-    def _unit(self, match: re.Match[str]) -> str:
+    def _unit(self, match: re.Match[str]) -> str | Found:
         words = self._words
         said = self._read(match["un"], words.units[match["u"]])
         minus = f"{words.minus} " if match["um"] else ""
@@ -175,9 +256,10 @@ class WrittenForms:
         first, last, unit = match["r1"], match["r2"], match["ru"]
         if max(len(first), len(last)) > _LONGEST:
             return None
-        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
-            return None
         words = self._words
+        if float(first.replace(",", ".")) >= float(last.replace(",", ".")):
+            score = unit is None and max(len(first), len(last)) < 3 and " " not in match.group()
+            return f"{self._read(first)} {(words.to if words.of else 'zu')} {self._read(last)}" if score else None
         noun = words.money[unit].noun if unit in words.money else words.units.get(unit or "")
         tail = f" {words.percent}" if unit == "%" else ""
         gender = noun.gender if noun else None
@@ -188,20 +270,37 @@ class WrittenForms:
         return f"{self._words.minus} {self._read(match['nn'])}"
 
     def _number(self, match: re.Match[str]) -> str | None:
-        return self._read(match["n"])
+        number = match["n"]
+        counted = _COUNTED.match(match.string, match.end()) if self._gendered and number.isdecimal() else None
+        if (
+            counted is None
+            or counted["noun"] + (counted["s"] or "") in _NO_NOUNS
+            or len(number) > _LONGEST
+            or number[0] == "0"
+            or (number == "1") == (counted["s"] is not None)
+        ):
+            return self._read(number)
+        noun = counted["noun"]
+        feminine = noun not in _MASCULINE and not noun.endswith("ista") and _FEMININE.search(noun) is not None
+        return self._numbers.cardinal(int(number), "f" if feminine else "m")
 
     def _sign(self, match: re.Match[str]) -> str:
-        return self._words.signs[match["g"] or match["g2"]]
+        sign = match["g"] or match["g2"]
+        return self._words.signs["×" if sign == "x" else sign]
 
     # Ordinals, Roman numerals, abbreviations
 
-    def _ordinal(self, match: re.Match[str]) -> str | None:
+    def _ordinal(self, match: re.Match[str]) -> str | Found | None:
         ending, value = match["e"], int(match["o"])
         if not value or not self._numbers.ends_so(ending, value):
             return None
         feminine = ending in ("ª", "re", "ère", "nde", "a", "ra", "da", "ta")
         plural = "s" if ending in ("ers", "es", "èmes") else ""
         return self._numbers.ordinal(value, "f" if feminine else "m", short=ending == "er") + plural
+
+    def _numeral(self, match: re.Match[str]) -> str | None:
+        value = roman(match["br"])
+        return None if value is None else self._numbers.cardinal(value)
 
     def _century(self, match: re.Match[str]) -> str | None:
         return self._of_century(match["cr"])
@@ -247,4 +346,8 @@ _MONARCHS: Final = _QUEENS | frozenset(
 @lru_cache(maxsize=8)
 def get_forms(tag: str) -> WrittenForms | None:
     """Return the written forms of a language, or None if it has none here."""
+    if tag == "de":
+        from app.text.written.german import GermanForms
+
+        return GermanForms(tag)
     return WrittenForms(tag) if tag in WORDS else None

@@ -8,7 +8,8 @@ from typing import Final
 
 from num2words import num2words
 
-from app.text.written.tables import WORDS, Gender
+from app.text.written.tables import WORDS
+from app.text.written.words import Gender
 
 _ROMAN: Final = re.compile(r"(X{0,3}|XL|L)(IX|IV|V?I{0,3})")
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50}
@@ -18,6 +19,7 @@ _ENDINGS: Final = {
     "fr-fr": ("er", "ers", "re", "ère", "nd", "nde", "e", "ème", "es", "èmes"),
     "it": ("º", "ª", "°"),
     "pt-br": ("º", "ª", "o", "a"),
+    "de": ("te", "ter", "tes", "ten"),
 }
 
 
@@ -42,6 +44,10 @@ class Numbers:
             return {"f": "una", "m": "un", None: said}[gender] if value == 1 else re.sub(r"(?<=\w)tre$", "tré", said)
         if self._tag == "es":
             return self._spanish(said, gender)
+        if self._tag == "de":
+            if value == 1:
+                return {"f": "eine", "m": "ein", None: said}[gender]
+            return re.sub(r"(?<=hundert|tausend)eins$", "ein", said) if gender else said
         if gender == "f":
             said = re.sub(r"\bum$", "uma", re.sub(r"\bdois$", "duas", said))
             said = re.sub(r"(du|tre)zentos|(\w+)centos", lambda m: f"{m[0][:-2]}as", said)
@@ -55,13 +61,20 @@ class Numbers:
             return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
         return said
 
+    def year(self, value: int) -> str:
+        """Return the words of a year."""
+        return str(num2words(value, lang=self._language, to="year"))
+
     def digits(self, text: str) -> str:
         """Return the words of each digit of `text`."""
         return " ".join(self.cardinal(int(digit)) for digit in text if digit.isdecimal())
 
     def fraction(self, text: str) -> str:
-        """Return the words of the digits after a decimal sign: a number if they are few, else digit by digit."""
-        return self.digits(text) if len(text) > 2 or text[0] == "0" else self.cardinal(int(text))
+        """Return the words of the digits after a decimal sign: a number if they are few, else digit by digit.
+
+        In German always digit by digit.
+        """
+        return self.digits(text) if self._tag == "de" or len(text) > 2 or text[0] == "0" else self.cardinal(int(text))
 
     def ordinal(self, value: int, gender: Gender = "m", *, short: bool = False) -> str:
         """Return the ordinal of a number from one on. `short` is the Spanish form before a noun: primer, tercer."""
@@ -71,6 +84,22 @@ class Numbers:
         if short and self._tag == "es":
             return re.sub(r"(primer|tercer)o$", r"\1", said)
         return re.sub(r"o\b", "a", said) if gender == "f" else said
+
+    def part(self, top: int, bottom: int) -> str:
+        """Return the words of a fraction: three quarters. `bottom` is from 2 on."""
+        one, many = WORDS[self._tag].parts.get(bottom) or self._parts(bottom)
+        return f"{self.cardinal(top, 'm')} {one if top == 1 else many}"
+
+    def _parts(self, bottom: int) -> tuple[str, str]:
+        if self._tag == "de":
+            name = f"{self.cardinal(bottom).capitalize()}{'stel' if bottom > 19 else 'tel'}"
+            return name, name
+        if self._tag in ("es", "pt-br") and bottom > 10:
+            name = self.cardinal(bottom) + (" " if self._tag == "pt-br" else "") + "avo"
+            name = name.replace("eavo", "avo") if name.startswith("onc") else name
+            return name, f"{name}s"
+        name = self.ordinal(bottom)
+        return name, f"{name[:-1]}i" if self._tag == "it" else f"{name}s"
 
     def ends_so(self, ending: str, value: int) -> bool:
         """Return whether `ending` is written after the digits of an ordinal, and this one is."""

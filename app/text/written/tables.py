@@ -2,82 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Gender = Literal["m", "f"]
-
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """A noun that is counted: singular, plural, grammatical gender."""
-
-    one: str
-    many: str
-    gender: Gender = "m"
-
-
-@dataclass(frozen=True, slots=True)
-class Money:
-    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
-
-    noun: Noun
-    cents: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Words of one language.
-
-    `number` is the language's name in num2words. `of` links a million to what is counted, `link` a day to its month and
-    year. `first` is the first day of a month. In times `hour` is said if `hour_said`, and `minutes` links hours and
-    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before or
-    after the number of a century. `tens`: telephone numbers are read in pairs.
-    """
-
-    number: str
-    comma: str
-    point: str
-    minus: str
-    to: str
-    percent: str
-    of: str
-    link: str
-    first: str
-    months: tuple[str, ...]
-    hour: Noun
-    hour_said: bool
-    minutes: str
-    money_link: str
-    money: dict[str, Money]
-    units: dict[str, Noun]
-    per: str
-    abbreviations: dict[str, str]
-    signs: dict[str, str]
-    centuries: str
-    ordinal_centuries: bool
-    regnal: int
-    tens: bool = False
-
-
-def _nouns(table: str) -> dict[str, Noun]:
-    """Parse lines `symbol one many gender`; underscores stand for spaces."""
-    found = {}
-    for line in table.strip().splitlines():
-        symbol, one, many, gender = line.split()
-        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
-    return found
-
-
-def _names(table: str) -> tuple[str, ...]:
-    return tuple(table.split())
-
-
-def _pairs(table: str) -> dict[str, str]:
-    """Parse `short=long` pairs, separated by semicolons."""
-    pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
-    return {short.strip(): long.strip() for short, long in pairs}
-
+from app.text.written.german_tables import GERMAN
+from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
 
 _ES: Final = Words(
     number="es",
@@ -89,7 +17,7 @@ _ES: Final = Words(
     of="de",
     link="de",
     first="uno",
-    months=_names("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
+    months=parse_names("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
     hour=Noun("hora", "horas", "f"),
     hour_said=False,
     minutes="",
@@ -101,7 +29,7 @@ _ES: Final = Words(
         "¥": Money(Noun("yen", "yenes")),
         "R$": Money(Noun("real", "reales")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km kilómetro kilómetros m
 m metro metros m
 cm centímetro centímetros m
@@ -135,19 +63,37 @@ GB gigabyte gigabytes m
 TB terabyte terabytes m
 """),
     per="por",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 Sr.=señor; Sra.=señora; Srta.=señorita; Sres.=señores; D.=don; Dña.=doña; Dr.=doctor; Dra.=doctora; Prof.=profesor;
 Ud.=usted; Uds.=ustedes; Vd.=usted; Lic.=licenciado; Ing.=ingeniero; EE. UU.=Estados Unidos; EE.UU.=Estados Unidos;
 p. ej.=por ejemplo; p.ej.=por ejemplo; etc.=etcétera; núm.=número; n.º=número; nº=número; N.º=número; Nº=número;
 pág.=página; págs.=páginas; tel.=teléfono; Tel.=teléfono; Tfno.=teléfono; Av.=avenida; Avda.=avenida; av.=avenida;
 C/=calle; Pza.=plaza; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volumen; art.=artículo;
-a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a; a. m.=a eme;
-p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo; Sta.=santa; Gral.=general
+a. C.=antes de Cristo; d. C.=después de Cristo; a.C.=antes de Cristo; d.C.=después de Cristo; S.A.=ese a;
+a. m.=a eme; p. m.=pe eme; a.m.=a eme; p.m.=pe eme; vs.=versus; izq.=izquierda; dcha.=derecha; Sto.=santo;
+Sta.=santa; Gral.=general; pp.=páginas; dpto.=departamento; Dpto.=departamento; Mª=María; ss.=siguientes;
+Excmo.=excelentísimo; tfno.=teléfono; hab.=habitantes; adm.=administración; Col.=colonia; Cía.=compañía
 """),
-    signs=_pairs("+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"),
+    signs=parse_pairs(
+        "+=más; ==igual a; ×=por; ÷=dividido entre; <=menor que; >=mayor que; ≈=aproximadamente; ±=más menos"
+    ),
     centuries="siglo siglos",
     ordinal_centuries=False,
     regnal=10,
+    address=parse_pairs(
+        "_=guion bajo; .=punto; /=barra; @=arroba; -=guion; :=dos puntos; "
+        "?=interrogación; ==igual; &=y; #=almohadilla; ~=virgulilla; +=más"
+    ),
+    numbered="capítulo tomo parte acto sección artículo fase tipo nivel título volumen libro escena cap. vol. art.",
+    scales=parse_nouns("""
+millón millón millones m
+millones millón millones m
+M millón millones m
+miles mil mil m
+mil mil mil m
+"""),
+    parts={2: ("medio", "medios"), 3: ("tercio", "tercios")},
+    dated="el al del día",
 )
 
 _FR: Final = Words(
@@ -160,7 +106,7 @@ _FR: Final = Words(
     of="de",
     link="",
     first="premier",
-    months=_names("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
+    months=parse_names("janvier février mars avril mai juin juillet août septembre octobre novembre décembre"),
     hour=Noun("heure", "heures", "f"),
     hour_said=True,
     minutes="",
@@ -172,7 +118,7 @@ _FR: Final = Words(
         "¥": Money(Noun("yen", "yens")),
         "R$": Money(Noun("réal", "réaux")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km kilomètre kilomètres m
 m mètre mètres m
 cm centimètre centimètres m
@@ -208,19 +154,41 @@ MB mégabyte mégabytes m
 GB gigabyte gigabytes m
 """),
     per="par",
-    abbreviations=_pairs("""
+    abbreviations=parse_pairs("""
 M.=monsieur; MM.=messieurs; Mme=madame; Mmes=mesdames; Mlle=mademoiselle; Dr=docteur; Pr=professeur; Me=maître;
 St=saint; Ste=sainte; etc.=et cetera; p. ex.=par exemple; p.ex.=par exemple; c.-à-d.=c'est-à-dire; n°=numéro;
-N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone; Tél.=téléphone;
-vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum; av. J.-C.=avant Jésus-Christ;
-apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît; cf.=confer; éd.=édition;
-lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi; dim.=dimanche; RDV=rendez-vous
+N°=numéro; nº=numéro; av.=avenue; bd=boulevard; Bd=boulevard; bvd=boulevard; pl.=place; tél.=téléphone;
+Tél.=téléphone; vol.=volume; chap.=chapitre; art.=article; env.=environ; max.=maximum; min.=minimum;
+av. J.-C.=avant Jésus-Christ; apr. J.-C.=après Jésus-Christ; vs=versus; svp=s'il vous plaît; SVP=s'il vous plaît;
+cf.=confer; éd.=édition; lun.=lundi; mar.=mardi; mer.=mercredi; jeu.=jeudi; ven.=vendredi; sam.=samedi;
+dim.=dimanche; RDV=rendez-vous; pp.=pages; Mgr=monseigneur; Mlles=mesdemoiselles; hab.=habitants; dép.=département;
+cad=c'est-à-dire; qqn=quelqu'un; qqch=quelque chose; RN=route nationale; bd.=boulevard; réf.=référence;
+suiv.=suivants
 """),
-    signs=_pairs("+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"),
+    signs=parse_pairs(
+        "+=plus; ==égale; ×=fois; ÷=divisé par; <=inférieur à; >=supérieur à; ≈=environ; ±=plus ou moins"
+    ),
     centuries="siècle siècles",
     ordinal_centuries=True,
     regnal=1,
+    address=parse_pairs(
+        "_=tiret bas; .=point; /=barre oblique; @=arobase; -=tiret; :=deux-points; "
+        "?=point d'interrogation; ==égale; &=et; #=dièse; ~=tilde; +=plus"
+    ),
     tens=True,
+    numbered="chapitre tome partie acte section article phase type niveau titre volume livre scène chap. vol. art.",
+    scales=parse_nouns("""
+million million millions m
+millions million millions m
+milliard milliard milliards m
+milliards milliard milliards m
+M million millions m
+Md milliard milliards m
+Mds milliard milliards m
+k mille mille m
+"""),
+    parts={2: ("demi", "demis"), 3: ("tiers", "tiers"), 4: ("quart", "quarts")},
+    dated="le au du",
 )
 
 _IT: Final = Words(
@@ -233,7 +201,7 @@ _IT: Final = Words(
     of="di",
     link="",
     first="primo",
-    months=_names("gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
+    months=parse_names("gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
     hour=Noun("ora", "ore", "f"),
     hour_said=False,
     minutes="e",
@@ -245,7 +213,7 @@ _IT: Final = Words(
         "¥": Money(Noun("yen", "yen")),
         "R$": Money(Noun("real", "real")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km chilometro chilometri m
 m metro metri m
 cm centimetro centimetri m
@@ -281,19 +249,42 @@ GB gigabyte gigabyte m
 TB terabyte terabyte m
 """),
     per="per",
-    abbreviations=_pairs("""
-sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor; Dott.=dottor;
-dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
+    abbreviations=parse_pairs("""
+sig.=signor; Sig.=signor; sig.ra=signora; Sig.ra=signora; sig.na=signorina; Sigg.=signori; dott.=dottor;
+Dott.=dottor; dott.ssa=dottoressa; Dott.ssa=dottoressa; dr.=dottor; Dr.=dottor; prof.=professor; Prof.=professor;
 prof.ssa=professoressa; Prof.ssa=professoressa; avv.=avvocato; Avv.=avvocato; ing.=ingegner; Ing.=ingegner;
 ecc.=eccetera; es.=esempio; p. es.=per esempio; p.es.=per esempio; n.=numero; N.=numero; nº=numero; n°=numero;
 pag.=pagina; pagg.=pagine; tel.=telefono; Tel.=telefono; cap.=capitolo; vol.=volume; art.=articolo; ca.=circa;
-a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo; P.zza=piazza;
-V.le=viale; C.so=corso; S.p.A.=esse pi a; vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta; c.a.=corrente anno
+a.C.=avanti Cristo; d.C.=dopo Cristo; a. C.=avanti Cristo; d. C.=dopo Cristo; max.=massimo; min.=minimo;
+P.zza=piazza; V.le=viale; C.so=corso; c.so=corso; v.le=viale; p.zza=piazza; p.za=piazza; S.p.A.=esse pi a;
+vs.=versus; on.=onorevole; On.=onorevole; cfr.=confronta;
+c.a.=corrente anno; pp.=pagine; gg.=giorni; arch.=architetto; geom.=geometra; rag.=ragioniere; spett.=spettabile;
+Spett.=spettabile; egr.=egregio; Egr.=egregio; gent.=gentile; mln=milioni; mld=miliardi; ved.=vedi; tel=telefono;
+dip.=dipartimento
 """),
-    signs=_pairs("+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno"),
+    signs=parse_pairs(
+        "+=più; ==uguale a; ×=per; ÷=diviso; <=minore di; >=maggiore di; ≈=circa; ±=più o meno; "
+        "≤=minore o uguale a; ≥=maggiore o uguale a; ·=per; −=meno; -=meno"
+    ),
     centuries="secolo secoli",
     ordinal_centuries=True,
     regnal=99,
+    address=parse_pairs(
+        "_=trattino basso; .=punto; /=barra; @=chiocciola; -=trattino; :=due punti; "
+        "?=punto interrogativo; ==uguale; &=e; #=cancelletto; ~=tilde; +=più"
+    ),
+    numbered="capitolo tomo parte atto sezione articolo fase tipo livello titolo volume libro scena cap. vol. art.",
+    scales=parse_nouns("""
+mln milione milioni m
+mld miliardo miliardi m
+milione milione milioni m
+milioni milione milioni m
+miliardo miliardo miliardi m
+miliardi miliardo miliardi m
+mila mila mila m
+"""),
+    parts={2: ("mezzo", "mezzi")},
+    dated="il al dal del",
 )
 
 _PT: Final = Words(
@@ -306,7 +297,7 @@ _PT: Final = Words(
     of="de",
     link="de",
     first="primeiro",
-    months=_names("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
+    months=parse_names("janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
     hour=Noun("hora", "horas", "f"),
     hour_said=False,
     minutes="e",
@@ -319,7 +310,7 @@ _PT: Final = Words(
         "£": Money(Noun("libra", "libras", "f"), "centavos"),
         "¥": Money(Noun("iene", "ienes")),
     },
-    units=_nouns("""
+    units=parse_nouns("""
 km quilômetro quilômetros m
 m metro metros m
 cm centímetro centímetros m
@@ -353,22 +344,41 @@ GB gigabyte gigabytes m
 TB terabyte terabytes m
 """),
     per="por",
-    abbreviations=_pairs("""
-Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor; Profa.=professora;
-Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo; p.ex.=por exemplo; nº=número;
-n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone; Av.=avenida; av.=avenida; R.=rua;
-Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo; mín.=mínimo; cap.=capítulo; vol.=volume; art.=artigo;
-a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo; d. C.=depois de Cristo; vs.=versus;
-V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia; Sto.=santo; Sta.=santa; Gal.=general;
-Eng.=engenheiro; obs.=observação
+    abbreviations=parse_pairs("""
+Sr.=senhor; Sra.=senhora; Srs.=senhores; Srta.=senhorita; Dr.=doutor; Dra.=doutora; Prof.=professor;
+Profa.=professora; Profª=professora; D.=dona; Exmo.=excelentíssimo; etc.=et cetera; p. ex.=por exemplo;
+p.ex.=por exemplo; nº=número; n.º=número; Nº=número; pág.=página; págs.=páginas; tel.=telefone; Tel.=telefone;
+Av.=avenida; av.=avenida; R.=rua; Pça.=praça; Rod.=rodovia; aprox.=aproximadamente; máx.=máximo; mín.=mínimo;
+cap.=capítulo; vol.=volume; art.=artigo; a.C.=antes de Cristo; d.C.=depois de Cristo; a. C.=antes de Cristo;
+d. C.=depois de Cristo; vs.=versus; V. Exa.=vossa excelência; apto.=apartamento; Ltda.=limitada; Cia.=companhia;
+Sto.=santo; Sta.=santa; Gal.=general; Eng.=engenheiro; obs.=observação; pp.=páginas; séc.=século; ed.=edição;
+hab.=habitantes; Al.=alameda; Jd.=jardim; Pres.=presidente; Gov.=governador; Dep.=deputado; Cel.=coronel; tb.=também;
+Trav.=travessa; Dras.=doutoras; Srtas.=senhoritas
 """),
-    signs=_pairs(
-        "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos"
+    signs=parse_pairs(
+        "+=mais; ==igual a; ×=vezes; ÷=dividido por; <=menor que; >=maior que; ≈=aproximadamente; ±=mais ou menos; "
+        "≤=menor ou igual a; ≥=maior ou igual a; ·=vezes; −=menos; -=menos"
     ),
     centuries="século séculos",
     ordinal_centuries=False,
     regnal=10,
+    address=parse_pairs(
+        "_=sublinhado; .=ponto; /=barra; @=arroba; -=hífen; :=dois pontos; "
+        "?=interrogação; ==igual; &=e; #=cerquilha; ~=til; +=mais"
+    ),
+    numbered="capítulo tomo parte ato seção artigo fase tipo nível título volume livro cena cap. vol. art.",
+    scales=parse_nouns("""
+mi milhão milhões m
+bi bilhão bilhões m
+milhão milhão milhões m
+milhões milhão milhões m
+bilhão bilhão bilhões m
+bilhões bilhão bilhões m
+mil mil mil m
+"""),
+    parts={2: ("meio", "meios"), 3: ("terço", "terços")},
+    dated="em dia no do ao",
 )
 
-WORDS: Final = {"es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
+WORDS: Final = {"de": GERMAN, "es": _ES, "fr-fr": _FR, "it": _IT, "pt-br": _PT}
 """Language tag -> its words."""

@@ -139,6 +139,7 @@ STEPS: Final[dict[str, Step]] = {
     "a model's text": _live(1000),
     "a model's tokens": _live(5, 8),
     "English": _phonemize("en-us"),
+    "German": _phonemize("de"),
     "Spanish": _phonemize("es"),
     "read by the model": _read,
     "marks": _marks,

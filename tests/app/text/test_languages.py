@@ -15,7 +15,8 @@ from app.text.types import Utterance
 @pytest.mark.parametrize(
     ("given", "tag"),
     [("en", "en-us"), ("EN-US", "en-us"), ("en_GB", "en-gb"), ("a", "en-us"), ("b", "en-gb"), ("es-ES", "es"),
-     ("fr", "fr-fr"), ("pt", "pt-br"), ("j", "ja"), ("zh-CN", "zh"), (" it ", "it")],
+     ("fr", "fr-fr"), ("pt", "pt-br"), ("j", "ja"), ("zh-CN", "zh"), (" it ", "it"),
+     ("de-AT", "de"), ("d", "de"), ("German", "de")],
 )  # fmt: skip
 def test_aliases(given: str, tag: str) -> None:
     assert normalize_language(given) == tag
@@ -56,6 +57,7 @@ def test_names_are_unambiguous() -> None:
     ("language", "text", "phonemes", "words"),
     [
         ("es", "¿Cómo estás? Tengo 25 años.", "kˈomo estˈas? tˈɛŋɡo βˌAntiθˈinko ˈaɲos.", 5),
+        ("de", "Guten Tag, wie geht es dir?", "ɡˈuːtən tˈɑːk, viː ɡˈeːt ɛs dˈiːɾ?", 6),
         ("fr", "Les enfants ont mangé.", "lez ɑ̃fˈɑ̃z ˈɔ̃ mɑ̃ʒˈe.", 4),
         ("hi", "आप कैसे हैं?", "ˌaːp kˈɛːseː hɛ̃?", 3),
         ("it", "Ciao, come stai?", "ʧˈao, kˌome stˈaj?", 3),

@@ -99,7 +99,7 @@ def test_small_models_get_small_utterances(text: str, max_phonemes: int) -> None
     check(text, max_phonemes=max_phonemes)
 
 
-_OTHERS = ["en-gb", "es", "fr-fr", "hi", "it", "pt-br"]
+_OTHERS = ["en-gb", "de", "es", "fr-fr", "hi", "it", "pt-br"]
 _OTHERS += [tag for tag, module in (("ja", "fugashi"), ("zh", "jieba")) if importlib.util.find_spec(module)]
 
 

@@ -12,7 +12,7 @@ from app.text.planner import Phonemizer
 from app.text.sentence_splitter import sentences
 
 TABLES = [Path(__file__).parent / name for name in ("readings.tsv", "readings_other.tsv")]
-OTHERS = ("es", "fr-fr", "it", "pt-br")
+OTHERS = ("de", "es", "fr-fr", "it", "pt-br")
 
 
 def rows() -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Written forms of Spanish, French, Italian and Portuguese: any text, and sentences with abbreviations."""
+"""Written forms of German, Spanish, French, Italian and Portuguese: any text, and sentences with abbreviations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.text.written.forms import WrittenForms
 from app.text.written.tables import WORDS
 
 FORMS = {tag: WrittenForms(tag) for tag in WORDS}
-SIGNS = st.text("0123456789.,:/-– hHº°ª€$£R%+=×kmgIVXLeraoCs²Srp()ñé'\u00a0", max_size=60)
+SIGNS = st.text("0123456789.,:/-– hHº°ª€$£R%+=×kmgIVXLeraoCs²Srp()ñé'\u00a0@_wMöÄtU½", max_size=60)
 
 
 @pytest.mark.parametrize("tag", WORDS)
@@ -27,7 +27,25 @@ def test_any_text_has_forms_in_order(tag: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["9" * 600, "9-" * 300, "1 111 " * 100, "1.111." * 100, "X" * 600, "12:" * 200, "€" * 600, "9" * 20 + " km"]
+    "text",
+    [
+        "9" * 600,
+        "9-" * 300,
+        "1 111 " * 100,
+        "1.111." * 100,
+        "X" * 600,
+        "12:" * 200,
+        "€" * 600,
+        "9" * 20 + " km",
+        "3." * 300,
+        "a.b@" * 150,
+        "www." * 150,
+        "1/2/" * 150,
+        "+49 30 " * 90,
+        "Mai 3. " * 90,
+        "3. Mai bis " * 60,
+        "AB " * 200,
+    ],
 )
 @pytest.mark.parametrize("tag", WORDS)
 def test_long_forms_are_read(tag: str, text: str) -> None:
@@ -39,6 +57,9 @@ def test_long_forms_are_read(tag: str, text: str) -> None:
     [
         ("es", "Vive en la Avda. Mayor. El Sr. García no.", 2),
         ("es", "En EE. UU. se vive bien.", 1),
+        ("de", "Am 3. Mai kam Dr. Weiß, z. B. um 8 Uhr. Er ging.", 2),
+        ("de", "Im 19. Jahrhundert war Ludwig XIV. schon tot. Ja.", 2),
+        ("de", "Mo.–Fr. 8 Uhr, ca. 10 Min. lang. Es waren 25. Danach kam er.", 3),
         ("fr-fr", "Voir p. ex. le n° 3. Puis le chap. 4.", 2),
         ("it", "Il sig. Rossi legge a pag. 4. Poi esce.", 2),
         ("pt-br", "A Av. Paulista fica ali. O Sr. Silva sabe.", 2),

@@ -10,7 +10,7 @@ import pytest
 
 from models.backend import mx
 from models.contract import UnknownVoiceError, WeightsError, WeightsMissingError
-from models.kokoro.voices import describe, load_voices, parse_blend, style
+from models.kokoro.voices import LANGUAGES, describe, load_voices, parse_blend, spoken_languages, style
 from tests.models.kokoro.builder import TINY, voice_pack
 
 WIDTH = 4
@@ -79,6 +79,7 @@ def test_weights_too_large_for_a_number() -> None:
 def test_names_tell_language_and_gender() -> None:
     assert (describe("af_heart").language, describe("af_heart").gender) == ("en-us", "female")
     assert (describe("bm_george").language, describe("bm_george").gender) == ("en-gb", "male")
+    assert (describe("df_anna").language, describe("dm_daniel").gender) == ("de", "male")
     assert (describe("zf_xiaoni").language, describe("rms").language, describe("rms").gender) == ("zh", "en-us", None)
 
 
@@ -131,3 +132,8 @@ def test_a_refusal_quotes_the_beginning_of_a_long_name(voice: str) -> None:
     with pytest.raises(UnknownVoiceError) as refused:
         parse_blend(voice, {"a": LONG})
     assert len(str(refused.value)) < 200
+
+
+def test_german_is_a_language_of_checkpoints_whose_voices_are_named_for_it() -> None:
+    assert spoken_languages(["af_heart", "rms"]) == LANGUAGES
+    assert spoken_languages(["af_heart", "dm_daniel", "df_anna"]) == (*LANGUAGES, "de")

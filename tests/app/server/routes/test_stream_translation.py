@@ -90,9 +90,9 @@ def test_the_target_language_decides_how_it_is_pronounced(server: Any) -> None:
 
 
 def test_a_language_nobody_speaks_here_is_refused(server: Any) -> None:
-    error = post(server, translate_to="de").json()["error"]
+    error = post(server, translate_to="nl").json()["error"]
     assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")
-    assert "de" in error["message"]
+    assert "nl" in error["message"]
     error = post(server, translate_to="Frensh").json()["error"]
     assert (error["code"], error["param"]) == ("unsupported_language", "translate_to")
     assert "French" in error["message"]

@@ -1,0 +1,143 @@
+"""Words of German for units, money, months, abbreviations and signs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.text.written.words import Money, Noun, Words, parse_names, parse_nouns, parse_pairs
+
+GERMAN: Final = Words(
+    number="de",
+    comma="Komma",
+    point="Punkt",
+    minus="minus",
+    to="bis",
+    percent="Prozent",
+    of="",
+    link="",
+    first="erster",
+    months=parse_names("Januar Februar März April Mai Juni Juli August September Oktober November Dezember"),
+    hour=Noun("Uhr", "Uhr"),
+    hour_said=True,
+    minutes="",
+    money_link="",
+    money={
+        "€": Money(Noun("Euro", "Euro"), "Cent"),
+        "EUR": Money(Noun("Euro", "Euro"), "Cent"),
+        "$": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "US$": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "USD": Money(Noun("Dollar", "Dollar"), "Cent"),
+        "£": Money(Noun("Pfund", "Pfund"), "Pence"),
+        "GBP": Money(Noun("Pfund", "Pfund"), "Pence"),
+        "CHF": Money(Noun("Schweizer Franken", "Schweizer Franken"), "Rappen"),
+        "¥": Money(Noun("Yen", "Yen")),
+    },
+    units=parse_nouns("""
+km Kilometer Kilometer m
+m Meter Meter m
+cm Zentimeter Zentimeter m
+mm Millimeter Millimeter m
+kg Kilogramm Kilogramm m
+g Gramm Gramm m
+mg Milligramm Milligramm m
+t Tonne Tonnen f
+l Liter Liter m
+L Liter Liter m
+cl Zentiliter Zentiliter m
+ml Milliliter Milliliter m
+h Stunde Stunden f
+Std. Stunde Stunden f
+min Minute Minuten f
+Min. Minute Minuten f
+s Sekunde Sekunden f
+Sek. Sekunde Sekunden f
+ha Hektar Hektar m
+m² Quadratmeter Quadratmeter m
+qm Quadratmeter Quadratmeter m
+km² Quadratkilometer Quadratkilometer m
+m³ Kubikmeter Kubikmeter m
+°C Grad_Celsius Grad_Celsius m
+°F Grad_Fahrenheit Grad_Fahrenheit m
+° Grad Grad m
+‰ Promille Promille m
+W Watt Watt m
+kW Kilowatt Kilowatt m
+kWh Kilowattstunde Kilowattstunden f
+PS PS PS m
+V Volt Volt m
+A Ampere Ampere m
+Hz Hertz Hertz m
+kHz Kilohertz Kilohertz m
+MHz Megahertz Megahertz m
+GHz Gigahertz Gigahertz m
+kB Kilobyte Kilobyte m
+MB Megabyte Megabyte m
+GB Gigabyte Gigabyte m
+TB Terabyte Terabyte m
+Ct. Cent Cent m
+ct Cent Cent m
+TL Teelöffel Teelöffel m
+EL Esslöffel Esslöffel m
+Stk. Stück Stück m
+"""),
+    per="pro",
+    abbreviations=parse_pairs("""
+z. B.=zum Beispiel; z.B.=zum Beispiel; bspw.=beispielsweise; d. h.=das heißt; d.h.=das heißt; u. a.=unter anderem;
+u.a.=unter anderem; u. U.=unter Umständen; u.U.=unter Umständen; z. T.=zum Teil; z.T.=zum Teil;
+i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder Ähnliches; u. Ä.=und Ähnliches;
+u.Ä.=und Ähnliches; s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem;
+v.a.=vor allem; m. E.=meines Erachtens; i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst;
+z. Zt.=zurzeit; z. Hd.=zu Händen; v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus;
+n.Chr.=nach Christus; usw.=und so weiter; u.=und; od.=oder; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise;
+ca.=circa; evtl.=eventuell; ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal;
+min.=minimal; mind.=mindestens; sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben;
+verh.=verheiratet; Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein;
+Dipl.-Ing.=Diplomingenieur; Ing.=Ingenieur; Nr.=Nummer; Nrn.=Nummern; Str.=Straße; Pl.=Platz; Abb.=Abbildung;
+Abs.=Absatz; Art.=Artikel; Aufl.=Auflage; Bd.=Band; Kap.=Kapitel; Tab.=Tabelle; Hrsg.=Herausgeber; Tel.=Telefon;
+Mio.=Millionen; Mrd.=Milliarden; Tsd.=Tausend; Jh.=Jahrhundert; St.=Sankt; MwSt.=Mehrwertsteuer; MwSt=Mehrwertsteuer;
+Hbf.=Hauptbahnhof; Hbf=Hauptbahnhof; allg.=allgemein; Std.=Stunden; Min.=Minuten; Sek.=Sekunden; Jan.=Januar;
+Feb.=Februar; Apr.=April; Aug.=August; Sept.=September; Okt.=Oktober; Nov.=November; Dez.=Dezember; vs.=versus;
+Jr.=Junior; Verf.=Verfasser; Anm.=Anmerkung; Bsp.=Beispiel; bzgl.=bezüglich; tgl.=täglich; jährl.=jährlich;
+mtl.=monatlich; Whg.=Wohnung; Zi.=Zimmer; zw.=zwischen; o. g.=oben genannte; o.g.=oben genannte; i. V.=in Vertretung;
+i.V.=in Vertretung; lt.=laut; Jhd.=Jahrhundert; Ziff.=Ziffer; Hausnr.=Hausnummer; Tel.-Nr.=Telefonnummer;
+ggü.=gegenüber; u. v. m.=und vieles mehr; u.v.m.=und vieles mehr; u. s. w.=und so weiter; bes.=besonders;
+eig.=eigentlich; eigtl.=eigentlich; einschl.=einschließlich; entspr.=entsprechend; gegr.=gegründet;
+insb.=insbesondere; insbes.=insbesondere; jmd.=jemand; jmdn.=jemanden; lfd.=laufend; m. M.=meiner Meinung;
+n. V.=nach Vereinbarung; p. a.=pro anno; rd.=rund; resp.=respektive; s.=siehe; staatl.=staatlich; städt.=städtisch;
+stv.=stellvertretend; ugs.=umgangssprachlich; urspr.=ursprünglich; v. l.=von links; versch.=verschiedene;
+zus.=zusammen; zzt.=zurzeit; z.Zt.=zurzeit; z.Hd.=zu Händen; a. a. O.=am angegebenen Ort; Anl.=Anlage;
+Az.=Aktenzeichen; Betr.=Betreff; Bhf.=Bahnhof; Bj.=Baujahr; Ew.=Einwohner; Jg.=Jahrgang; Mitgl.=Mitglied;
+Mwst.=Mehrwertsteuer; Pers.=Personen; Univ.=Universität; Vors.=Vorsitzender; Zs.=Zeitschrift; Ztg.=Zeitung;
+Stck.=Stück; Pkt.=Punkt; Pkte.=Punkte; Kto.=Konto; Bez.=Bezirk; Lkr.=Landkreis
+"""),
+    signs=parse_pairs(
+        "+=plus; ==gleich; ×=mal; ÷=geteilt durch; <=kleiner als; >=größer als; ≈=ungefähr; ±=plus minus; "
+        "≤=kleiner oder gleich; ≥=größer oder gleich; ·=mal; −=minus; -=minus"
+    ),
+    centuries="Jahrhundert",
+    ordinal_centuries=True,
+    regnal=0,
+    address=parse_pairs(
+        "_=Unterstrich; .=Punkt; /=Schrägstrich; @=ät; -=Bindestrich; :=Doppelpunkt; ?=Fragezeichen; ==gleich; "
+        "&=und; #=Raute; ~=Tilde; +=plus"
+    ),
+    numbered="Kapitel Band Teil Akt Artikel Stufe Phase Abschnitt Klasse Typ Szene Buch Anhang Satz Kap. Bd. Art.",
+    scales=parse_nouns("""
+Tsd Tausend Tausend m
+Tausend Tausend Tausend m
+Mio Million Millionen f
+Mrd Milliarde Milliarden f
+Bio Billion Billionen f
+Million Million Millionen f
+Millionen Million Millionen f
+Milliarde Milliarde Milliarden f
+Milliarden Milliarde Milliarden f
+"""),
+    parts={
+        2: ("halb", "halbe"),
+        3: ("Drittel", "Drittel"),
+        7: ("Siebtel", "Siebtel"),
+        8: ("Achtel", "Achtel"),
+        16: ("Sechzehntel", "Sechzehntel"),
+    },
+)

@@ -1,0 +1,80 @@
+"""Words that decide the forms of German: months, days, the endings of ordinals, titles."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from app.text.word_sets import word_set
+from app.text.written.tables import WORDS
+
+MONTHS: Final = {
+    **{name: number for number, name in enumerate(WORDS["de"].months, start=1)},
+    **{"Jan": 1, "Jän": 1, "Jänner": 1, "Feb": 2, "Mrz": 3, "Apr": 4, "Jun": 6, "Jul": 7, "Aug": 8, "Sep": 9},
+    **{"Sept": 9, "Okt": 10, "Nov": 11, "Dez": 12},
+}
+DAYS: Final = {
+    **{"Mo": "Montag", "Di": "Dienstag", "Mi": "Mittwoch", "Do": "Donnerstag", "Fr": "Freitag", "Sa": "Samstag"},
+    "So": "Sonntag",
+}
+# Words before an ordinal that give it the ending -en, and those that give it -e.
+WEAK: Final = word_set(
+    "am im vom zum zur beim dem den des einem einen einer eines meinem meinen meiner seinem seinen seiner ihrem ihren "
+    "ihrer unserem unseren unserer deinem deinen keinem keinen keiner diesem diesen jedem jeden bis ab seit nach unterm"
+)
+STRONG_E: Final = word_set(
+    "der die das diese dieses dieser jede jedes jeder ins ans aufs fürs durchs eine meine seine ihre unsere deine keine"
+)
+ARTICLES: Final = ((WEAK | STRONG_E) - word_set("ab nach bis seit eine")) | word_set("mein dein sein unser ihr kein")
+"""Words before an ordinal that make a number at the end of a sentence one."""
+PREPOSITIONS: Final = word_set(
+    "an auf aus außer bei hinter in mit nach neben seit über unter von vor während wegen zu zwischen trotz statt "
+    "anfang mitte ende gegenüber innerhalb außerhalb"
+)
+NEUTER: Final = word_set(
+    "jahr jahrhundert jahrtausend kapitel mal quartal halbjahr semester spiel tor kind buch viertel drittel "
+    "obergeschoss stockwerk rennen bataillon gebot bild album "
+    "land haus team ziel lied wort werk stück geschäft gleis zimmer wochenende treffen tier gesetz"
+)
+NEUTER_ENDING: Final = re.compile(r"^[A-ZÄÖÜ][a-zäöüß]+(?:chen|lein|um|ment|o|tor|jahr|buch|spiel|mal)$")
+FEMININE: Final = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|e|Liga|Bundesliga|Halbzeit|Woche)$")
+# Words that go on after an ordinal that begins a new word in capitals.
+ORDERED: Final = word_set(
+    "jahrhundert jahrtausend klasse stock stockwerk etage platz kapitel weltkrieg liga bundesliga mal tag woche monat "
+    "halbzeit quartal semester halbjahr fc auflage obergeschoss lebensjahr geburtstag jahrestag advent runde rang "
+    "absatz"
+) | {name.lower() for name in MONTHS}
+QUEENS: Final = word_set(
+    "Elisabeth Elisabeths Katharina Maria Margarethe Beatrix Christina Viktoria Victoria Kleopatra Anna Isabella"
+)
+DATIVE: Final = word_set("von mit unter bei nach zu vor seit gegenüber dem")
+ACCUSATIVE: Final = word_set("für gegen durch ohne um den")
+TITLES: Final = word_set(
+    "König Kaiser Papst Zar Königin Kaiserin Zarin Prinz Herzog Sultan Fürst Graf Kurfürst Heinrich"
+)
+NOMINATIVE: Final = re.compile(r"(?:us|es|as|is|os)$")
+VULGAR: Final = {
+    "½": "ein halb", "⅓": "ein Drittel", "⅔": "zwei Drittel", "¼": "ein Viertel", "¾": "drei Viertel",
+    "⅛": "ein Achtel",
+}  # fmt: skip
+
+_LAST_NUMBER: Final = re.compile(r"(?:([^\W\d_]+)\s+)?(?<![\w.,:])\d{1,4}\.$")
+_FIRST_WORD: Final = re.compile(r"[^\W\d_]+")
+# Words that often begin a sentence, in small letters.
+_STARTS: Final = word_set(
+    "der die das er sie es wir ich ihr man ein eine dann danach da dort hier jetzt heute aber und doch denn in im am "
+    "an auf bei mit nach von vor zu zum für wer was wo wie wann warum wenn weil so auch noch nun alle "
+    "kein keine dies diese dieser"
+)
+_SPAN: Final = re.compile(r"[–-](?=\w)")
+
+
+def ordinal_continues(stem: str, following: str) -> bool:
+    """Return whether a sentence goes on after a full stop at the end of `stem`: an ordinal, or a day in a span."""
+    if _SPAN.match(following):
+        return True
+    found, first = _LAST_NUMBER.search(stem), _FIRST_WORD.match(following)
+    if found is None or first is None:
+        return False
+    before, after = (found.group(1) or "").lower(), first.group().lower()
+    return after in ORDERED or before in ARTICLES or (before in ("ein", "als") and after not in _STARTS)

@@ -1,0 +1,88 @@
+"""Forms of the words that each language has for units, money, months, abbreviations and signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Gender = Literal["m", "f"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun that is counted: singular, plural, grammatical gender."""
+
+    one: str
+    many: str
+    gender: Gender = "m"
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """A currency: its noun, and the noun of its hundredths, "" if that is not said."""
+
+    noun: Noun
+    cents: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of one language.
+
+    `number` is the language's name in num2words. `of` links a million to what is counted, `link` a day to its month and
+    year. `first` is the first day of a month. In times `hour` is said if `hour_said`, and `minutes` links hours and
+    minutes. `regnal` is the last number of a monarch that is read as an ordinal. `centuries` are the words before
+    or after the number of a century. `address` names signs inside addresses. `scales` are thousand, million and so
+    on before the sign of a currency. `parts` names halves, thirds and so on, in the singular and plural. `dated`
+    are the words before a day and month: "3/10". `numbered` are words
+    before a Roman numeral that is a cardinal. `tens`: telephone numbers are read in pairs.
+    """
+
+    number: str
+    comma: str
+    point: str
+    minus: str
+    to: str
+    percent: str
+    of: str
+    link: str
+    first: str
+    months: tuple[str, ...]
+    hour: Noun
+    hour_said: bool
+    minutes: str
+    money_link: str
+    money: dict[str, Money]
+    units: dict[str, Noun]
+    per: str
+    abbreviations: dict[str, str]
+    signs: dict[str, str]
+    centuries: str
+    ordinal_centuries: bool
+    regnal: int
+    address: dict[str, str]
+    scales: dict[str, Noun]
+    parts: dict[int, tuple[str, str]]
+    numbered: str
+    dated: str = ""
+    tens: bool = False
+
+
+def parse_nouns(table: str) -> dict[str, Noun]:
+    """Parse lines `symbol one many gender`; underscores stand for spaces."""
+    found = {}
+    for line in table.strip().splitlines():
+        symbol, one, many, gender = line.split()
+        found[symbol] = Noun(one.replace("_", " "), many.replace("_", " "), "f" if gender == "f" else "m")
+    return found
+
+
+def parse_names(table: str) -> tuple[str, ...]:
+    """Parse names between spaces."""
+    return tuple(table.split())
+
+
+def parse_pairs(table: str) -> dict[str, str]:
+    """Parse `short=long` pairs, separated by semicolons."""
+    pairs = (item.rsplit("=", 1) for item in table.replace("\n", " ").split(";") if item.strip())
+    return {short.strip(): long.strip() for short, long in pairs}
