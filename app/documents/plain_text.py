@@ -14,7 +14,7 @@ from app.documents.types import Document, DocumentError
 
 MOST_LINES: Final = 1_000_000
 
-# "Chapter 12", "CHAPTER XII. The Storm", "Chapter Twenty-One", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
+# "CHAPTER XII. The Storm", "Chapter Twenty-One", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
 _UNITS: Final = (
     "one|two|three|four|five|six|seven|eight|nine|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth"
 )

@@ -58,7 +58,8 @@ def test_markdown() -> None:
     text = (
         "---\ntitle: 'Sea'\nauthor: Ada\nlanguage: en\n---\n# One\n\n"
         "Text *bold* [link](http://x.org) `code`.\n\n"
-        "```py\nx = 1\n```\n\n- a\n- b\n\n> quoted <b>HTML</b>\n\n## Below\n\n# Two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+        "```py\nx = 1\n```\n\n- a\n- b\n\n> quoted <b>HTML</b>\n\n## Below\n\n"
+        "# Two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
     document = parse(text.encode(), "a.md")
     assert (document.title, document.author, document.language) == ("Sea", "Ada", "en")
