@@ -20,7 +20,7 @@ _ACCEPTED: Final = "Accepted are cues with times such as '00:00:01,000 --> 00:00
 _TAG: Final = re.compile(r"<[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 # "[door slams]", "(MUSIC)", "♪ la la ♪": nobody says them.
 _SOUND: Final = re.compile(r"\[[^\[\]]{0,200}\]|\([^()]{0,200}\)|[♪♫][^♪♫]{0,300}[♪♫]|[♪♫#]")
-_DASH: Final = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>\s*)")
+_DASH: Final = re.compile(r"(?m)^[^\S\n]*(?:[-–—]|>>)[^\S\n]*")
 
 
 def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
