@@ -77,7 +77,7 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "a.epub",
         lambda: epub({}, manifest='<item id="a" href="../../../etc/passwd" media-type="text/html"/>', spine="<itemref "
         "idref='a'/>"),
-        "no text",
+        "lacks its part",
     ),
     "fallbacks in a circle": (
         "a.epub",
