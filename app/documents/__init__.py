@@ -1,0 +1,1 @@
+"""Documents: text, Markdown, HTML, EPUB, DOCX and subtitles, as chapters of passages that can be spoken."""
