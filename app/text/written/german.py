@@ -50,7 +50,9 @@ class GermanForms(WrittenForms):
             "decade": r"(?<![\w.,])'?(?P<de>[1-9]\d|1[1-9]\d\d|20\d\d)er(?P<dn>n)?(?!\w)(?P<dj>[ -]Jahren?\b)?",
             "times": r"(?<![\w.,])(?P<t>\d{1,3})(?P<tw>-?mal|-?fach"
             r"|-jährige[rnsm]?|-köpfige[rnsm]?|-stündige[rnsm]?|-tägige[rnsm]?|-stellige[rnsm]?|x(?=\s))\b",
-            "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\.",
+            "monarch": r"\b(?P<k>[A-ZÄÖÜ][^\W\d_]{2,29})\s(?P<kr>[IVX]{1,6})\."
+            rf"|\b(?P<k2>{either(german_words.KINGS)})\s(?P<kr2>[IVX]{{1,6}})(?![\w.])",
+            "percent_of": r"(?<![\w.,])(?P<po>\d{1,3})\s?%-?(?P<pi>ige?[rnsm]?)\b",
             "roman_ordinal": r"(?<![\w.])(?P<ro>[IVX]{1,6})\.(?=\s[A-ZÄÖÜ][a-zäöü])",
             "ordinal": r"(?<![\w.,:/-])(?P<o>[1-9]\d{0,3})\.(?!\d)(?:(?=\s+\w)|(?=[)\s]*$))",
             "letters": r"(?<![\w.-])(?<![A-ZÄÖÜ] )(?![IVX]{1,3}\b)"
@@ -128,8 +130,9 @@ class GermanForms(WrittenForms):
         return self._ordinal_of(value, match.string, match.start(), match.end()) if value else None
 
     def _monarch(self, match: re.Match[str]) -> Found | None:
-        name, value = match["k"], roman(match["kr"])
-        last = not match.string[match.end() :].strip()
+        name, numeral = match["k"] or match["k2"], match["kr"] or match["kr2"]
+        value = roman(numeral)
+        last = bool(match["k"]) and not match.string[match.end() :].strip()
         if value is None or name in self._words.numbered.split() or name in german_words.TITLES:
             return None
         before = re.findall(r"[^\W\d_]+", match.string[max(0, match.start() - _NEARBY) : match.start()])
@@ -146,7 +149,7 @@ class GermanForms(WrittenForms):
             said = f"des {ordinal}n"
         else:
             said = f"der {ordinal}"
-        return match.start("kr"), match.end() - last, said
+        return match.start() + len(name) + 1, match.end() - last, said
 
     # Times
 
@@ -230,6 +233,9 @@ class GermanForms(WrittenForms):
 
     def _score(self, match: re.Match[str]) -> str:
         return f"{self._read(match['s1'])} zu {self._read(match['s3'])}"
+
+    def _percent_of(self, match: re.Match[str]) -> str:
+        return f"{self._numbers.cardinal(int(match['po']))}prozent{match['pi']}"
 
     def _divided(self, match: re.Match[str]) -> str:
         return self._words.signs["÷"]

@@ -88,7 +88,8 @@ i. d. R.=in der Regel; i.d.R.=in der Regel; o. Ä.=oder Ähnliches; o.Ä.=oder �
 u.Ä.=und Ähnliches; s. o.=siehe oben; s.o.=siehe oben; s. u.=siehe unten; s.u.=siehe unten; v. a.=vor allem;
 v.a.=vor allem; m. E.=meines Erachtens; i. A.=im Auftrag; i.A.=im Auftrag; a. D.=außer Dienst; a.D.=außer Dienst;
 z. Zt.=zurzeit; z. Hd.=zu Händen; v. Chr.=vor Christus; n. Chr.=nach Christus; v.Chr.=vor Christus;
-n.Chr.=nach Christus; usw.=und so weiter; u.=und; od.=oder; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise;
+n.Chr.=nach Christus; usw.=und so weiter; u.=und;
+u.s.w.=und so weiter; od.=oder; usf.=und so fort; etc.=et cetera; bzw.=beziehungsweise;
 ca.=circa; evtl.=eventuell; ggf.=gegebenenfalls; inkl.=inklusive; exkl.=exklusive; zzgl.=zuzüglich; max.=maximal;
 min.=minimal; mind.=mindestens; sog.=sogenannt; vgl.=vergleiche; gem.=gemäß; geb.=geboren; gest.=gestorben;
 verh.=verheiratet; Dr.=Doktor; Prof.=Professor; Hr.=Herr; Hrn.=Herrn; Fr.=Frau; Frl.=Fräulein;

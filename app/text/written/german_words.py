@@ -44,6 +44,10 @@ ORDERED: Final = word_set(
     "halbzeit quartal semester halbjahr fc auflage obergeschoss lebensjahr geburtstag jahrestag advent runde rang "
     "absatz"
 ) | {name.lower() for name in MONTHS}
+KINGS: Final = word_set(
+    "Ludwig Friedrich Wilhelm Karl Heinrich Otto Georg Elisabeth Katharina Napoleon Pius Benedikt Leopold Maximilian "
+    "Philipp Alexander Nikolaus Konrad Rudolf Sigismund Johannes Gustav"
+)
 QUEENS: Final = word_set(
     "Elisabeth Elisabeths Katharina Maria Margarethe Beatrix Christina Viktoria Victoria Kleopatra Anna Isabella"
 )
