@@ -19,6 +19,7 @@ from models.layers.linear import Projection, multiply
 from models.native import transformer
 from models.native.transformer import Before, step_attend
 
+
 class Table(nn.Module):
     """Rows `weight` [count, width] to look up."""
 

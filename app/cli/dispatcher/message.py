@@ -1,0 +1,104 @@
+"""Messages of the daemon as SSML: texts, characters, keys and the names of sounds.
+
+The daemon itself names punctuation and characters in the user's language (its option SymbolsPreproc). The names here,
+which are English, are for users who have turned that off.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import unescape
+from typing import Final
+from xml.sax.saxutils import escape
+
+from app.text.say_as import name_of_sign
+
+_TAG: Final = re.compile(r"(<[^<>]*>)")
+_MARK: Final = re.compile(r"<mark\s[^<>]*\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)')[^<>]*>")
+# Signs that are left to the rhythm of speech by "most", and those that "some" names.
+_QUIET: Final = frozenset(",.;:!?'-")
+_SOME: Final = frozenset("@#$%&*+=/\\<>^_|~")
+_CAPITAL: Final = re.compile(r"(?<![^\W\d_])(?=[A-Z])")
+
+
+def text_message(ssml: str, *, spelling: bool, punctuation: str, capitals: bool, language: str) -> str:
+    """Return the SSML of a text.
+
+    Args:
+        ssml: text as the daemon sends it.
+        spelling: spell every character.
+        punctuation: signs that are named: none, some, most or all.
+        capitals: announce words that begin with a capital.
+        language: tag of the language that is spoken.
+    """
+    english = language.startswith("en")
+    if not spelling and (not english or (punctuation == "none" and not capitals)):
+        return ssml
+    return "".join(
+        part
+        if part.startswith("<") or not part.strip()
+        else _changed(part, spelling, punctuation, capitals and english)
+        for part in _TAG.split(ssml)
+    )
+
+
+def _changed(part: str, spelling: bool, punctuation: str, capitals: bool) -> str:
+    if spelling:
+        return f'<say-as interpret-as="characters">{part}</say-as>'
+    text = unescape(part)
+    if capitals:
+        text = _CAPITAL.sub("capital ", text)
+    return escape("".join(_named(sign) if _is_named(sign, punctuation) else sign for sign in text))
+
+
+def _is_named(sign: str, punctuation: str) -> bool:
+    if punctuation == "some":
+        return sign in _SOME
+    return punctuation == "all" or (punctuation == "most" and sign not in _QUIET)
+
+
+def _named(sign: str) -> str:
+    name = name_of_sign(sign, "en")
+    # The sign itself stays: it is the pause of its sentence.
+    return f" {name}{sign if sign in _QUIET else ' '}" if name else sign
+
+
+def character_message(text: str, *, capitals: bool, language: str) -> str:
+    """Return the SSML that speaks one character by its name."""
+    return f"<speak>{_character(text, capitals and language.startswith('en'), language)}</speak>"
+
+
+def key_message(text: str, *, capitals: bool, language: str) -> str:
+    """Return the SSML that speaks a key, such as `shift_a`, `Return` or `double-quote`."""
+    if len(text) == 1:
+        return character_message(text, capitals=capitals, language=language)
+    parts = [part for part in text.split("_") if part]
+    said = [_character(each, False, language) if len(each) == 1 else escape(each.replace("-", " ")) for each in parts]
+    return f"<speak>{' '.join(said)}</speak>"
+
+
+def icon_message(text: str) -> str:
+    """Return the SSML that speaks the name of a sound, as no sounds are here."""
+    return f"<speak>{escape(re.sub(r'[-_]+', ' ', text))}</speak>"
+
+
+def _character(text: str, capitals: bool, language: str) -> str:
+    if text in (" ", "space"):
+        return "space"
+    if len(text) != 1 or text.isalnum():
+        before = "capital " if capitals and text.isupper() else ""
+        return f'{before}<say-as interpret-as="characters">{escape(text)}</say-as>'
+    name = name_of_sign(text, language) or unicodedata.name(text, "").lower()
+    return escape(name)
+
+
+def marks_of(ssml: str) -> list[str]:
+    """Return the names of the marks in a text."""
+    return [unescape(found[0] or found[1]) for found in _MARK.findall(ssml)]
+
+
+def plain_text(ssml: str) -> str:
+    """Return the words of SSML that no parser takes, without its tags."""
+    text = unescape(_TAG.sub(" ", ssml))
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
