@@ -1,6 +1,6 @@
 """Installation of the module for one user of speech-dispatcher: a program and a configuration file.
 
-The daemon finds modules in the user's folder by itself, unless its configuration names modules; then ours is named, too.
+The daemon finds modules in the user's folder by itself, unless its configuration names modules. Then ours is named.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def install(options: ModuleOptions, *, default: bool) -> list[str]:
         options: options to write; those that are the defaults are left as they stand in the file.
         default: make it the daemon's usual module.
     """
-    program = _data_home().parent / "libexec" / "speech-dispatcher-modules" / _PROGRAM
+    # The daemon goes through the folder of data, which has to exist, to the one beside it.
+    data = _data_home()
+    data.mkdir(parents=True, exist_ok=True)
+    program = data.resolve().parent / "libexec" / "speech-dispatcher-modules" / _PROGRAM
     folder = _config_home() / "speech-dispatcher"
     command = shlex.join([sys.executable, "-P", "-m", "app.cli", "speech-dispatcher"])
     script = f'#!/bin/sh\n{_NOTE}\nexec {command} "$@"\n'

@@ -14,6 +14,8 @@ from xml.sax.saxutils import escape
 
 from app.text.say_as import name_of_sign
 
+# Characters that XML does not have: control characters, halves of pairs, and two that are none.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAG: Final = re.compile(r"(<[^<>]*>)")
 _MARK: Final = re.compile(r"<mark\s[^<>]*\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)')[^<>]*>")
 # Signs that are left to the rhythm of speech by "most", and those that "some" names.
@@ -32,6 +34,7 @@ def text_message(ssml: str, *, spelling: bool, punctuation: str, capitals: bool,
         capitals: announce words that begin with a capital.
         language: tag of the language that is spoken.
     """
+    ssml = _NOT_XML.sub(" ", ssml)
     english = language.startswith("en")
     if not spelling and (not english or (punctuation == "none" and not capitals)):
         return ssml
@@ -73,14 +76,14 @@ def key_message(text: str, *, capitals: bool, language: str) -> str:
     """Return the SSML that speaks a key, such as `shift_a`, `Return` or `double-quote`."""
     if len(text) == 1:
         return character_message(text, capitals=capitals, language=language)
-    parts = [part for part in text.split("_") if part]
+    parts = [part for part in _NOT_XML.sub(" ", text).split("_") if part]
     said = [_character(each, False, language) if len(each) == 1 else escape(each.replace("-", " ")) for each in parts]
     return f"<speak>{' '.join(said)}</speak>"
 
 
 def icon_message(text: str) -> str:
     """Return the SSML that speaks the name of a sound, as no sounds are here."""
-    return f"<speak>{escape(re.sub(r'[-_]+', ' ', text))}</speak>"
+    return f"<speak>{escape(re.sub(r'[-_]+', ' ', _NOT_XML.sub(' ', text)))}</speak>"
 
 
 def _character(text: str, capitals: bool, language: str) -> str:
@@ -88,7 +91,7 @@ def _character(text: str, capitals: bool, language: str) -> str:
         return "space"
     if len(text) != 1 or text.isalnum():
         before = "capital " if capitals and text.isupper() else ""
-        return f'{before}<say-as interpret-as="characters">{escape(text)}</say-as>'
+        return f'{before}<say-as interpret-as="characters">{escape(_NOT_XML.sub(" ", text))}</say-as>'
     name = name_of_sign(text, language) or unicodedata.name(text, "").lower()
     return escape(name)
 
