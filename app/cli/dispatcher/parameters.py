@@ -124,10 +124,11 @@ class Parameters:
             if named and named in (each.name, each.id):
                 return each
         language = self._names.get("language", "").lower().replace("_", "-")
-        fitting = [each for each in voices if each.speaks(language)]
-        if not fitting:
+        fitting = list(voices)
+        if language:
             primary = language.partition("-")[0]
-            fitting = [each for each in voices if each.speaks(primary)] or list(voices)
+            near = [each for each in voices if each.speaks(primary)]
+            fitting = [each for each in near if each.speaks(language)] or near or fitting
         symbolic = self._names.get("voice", "").lower()
         for each in fitting:
             if default in (each.name, each.id) and symbolic in ("", "male1"):  # male1 is what nobody chose
