@@ -84,20 +84,16 @@ class Folders:
     output: Path | None
     input: Path | None
 
-    def create(self, name: str) -> tuple[Path, int]:
-        """Return the path and the descriptor of a new file in the folder of the output. Raises ToolError."""
+    def new(self, name: str) -> Path:
+        """Return the path of a new file in the folder of the output. Raises ToolError."""
         if self.output is None:
             raise ToolError("files cannot be written: the user has to start this server with --output FOLDER")
-        if name != Path(name).name or name.startswith(".") or len(name) > _NAME or not name.isprintable():
+        if not name or name != Path(name).name or name.startswith(".") or len(name) > _NAME or not name.isprintable():
             raise ToolError(f"'{name[:_NAME]}' is not the plain name of a file: no folders, no dot at the beginning")
         path = self.output / name
-        try:
-            # O_EXCL: neither an existing file nor a link is written to.
-            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            raise ToolError(f"'{name}' exists; give another name") from None
-        except OSError as error:
-            raise ToolError(f"'{name}' cannot be written: {error.strerror}") from None
+        if os.path.lexists(path):
+            raise _exists(path)
+        return path
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the bytes of a file in the folder of the input. Raises ToolError."""
@@ -118,6 +114,21 @@ class Folders:
             reason = getattr(error, "strerror", None) or "no such file"
             raise ToolError(f"'{name[:_NAME]}' cannot be read: {reason}") from None
         return checked(data, limit)
+
+
+def _exists(path: Path) -> ToolError:
+    return ToolError(f"'{path.name}' exists; give another name")
+
+
+def _create(path: Path) -> int:
+    """Return the descriptor of a new file. Raises ToolError."""
+    try:
+        # O_EXCL: neither a file that has appeared since nor a link is written to.
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
 
 
 def checked(data: bytes, limit: int) -> bytes:
@@ -199,7 +210,7 @@ class Tools:
         """
         body = {"input": text, "voice": voice, "lang": language, "speed": speed}
         if file is not None:
-            return await self._write({**body, "response_format": format}, file)
+            return await self._write({**body, "response_format": format}, self._folders.new(file))
         if self._play:
             return await self._say({**body, "response_format": "pcm"})
         audio = bytearray()
@@ -255,11 +266,10 @@ class Tools:
         reply = await self._client.ask("POST", "/v1/audio/transcriptions", data=form, files=files)
         return Transcript(text=reply["text"])
 
-    async def _write(self, body: dict[str, Any], name: str) -> str:
+    async def _write(self, body: dict[str, Any], path: Path) -> str:
         async with self._client.stream("POST", "/v1/audio/speech", json=body) as reply:
             # Only now: a refused request leaves no file.
-            path, descriptor = self._folders.create(name)
-            with os.fdopen(descriptor, "wb") as file:
+            with os.fdopen(_create(path), "wb") as file:
                 try:
                     size = 0
                     async for piece in reply.aiter_bytes():
