@@ -101,7 +101,7 @@ def test_files_stay_in_their_folders(server, tmp_path):
         before = outside.read_bytes()
         for name in ("new.wav", "linked.wav"):
             assert "exists" in await refused(client, "speak", text=SENTENCE, file=name)
-        for name in ("../new.wav", "/tmp/new.wav", ".hidden", "", "a\0b", "a/b", "é\n", "n" * 300):
+        for name in ("../new.wav", "/new.wav", ".hidden", "", "a\0b", "a/b", "é\n", "n" * 300):
             assert "plain name" in await refused(client, "speak", text=SENTENCE, file=name), name
         # A request that the server refuses leaves no file.
         assert "rms" in await refused(client, "speak", text=SENTENCE, voice="nobody", file="other.wav")

@@ -21,6 +21,8 @@ _MARK: Final = re.compile(r"<mark\s[^<>]*\bname\s*=\s*(?:\"([^\"]*)\"|'([^']*)')
 # Signs that are left to the rhythm of speech by "most", and those that "some" names.
 _QUIET: Final = frozenset(",.;:!?'-")
 _SOME: Final = frozenset("@#$%&*+=/\\<>^_|~")
+# Characters of a document that is sent at once.
+_PART: Final = 8_000
 _CAPITAL: Final = re.compile(r"(?<![^\W\d_])(?=[A-Z])")
 
 
@@ -94,6 +96,36 @@ def _character(text: str, capitals: bool, language: str) -> str:
         return f'{before}<say-as interpret-as="characters">{escape(_NOT_XML.sub(" ", text))}</say-as>'
     name = name_of_sign(text, language) or unicodedata.name(text, "").lower()
     return escape(name)
+
+
+def parts(ssml: str) -> list[str]:
+    """Return documents that together are `ssml`: the server bounds the length of one (`max_input_characters`).
+
+    A document with other elements than marks stays whole.
+    """
+    if len(ssml) <= _PART:
+        return [ssml]
+    opening, *inner, closing = _TAG.split(ssml.strip())[1:-1] or ["", ""]
+    if not opening.startswith("<speak") or closing != "</speak>":
+        return [ssml]
+    if any(each.startswith("<") and not _MARK.fullmatch(each) for each in inner):
+        return [ssml]
+    found = [""]
+    for piece in (cut for each in inner for cut in _cut(each)):
+        if found[-1] and len(found[-1]) + len(piece) > _PART:
+            found.append("")
+        found[-1] += piece
+    return [f"{opening}{each}{closing}" for each in found]
+
+
+def _cut(text: str) -> list[str]:
+    """Return `text` in pieces of at most _PART characters, cut at spaces where there are some."""
+    pieces = []
+    while len(text) > _PART:
+        at = text.rfind(" ", 0, _PART) + 1 or _PART
+        pieces.append(text[:at])
+        text = text[at:]
+    return [*pieces, text]
 
 
 def marks_of(ssml: str) -> list[str]:

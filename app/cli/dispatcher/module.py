@@ -130,27 +130,38 @@ class OutputModule:
         start = self._parameters.start(speaker)
         ending = protocol.STOPPED
         try:
-            try:
-                paused = await self._play(speak(socket, start, ssml))
-            except ServerError as error:
-                if error.code in _SILENT:
-                    paused = self._silence(ssml)
-                elif self._begun or error.code not in _MARKUP:
-                    raise
-                else:
-                    log.warning("%s; the words are spoken without markup", error)
-                    paused = await self._play(self._plain(start, ssml))
-            ending = protocol.PAUSED if paused else protocol.END
-        except ServerError as error:
-            if error.code not in _SILENT:
-                log.error("%s", error)
+            for part in message.parts(ssml):
+                if self._begun:
+                    socket = self._socket = await open_socket(self._url, self._key)
+                if await self._speak_part(socket, start, part):
+                    ending = protocol.PAUSED
+                    break
             else:
                 ending = protocol.END
+        except ServerError as error:
+            log.error("%s", error)
         except Exception:
             # The daemon waits for the end of this message, whatever happens.
             log.exception("the message cannot be spoken")
         self._begin()
         self._channel.send(ending)
+
+    async def _speak_part(self, socket: ClientConnection, start: dict[str, Any], ssml: str) -> bool:
+        """Speak a document; return whether a pause ended it. Raises ServerError."""
+        try:
+            return await self._play(speak(socket, start, ssml))
+        except ServerError as error:
+            if error.code in _SILENT:
+                return self._silence(ssml)
+            if error.code not in _MARKUP:
+                raise
+            log.warning("%s; the words are spoken without markup", error)
+        try:
+            return await self._play(self._plain(start, ssml))
+        except ServerError as error:
+            if error.code not in _SILENT:
+                raise
+            return self._silence(ssml)
 
     async def _plain(self, start: dict[str, Any], ssml: str) -> AsyncGenerator[tuple[bytes, int] | str, None]:
         socket = await open_socket(self._url, self._key)

@@ -16,6 +16,7 @@ from app.cli.dispatcher.message import (
     icon_message,
     key_message,
     marks_of,
+    parts,
     plain_text,
     text_message,
 )
@@ -152,6 +153,20 @@ def test_marks_and_words_of_broken_markup():
     broken = '<speak>a & b <mark name=\'x\'/><mark foo="1" name="y&amp;z"/> &lt;c <b></speak>'
     assert marks_of(broken) == ["x", "y&z"]
     assert " ".join(plain_text(broken).split()) == "a & b <c"
+
+
+def test_a_long_document_in_parts():
+    sentences = [f'Sentence {count} &amp; more.<mark name="__spd_{count}"/> ' for count in range(800)]
+    ssml = f"<speak>{''.join(sentences)}{'word ' * 4_000}{'x' * 9_000}</speak>"
+    found = parts(ssml)
+    assert len(found) > 5
+    assert all(len(each) < 8_100 for each in found)
+    assert "".join("".join(parsed(each).itertext()) for each in found) == "".join(parsed(ssml).itertext())
+    assert [name for each in found for name in marks_of(each)] == marks_of(ssml)
+    nested = f"<speak><p>{'word ' * 4_000}</p></speak>"
+    assert parts(nested) == [nested]
+    assert parts("<speak>short</speak>") == ["<speak>short</speak>"]
+    assert parts("<" * 9_000) == ["<" * 9_000]
 
 
 def test_audio_events_can_be_read_back():
