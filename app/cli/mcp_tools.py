@@ -131,6 +131,10 @@ def _create(path: Path) -> int:
         raise ToolError(f"'{path.name}' cannot be written: {error.strerror}") from None
 
 
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
 def checked(data: bytes, limit: int) -> bytes:
     """Return a recording. Raises ToolError where it is empty or too large."""
     if not data:
@@ -278,7 +282,7 @@ class Tools:
                             raise ToolError(f"the audio has more than {MAX_FILE} bytes; give a shorter text")
                         await asyncio.to_thread(file.write, piece)
                 except BaseException:
-                    path.unlink(missing_ok=True)
+                    _remove(path)
                     raise
         return f"{path.name} has been written, {size} bytes"
 

@@ -105,9 +105,11 @@ def parts(ssml: str) -> list[str]:
     """
     if len(ssml) <= _PART:
         return [ssml]
-    opening, *inner, closing = _TAG.split(ssml.strip())[1:-1] or ["", ""]
-    if not opening.startswith("<speak") or closing != "</speak>":
+    pieces = _TAG.split(ssml.strip())
+    # The text before the first tag, the tag, what it holds, the last tag, and the text after it.
+    if len(pieces) < 5 or pieces[0] or pieces[-1] or not pieces[1].startswith("<speak") or pieces[-2] != "</speak>":
         return [ssml]
+    opening, *inner, closing = pieces[1:-1]
     if any(each.startswith("<") and not _MARK.fullmatch(each) for each in inner):
         return [ssml]
     found = [""]

@@ -130,8 +130,8 @@ class OutputModule:
         start = self._parameters.start(speaker)
         ending = protocol.STOPPED
         try:
-            for part in message.parts(ssml):
-                if self._begun:
+            for number, part in enumerate(message.parts(ssml)):
+                if number:
                     socket = self._socket = await open_socket(self._url, self._key)
                 if await self._speak_part(socket, start, part):
                     ending = protocol.PAUSED

@@ -166,7 +166,8 @@ def test_a_long_document_in_parts():
     nested = f"<speak><p>{'word ' * 4_000}</p></speak>"
     assert parts(nested) == [nested]
     assert parts("<speak>short</speak>") == ["<speak>short</speak>"]
-    assert parts("<" * 9_000) == ["<" * 9_000]
+    for odd in ("<" * 9_000, "x" * 9_000, f"<speak>{'x' * 9_000}", f"before <speak>{'x' * 9_000}</speak>"):
+        assert parts(odd) == [odd]
 
 
 def test_audio_events_can_be_read_back():
