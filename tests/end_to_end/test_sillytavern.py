@@ -24,7 +24,7 @@ def test_generate_voice(server, recognize, voice, key, speed):
 
 def test_a_voice_that_does_not_exist(server):
     """It shows the user the status and the text of the answer."""
-    body = {"input": TEXT, "response_format": "mp3", "voice": " slt", "speed": 1, "model": "tts-1"}
+    body = {"input": TEXT, "response_format": "mp3", "voice": "nobody", "speed": 1, "model": "tts-1"}
     reply = httpx.post(f"{server}/v1/audio/speech", json=body)
     assert reply.status_code == 400
     assert "rms, slt" in reply.json()["error"]["message"]
