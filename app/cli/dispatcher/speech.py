@@ -16,6 +16,10 @@ from app.cli.server_client import ServerError, unreachable
 _PATH = "/v1/audio/stream"
 # Seconds to reach the server: the daemon waits so long before it takes other commands.
 _CONNECT = 1.0
+# Seconds to wait for the next frame: a model may have to be loaded first.
+_PATIENCE = 60.0
+# Frames that may wait here: the daemon takes audio as it is played, and the server is not to compute far ahead of it.
+_FRAMES = 4
 # Characters of a fragment: as JSON they are below the smallest usual `max_frame_bytes`.
 _FRAGMENT = 8_000
 _MAX_FRAME = 4 << 20
@@ -34,6 +38,7 @@ async def open_socket(url: str, key: str | None) -> ClientConnection:
             proxy=None,
             open_timeout=_CONNECT,
             max_size=_MAX_FRAME,
+            max_queue=_FRAMES,
             ping_interval=None,
         )
     except InvalidStatus as error:
@@ -57,12 +62,13 @@ async def speak(
     feeding = asyncio.create_task(_feed(socket, start, text))
     stream = _Stream()
     try:
-        async for message in socket:
+        while not stream.done:
+            async with asyncio.timeout(_PATIENCE):
+                message = await socket.recv()
             for item in stream.take(message):
                 yield item
-            if stream.done:
-                return
-        raise ServerError("the server ended the session before its speech")
+    except TimeoutError as error:
+        raise ServerError(f"the server sent nothing for {_PATIENCE:g} seconds") from error
     except WebSocketException as error:
         raise ServerError(f"the server broke off its speech: {error}") from error
     finally:
