@@ -116,7 +116,7 @@ class ServerClient:
             found = _object(reply, self.url).get("error")
             if isinstance(found, dict) and isinstance(found.get("message"), str):
                 hint = "; name a file with the key: --key-file" if reply.status_code == 401 else ""
-                return ServerError(f"{found['message']}{hint}", found.get("code"))
+                return ServerError(f"{found['message'].rstrip('.')}{hint}", found.get("code"))
         return ServerError(f"{self.url} refused with status {reply.status_code}")
 
 
