@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXTRAS: Final = {
     "cuda": "computation on NVIDIA GPUs",
     "play": "gapless playing by `nightingale say`",
+    "mcp": "tools for assistants by `nightingale mcp`",
     "ja": "speech in Japanese",
     "zh": "speech in Mandarin Chinese",
     "watermark": "Perth's inaudible mark in Chatterbox's speech",

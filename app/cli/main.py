@@ -1,5 +1,6 @@
-"""The command `nightingale`: serve, say, translate, transcribe, interpret, bench, doctor; voices (add, list, remove),
-lexicon (check), models (list, pull, verify), extras (list, install), service (install, uninstall, status).
+"""The command `nightingale`: serve, say, translate, transcribe, interpret, mcp, speech-dispatcher, bench, doctor;
+voices (add, list, remove), lexicon (check), models (list, pull, verify), extras (list, install), service (install,
+uninstall, status).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -14,7 +15,20 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, extras
-from app.cli import doctor, interpret, lexicon, models, say, serve, service, transcribe, translate, voices
+from app.cli import (
+    doctor,
+    interpret,
+    lexicon,
+    mcp,
+    models,
+    say,
+    serve,
+    service,
+    speech_dispatcher,
+    transcribe,
+    translate,
+    voices,
+)
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
@@ -103,6 +117,8 @@ def _parser() -> _Parser:
     translate.add_arguments(commands, common)
     transcribe.add_arguments(commands, common)
     interpret.add_arguments(commands, common)
+    mcp.add_arguments(commands, common)
+    speech_dispatcher.add_arguments(commands, common)
 
     actions = commands.add_parser("voices", help="add, list and remove voices made from recordings")
     voices.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)

@@ -9,7 +9,7 @@ lock() {
 lock --group build -o configs/lock/runtime.txt
 lock --group dev -c configs/lock/runtime.txt -o configs/lock/dev.txt
 # Each extra with what the server itself needs, at the releases of the others.
-for extra in cluster cuda ja otel play watermark zh; do
+for extra in cluster cuda ja mcp otel play watermark zh; do
   lock --extra "$extra" -c configs/lock/dev.txt -o "configs/lock/extra-$extra.txt"
 done
 # What only the tests of several replicas need.

@@ -1,0 +1,1 @@
+"""Output module of speech-dispatcher, through which screen readers such as Orca speak."""

@@ -1,0 +1,50 @@
+"""`nightingale mcp`: a server of the Model Context Protocol (MCP) on standard input and output.
+
+It lets an assistant speak, translate, list voices and transcribe through a server that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from app.cli.command import USAGE_ERROR, CommandError
+from app.cli.interrupt import run_interruptible
+from app.cli.server_client import ServerClient, add_server_arguments, read_key
+from app.config import Settings
+from app.extras import needs
+
+
+def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Describe the command to argparse."""
+    mcp = commands.add_parser(
+        "mcp", parents=[common], help="tools for assistants (MCP, over standard input and output), by a running server"
+    )
+    add_server_arguments(mcp)
+    mcp.add_argument("--play", action="store_true", help="play what is spoken on this machine's loudspeaker")
+    mcp.add_argument("--output", metavar="FOLDER", type=Path, help="folder in which `speak` may write new files")
+    mcp.add_argument("--input", metavar="FOLDER", type=Path, help="folder from which `transcribe` may read recordings")
+    mcp.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Serve one client until it closes standard input; return 0. Raises CommandError and OSError."""
+    if importlib.util.find_spec("mcp") is None:
+        raise CommandError(needs("the MCP server", "mcp"))
+    for name in ("output", "input"):
+        folder = getattr(arguments, name)
+        if folder is not None and not folder.is_dir():
+            raise CommandError(f"--{name} {folder} is not a folder", USAGE_ERROR)
+    run_interruptible(_serve(arguments, settings, read_key(arguments.key_file)))
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace, settings: Settings, key: str | None) -> None:
+    from app.cli.mcp_tools import Folders, Tools
+
+    folders = Folders(output=arguments.output, input=arguments.input)
+    async with ServerClient(arguments.url, key) as client:
+        tools = Tools(client, folders, play=arguments.play, max_recording_bytes=settings.max_recording_bytes)
+        await tools.server().run_stdio_async()
