@@ -18,7 +18,7 @@ import pytest
 import soundfile
 
 from tests.conftest import START_SECONDS, STOP_SECONDS
-from tests.image.conftest import BASE_SECONDS, BUILD_SECONDS, Image
+from tests.image.conftest import BASE_SECONDS, BUILD_SECONDS, NAMESPACES, Image
 
 USER = 10001
 RECORDING = Path(__file__).parents[1] / "golden" / "spoken.ogg"
@@ -78,9 +78,8 @@ class Container:
 
     def new(self, *command: str, **environment: str) -> list[str]:
         """Return the command line that makes the namespaces; `command` has process id 1 in them."""
-        namespaces = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child")
         places = (str(self.image.root), str(self.data), sys.executable)
-        return [*namespaces, "sh", "-c", ENTER, "sh", *places, *self.inside(*command, **environment)]
+        return [*NAMESPACES, "sh", "-c", ENTER, "sh", *places, *self.inside(*command, **environment)]
 
     @property
     def first(self) -> int:
