@@ -137,13 +137,15 @@ class RecognitionService:
             raise errors.UnknownModelError("This installation has no model that recognizes speech.")
         return default
 
-    async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, Recognizer]:
-        """Return a warm model and its name. Waits for a model that is being loaded.
+    async def model(
+        self, name: str | None, progress: Progress | None = None, *, patient: bool = False
+    ) -> tuple[str, Recognizer]:
+        """Return a warm model, which the request holds, and its name. `patient`: wait for it in any case.
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelLoadingError and DrainingError.
         """
-        state = self._loads.require(self.model_name(name), "speech-recognition")
-        await self._loads.wait(state, progress)
+        canonical = self.model_name(name)
+        state = await self._loads.obtain(canonical, "speech-recognition", progress, patient=patient)
         return state.name, state.ready_recognizer()
 
     async def reader(self, name: str | None) -> tuple[str, Recognizer]:
@@ -160,7 +162,7 @@ class RecognitionService:
     async def listener(self, tag: str) -> Listener | None:
         """Return the default model's listener for speech in the language of a BCP-47 tag; None: nothing can hear it."""
         try:
-            name, recognizer = await self.model(None)
+            name, recognizer = await self.model(None, patient=True)
             language = resolve(primary_language(tag), recognizer.languages)
         except errors.ServiceError as error:
             log.warning("speech cannot be verified: %s", error)
