@@ -129,8 +129,8 @@ class ModelState:
 
     @property
     def memory_needed(self) -> int:
-        """Bytes of the loaded model: as they were measured, or those of its files."""
-        return self.size if self.memory is None else self.memory
+        """Bytes of the loaded model: as they were measured, or those of its files where it is not MLX's."""
+        return self.memory or self.size
 
     def forget(self) -> None:
         """Drop the model."""

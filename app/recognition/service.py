@@ -148,9 +148,9 @@ class RecognitionService:
         state = await self._loads.obtain(canonical, "speech-recognition", progress, patient=patient)
         return state.name, state.ready_recognizer()
 
-    async def reader(self, name: str | None) -> tuple[str, Recognizer]:
+    async def reader(self, name: str | None, progress: Progress | None = None) -> tuple[str, Recognizer]:
         """Return what `model` returns: a model that reads SAMPLE_RATE. Raises what `model` raises."""
-        name, recognizer = await self.model(name)
+        name, recognizer = await self.model(name, progress)
         if recognizer.sample_rate != SAMPLE_RATE:
             raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
         return name, recognizer
@@ -170,14 +170,25 @@ class RecognitionService:
         return Listener(self.worker, name, recognizer, language)
 
     async def prepare(
-        self, options: RecognitionOptions, read: Callable[[], Awaitable[bytes]], timeline: Timeline
+        self,
+        options: RecognitionOptions,
+        read: Callable[[], Awaitable[bytes]],
+        timeline: Timeline,
+        progress: Progress | None = None,
     ) -> PreparedRecognition:
-        """Check a request and decode its recording, which `read` returns once there is room for it in memory.
+        """Check a request and decode its recording. `release` must be called in the end.
 
-        `release` must be called in the end. Raises what `model` raises, UnsupportedLanguageError, TextTooLongError,
-        UnusableRecordingError, QuotaExceededError, OverloadedError and InvalidRequestError.
+        Args:
+            options: options of the request.
+            read: returns the recording once there is room for it in memory.
+            timeline: gets the time of the decoding.
+            progress: is called after each step of a load that is waited for.
+
+        Raises:
+            ServiceError: what `model` raises, UnsupportedLanguageError, TextTooLongError, UnusableRecordingError,
+                QuotaExceededError, OverloadedError and InvalidRequestError.
         """
-        name, recognizer = await self.reader(options.model)
+        name, recognizer = await self.reader(options.model, progress)
         language, languages = resolve_languages(options, recognizer.languages)
         prompt = prompt_of(options)
         with timeline.measure(Stage.AUDIO_DECODE):

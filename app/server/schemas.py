@@ -244,6 +244,15 @@ class LoadProgress(BaseModel):
     seconds: float
 
 
+class LoadingEvent(BaseModel):
+    """Server-sent event of a request that waits for a model: `done` of `total` shapes are warm."""
+
+    type: Literal["model.loading"] = "model.loading"
+    model: str
+    done: int
+    total: int | None
+
+
 class ModelEntry(BaseModel):
     """Model of the catalog. `status`: ready, loading, available (on disk, not loaded), unloading, absent or failed.
 

@@ -99,14 +99,27 @@ class TranslationService:
 
         return await self.thread.run(work)
 
-    async def prepare(self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline) -> Plan:
+    async def prepare(
+        self,
+        texts: Sequence[str],
+        options: TranslationOptions,
+        timeline: Timeline,
+        progress: Progress | None = None,
+    ) -> Plan:
         """Check a request and take its texts apart.
 
-        Raises what `route` raises, EmptyInputError, TextTooLongError, LanguageNotDetectedError, OutsideCoverageError
-        and InvalidRequestError.
+        Args:
+            texts: texts of the request.
+            options: its options.
+            timeline: gets the time of the detection.
+            progress: is called after each step of a load that is waited for.
+
+        Raises:
+            ServiceError: what `route` raises, EmptyInputError, TextTooLongError, LanguageNotDetectedError,
+                OutsideCoverageError and InvalidRequestError.
         """
         self._check_size(texts)
-        route = await self.route(options.model, options.target)
+        route = await self.route(options.model, options.target, progress=progress)
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")

@@ -92,6 +92,11 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._ignored: tuple[str, ...] = ()
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
 
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return self._sse
+
     def check(self, headers: Headers) -> None:
         """Choose the format, and check the text. Raises InvalidRequestError."""
         self._format, self._subtitles = self._choose_format(headers)
@@ -135,6 +140,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
                 cache=self._body.cache,
             ),
             self.timeline,
+            self.progress(),
         )
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
