@@ -165,15 +165,16 @@ def test_a_budget_holds_one_model_at_a_time(start_server: Any, wait_until: Any) 
 def test_a_budget_that_is_in_use_is_told(start_server: Any, wait_until: Any) -> None:
     running = start_server(memory_budget=1_500_000)
     with ThreadPoolExecutor() as pool:
-        speaking = pool.submit(speak, running, model="tone", voice="gated")
-        assert wait_until(lambda: bool(running.tone.begun))
-        refused = speak(running, {"prefer": "wait=1"})
-        assert code(refused) == (503, "model_memory")
-        assert "tone" in refused.json()["error"]["message"] and refused.headers["retry-after"] == "5"
-        waiting = pool.submit(speak, running, WAIT)
-        assert wait_until(lambda: metric(running, "nightingale_model_load_waits 1.0"))
-        running.tone.gate.set()
-        assert [each.result(60).status_code for each in (speaking, waiting)] == [200, 200]
+        with connect(running.websocket_url) as socket:
+            socket.send(json.dumps({"type": "start"}))
+            assert json.loads(socket.recv(timeout=60))["type"] == "ready"
+            refused = speak(running, {"prefer": "wait=1"})
+            assert code(refused) == (503, "model_memory")
+            assert "(tone)" in refused.json()["error"]["message"] and refused.headers["retry-after"] == "5"
+            waiting = pool.submit(speak, running, WAIT)
+            assert wait_until(lambda: metric(running, "nightingale_model_load_waits 1.0"))
+            assert not waiting.done()
+        assert waiting.result(60).status_code == 200
 
 
 def test_a_model_beyond_the_budget_is_refused(start_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,5 +269,5 @@ def test_pages_of_other_sites_unload_nothing(server: Any) -> None:
 
 def test_a_limit_of_a_model_that_does_not_exist_is_refused() -> None:
     settings = Settings(idle_unload_seconds_by_model={"nothing": 1})
-    with pytest.raises(SettingsError, match="idle_unload_seconds_by_model.*nothing"):
+    with pytest.raises(SettingsError, match=r"idle_unload_seconds_by_model.*nothing"):
         create_app(settings, ToneCatalog())  # type: ignore[arg-type]
