@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
-from weakref import ref
 
 from app.engine.admission import Admission, slot
 from app.engine.catalog import Catalog
@@ -281,15 +280,13 @@ class ModelLoader:
     def take_down(self, state: ModelState, reason: str) -> None:
         """Drop the model of `state`, and give its memory back; the log and the metrics have the `reason`."""
         start = time.perf_counter()
-        model = None if state.model is None else ref(state.model)
         state.forget()
         self.on_unloaded(state.name)
         free_memory()
         metrics.model_unloads.labels(state.name, reason).inc()
         metrics.model_memory.labels(state.name).set(0)
         state.status = ModelStatus.IDLE
-        left = "" if model is None or model() is None else "; something still refers to it"
-        log.info("unloaded %s in %.2f s (%s)%s", state.name, time.perf_counter() - start, reason, left)
+        log.info("unloaded %s in %.2f s (%s)", state.name, time.perf_counter() - start, reason)
 
     def _load_and_warm(
         self, state: ModelState, between_shapes: Callable[[], None], check: Callable[[ModelState], None]

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from app.engine.jobs import Job, Priority, Queues, Results, SpeechJob
-from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
-from app.engine.unloading import UnloadRules
+from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus, free_memory
+from app.engine.unloading import Reason, UnloadRules
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics
 from models.contract import Cancelled, ModelRequestError
@@ -37,6 +37,10 @@ BEAT = 0.5
 # Seconds without work before all free memory goes back to the system; before, only what a long text left. The next
 # sentence maps its pages again, which takes 3 to 8 % of its processor time: too much for a pause in a conversation.
 REST = 10.0
+# Seconds from the unloading of a model to a second collection of what refers to it.
+FREE_AGAIN = 1.0
+# Seconds for the event loop to close generators, before a model is loaded into the memory of another.
+CLOSE_SECONDS = 0.05
 
 
 class ModelWorker:
@@ -65,8 +69,9 @@ class ModelWorker:
         self.loader = ModelLoader(load, warmup=warmup)
         self.rules = rules or UnloadRules()
         self._size_of = size_of
-        # Monotonic time at which the rules are asked again.
+        # Monotonic time at which the rules are asked again, and at which memory is looked for again.
         self._next_look = 0.0
+        self._free_at: float | None = None
         self._queue_seconds = queue_seconds
         self._queue_size = queue_size
         self._models: dict[str, ModelState] = {}
@@ -282,8 +287,11 @@ class ModelWorker:
             for victim in victims:
                 victim.status = ModelStatus.UNLOADING
         for victim in victims:
-            self.loader.take_down(victim, "memory")
-            self._note_models()
+            self._take_down(victim, "memory")
+        if victims:
+            # The event loop closes generators meanwhile; then all memory is free before more is needed.
+            time.sleep(CLOSE_SECONDS)
+            free_memory()
         return True
 
     def _check_size(self, state: ModelState) -> None:
@@ -293,6 +301,9 @@ class ModelWorker:
     def _unload_due(self) -> None:
         """Unload a model that the rules name. They are asked every BEAT, or when something has changed."""
         now = time.monotonic()
+        if self._free_at is not None and now >= self._free_at:
+            self._free_at = None
+            free_memory()
         if now < self._next_look:
             return
         self._next_look = now + BEAT
@@ -302,7 +313,12 @@ class ModelWorker:
                 return
             due[0].status = ModelStatus.UNLOADING
         self._next_look = 0.0
-        self.loader.take_down(*due)
+        self._take_down(*due)
+
+    def _take_down(self, state: ModelState, reason: Reason) -> None:
+        self.loader.take_down(state, reason)
+        # The first collection only closes the generators of requests that ended, and these refer to the model.
+        self._free_at = time.monotonic() + FREE_AGAIN
         self._note_models()
 
     def _note_models(self) -> None:
