@@ -40,6 +40,7 @@ from models.contract import (
     WarmupStep,
     WeightsMissingError,
 )
+from models.loading import steps
 
 log = logging.getLogger(__name__)
 
@@ -240,8 +241,9 @@ class ModelLoader:
     ) -> None:
         """Load and warm the model of `state`, and note in `state` how that went. Raises nothing.
 
-        `between_shapes` is called after each shape that was warmed. If it raises Cancelled, the model is idle again.
-        `check` is called with the model's memory in `state`. If it raises ModelTooLargeError, the model is dropped.
+        `between_shapes` is called after each array that was read, and each shape that was warmed. If it raises
+        Cancelled, the model is idle again. `check` is called with the model's memory in `state`. If it raises
+        ModelTooLargeError, the model is dropped.
         """
         start = time.perf_counter()
         state.error = state.refusal = None
@@ -298,7 +300,8 @@ class ModelLoader:
 
         start = time.perf_counter()
         before = _mlx_memory() or 0
-        model = self._load(state.name)
+        with steps(between_shapes):
+            model = self._load(state.name)
         state.note_loaded(model)
         if (after := _mlx_memory()) is not None:
             state.memory = max(0, after - before)

@@ -348,7 +348,7 @@ class ModelWorker:
             self._end(job, UnavailableError("The server stopped before this was done."))
 
     def _between_shapes(self, state: ModelState) -> None:
-        """Serve all jobs that wait, between two shapes of the model of `state` that is being warmed.
+        """Serve all jobs that wait, between two steps of the load of `state`.
 
         Raises Cancelled if the server stops, or nobody wants the model any more.
         """
