@@ -79,7 +79,7 @@ def until(wait_until: Callable[..., bool]) -> Until:
 @asynccontextmanager
 async def service(parrot: Any, folder: Path, until: Until) -> AsyncIterator[tuple[VoiceService, ModelWorker]]:
     """A worker with `parrot` loaded, and the voices in `folder`."""
-    tone = SimpleNamespace(voices=(), watermarked=False)
+    tone = SimpleNamespace(voices=(), watermarked=False, languages=(), parameters=frozenset())
 
     def load(name: str) -> Any:
         if name == "parrot":
