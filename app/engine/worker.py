@@ -130,7 +130,7 @@ class ModelWorker:
             if again and state.status is ModelStatus.UNLOADING and state.in_use:
                 state.status = ModelStatus.READY
             if again:
-                state.unwanted = False
+                state.unwanted, state.refusal = False, None
             if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT) or (again and state.status is ModelStatus.FAILED):
                 state.status = ModelStatus.LOADING
                 state.error, state.unwanted = None, False
@@ -256,7 +256,11 @@ class ModelWorker:
 
     def _bring_up(self, state: ModelState) -> None:
         """Make room for a model, load it and warm it."""
-        state.size = self._size_of(state.name)
+        try:
+            state.size = self._size_of(state.name)
+        except OSError as error:
+            # The load itself tells it.
+            log.warning("the size of model %s is not known: %s", state.name, error)
         if not self._make_room(state):
             return
         self.loader.bring_up(state, lambda: self._between_shapes(state), self._check_size)
