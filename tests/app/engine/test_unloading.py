@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import time
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from app.engine.jobs import CancelToken, SpeechJob
 from app.engine.model_loader import ModelState, ModelStatus
 from app.engine.unloading import GRACE, UnloadRules, used
 from app.engine.worker import ModelWorker
 from app.errors import ModelFailedError, ModelMemoryError, ModelTooLargeError, ServiceError
-from models.contract import WeightsError
+from models.contract import SpeechRequest, WeightsError
+from models.loading import step
+from models.timeline import Timeline
 from tests.app.standins import Tone
 
 NOW = 1_000.0
@@ -251,3 +255,57 @@ def test_the_last_word_counts(workers: Workers) -> None:
     worker.request_load("a", again=True)
     workers.warm_gate.release(10)
     until(worker, "a", ModelStatus.READY)
+
+
+class Steps:
+    """Load of a model in two steps. Between them it waits for `go`; `spoken` are the sentences spoken by then."""
+
+    def __init__(self, other: Tone) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.spoken: list[str] = []
+        self._other = other
+
+    def load(self, name: str) -> Tone:
+        if name == "other":
+            return self._other
+        self.begun.set()
+        assert self.go.wait(30)
+        step()
+        self.spoken = list(self._other.computed)
+        return Tone()
+
+
+@pytest.fixture
+def stepping() -> Iterator[tuple[Steps, ModelWorker]]:
+    found = Steps(Tone())
+    worker = ModelWorker(found.load)
+    worker.start()
+    load(worker, "other")
+    worker.request_load("a")
+    assert found.begun.wait(30)
+    yield found, worker
+    found.go.set()
+    worker.stop()
+
+
+def test_other_models_speak_between_two_steps_of_a_load(stepping: tuple[Steps, ModelWorker]) -> None:
+    steps, worker = stepping
+
+    async def main() -> None:
+        speaker = worker.state("other").ready_synthesizer()
+        request = SpeechRequest(text="Hi.", phonemes="Hi.", voice="steady")
+        results = worker.submit(SpeechJob("other", speaker, request, Timeline(), CancelToken()))
+        steps.go.set()
+        assert len([chunk async for chunk in results]) == 1
+
+    asyncio.run(main())
+    until(worker, "a", ModelStatus.READY)
+    assert steps.spoken == ["Hi."]
+
+
+def test_a_load_is_broken_off_between_two_steps(stepping: tuple[Steps, ModelWorker]) -> None:
+    steps, worker = stepping
+    worker.request_unload("a")
+    steps.go.set()
+    until(worker, "a", ModelStatus.IDLE)
+    assert steps.spoken == [] and worker.state("a").model is None
