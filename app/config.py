@@ -25,6 +25,7 @@ SETTINGS_FILE = PREFIX + "SETTINGS"
 _LISTS = ("preload", "cors_origins", "allowed_hosts")
 # A scheme, a host and perhaps a port (RFC 6454 section 6.2).
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s,]*")
+_BYTES = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i)?)?B?", re.IGNORECASE | re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+|\*")
 
 
@@ -78,6 +79,17 @@ class Settings(BaseModel):
     default_voice: str | None = Field(None, description="voice used when a request names none; unset: the model's")
     default_format: str = Field("wav", description="format of /v1/audio/speech when a request names none")
     preload: tuple[str, ...] = Field((), description="models loaded at start besides the default model")
+    idle_unload_seconds: Annotated[float, Field(ge=0, le=2_592_000)] = Field(
+        0.0, description="seconds without use after which a model is unloaded; 0: never"
+    )
+    idle_unload_seconds_by_model: dict[str, Annotated[float, Field(ge=0, le=2_592_000)]] = Field(
+        {}, description="the same for single models, by name"
+    )
+    memory_budget: Annotated[int, Field(ge=0, le=1 << 50)] = Field(
+        0,
+        description="memory for models, in bytes or as '8 GB'; the least recently used idle model is unloaded for "
+        "another; 0: any",
+    )
     emoji: Literal["silent", "named"] = Field("silent", description="say nothing for an emoji, or its name")
     warmup: Literal["full", "none"] = Field("full", description="run every shape before readiness, or load only")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
@@ -233,6 +245,21 @@ class Settings(BaseModel):
         None, min_length=1, description="running Ray to serve on; unset: one of its own, on this machine"
     )
 
+    @field_validator("memory_budget", mode="before")
+    @classmethod
+    def _parse_bytes(cls, value: object) -> object:
+        return parse_bytes(value) if isinstance(value, str) else value
+
+    @field_validator("idle_unload_seconds_by_model", mode="before")
+    @classmethod
+    def _parse_table(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.partition("=") for part in _split(value)]
+        if not all(name.strip() and seconds.strip() for name, _, seconds in pairs):
+            raise ValueError("Input should be names with seconds, such as house=0,whisper-base=600")
+        return {name.strip(): seconds for name, _, seconds in pairs}
+
     @field_validator("translation_bits", "chatterbox_bits", "chatterbox_cache_bits")
     @classmethod
     def _check_bits(cls, value: int) -> int:
@@ -263,6 +290,15 @@ class Settings(BaseModel):
             if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
                 raise ValueError("Input should be origins, such as https://example.com, without a path")
         return tuple(origin.lower() for origin in value)
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes of a size such as `8 GB`, `512 MiB` or `1000000`. Raises ValueError."""
+    found = _BYTES.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("Input should be bytes, or a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB")
+    number, prefix, binary = found.group(1), found.group(2) or "", found.group(3)
+    return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
 
 
 def load_settings(path: Path | str | None, environ: Mapping[str, str] = os.environ) -> Settings:

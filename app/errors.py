@@ -38,6 +38,8 @@ A class inherits what it does not name.
     ├── UnavailableError            503 service_unavailable, 1013
     │   ├── ModelAbsentError        weights not on this machine; says how to install them
     │   ├── ModelLoadingError       Retry-After
+    │   ├── ModelTooLargeError      a model that needs more than `memory_budget`
+    │   ├── ModelMemoryError        Retry-After: models in use leave no room in `memory_budget`
     │   ├── OverloadedError         Retry-After
     │   └── DrainingError           Retry-After, 1012
     ├── StorageError                500: a file cannot be written
@@ -275,7 +277,15 @@ class ModelAbsentError(UnavailableError, code="model_not_installed", param="mode
 
 
 class ModelLoadingError(UnavailableError, code="model_loading", param="model", retry_after=2):
-    """Raised while the model is loaded or warmed."""
+    """Raised while the model is loaded, warmed or unloaded."""
+
+
+class ModelTooLargeError(UnavailableError, code="model_too_large", param="model"):
+    """Raised for a model that needs more memory than `memory_budget`."""
+
+
+class ModelMemoryError(UnavailableError, code="model_memory", param="model", retry_after=5):
+    """Raised while the models in use leave no room in `memory_budget` for one more."""
 
 
 class OverloadedError(UnavailableError, code="overloaded", retry_after=1):

@@ -25,6 +25,7 @@ from models.private import FolderError
 __all__ = [
     "MemoryUse",
     "bucket",
+    "clear_cache",
     "compiled_cache",
     "cpu_count",
     "cpu_streams",
@@ -162,6 +163,13 @@ def give_back(*, rested: bool) -> None:
     if _pages_kept:
         active = mx.get_active_memory() if on_cpu() else 0
         process.trim(FREE_BYTES if rested else max(MANY_BYTES, active), active)
+
+
+def clear_cache() -> None:
+    """Return all free memory to the system, on the computing thread: a model was dropped."""
+    mx.clear_cache()
+    if _pages_kept:
+        process.trim(0, mx.get_active_memory() if on_cpu() else 0)
 
 
 # MLX keeps a compiled function's trace for every shape of its arguments, as long as the function lives. A GPU has few

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from models import loading
 from models.backend import mx
 from models.contract import WeightsError, WeightsMissingError
 
@@ -82,6 +83,7 @@ def _is_finite(array: mx.array) -> bool:
     if not mx.issubdtype(array.dtype, mx.floating):
         return True
     flat = array.reshape(-1)
+    loading.step()
     # Zero times NaN or infinity is NaN, and so is a sum with it. In pieces, as each needs as much memory again.
     return all(not bool(mx.isnan(mx.sum(flat[start : start + _PIECE] * 0))) for start in range(0, flat.size, _PIECE))
 

@@ -147,7 +147,7 @@ def test_table_of_settings_is_the_settings():
         if name == "data_dir":
             continue
         shape = str(default).lower() if isinstance(default, bool) else default
-        expected = "none" if default in (None, (), "") else f"`{shape}`"
+        expected = "none" if default in (None, (), "", {}) else f"`{shape}`"
         if isinstance(default, float):
             expected = f"`{default:g}`"
         assert shown == expected, name
@@ -220,6 +220,7 @@ def test_metrics_are_those_of_the_server(server):
         "verdict",
         "until",
         "ending",
+        "reason",
         "model",
         "surface",
         "streaming",

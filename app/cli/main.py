@@ -1,6 +1,6 @@
 """The command `nightingale`: serve, say, translate, transcribe, interpret, mcp, speech-dispatcher, bench, doctor;
-voices (add, list, remove), lexicon (check), models (list, pull, verify), extras (list, install), service (install,
-uninstall, status).
+voices (add, list, remove), lexicon (check), models (list, pull, verify, load, unload), extras (list, install), service
+(install, uninstall, status).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -129,7 +129,7 @@ def _parser() -> _Parser:
     actions = commands.add_parser("extras", help="list and install optional parts")
     extras.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
-    actions = commands.add_parser("models", help="list, pull and verify models")
+    actions = commands.add_parser("models", help="list, pull, verify, load and unload models")
     models.add_arguments(actions.add_subparsers(title="actions", metavar="ACTION", required=True), common)
 
     actions = commands.add_parser("service", help="run the server by systemd or launchd")

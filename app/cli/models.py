@@ -1,4 +1,4 @@
-"""`nightingale models`: list, pull and verify.
+"""`nightingale models`: list, pull and verify; load and unload in a server that runs.
 
 Each function carries out one action and returns the exit status. Failures are raised as ServiceError.
 """
@@ -10,6 +10,7 @@ import json
 import sys
 from typing import Any
 
+from app.cli.command import number
 from app.config import Settings
 from app.errors import ServiceError
 
@@ -29,6 +30,21 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
     verify = actions.add_parser("verify", parents=[common], help="check a model's files against their checksums")
     verify.add_argument("names", metavar="MODEL", nargs="*", help="default: every installed model")
     verify.set_defaults(run=verify_models)
+    for action in ("load", "unload"):
+        parser = actions.add_parser(action, parents=[common], help=f"have a server {action} a model")
+        parser.add_argument("name", metavar="MODEL")
+        parser.add_argument("--server", metavar="URL", help="address of the server (default: the settings' host, port)")
+        parser.add_argument("--key-file", metavar="FILE", help="file with an admin key; - is standard input")
+        parser.add_argument(
+            "--timeout", metavar="SECONDS", type=number(0, 86_400), default=600.0, help="longest wait (default 600)"
+        )
+        parser.set_defaults(run=_on_server, action=action)
+
+
+def _on_server(arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.cli.model_server import run  # here, as the other actions need no client of HTTP
+
+    return run(arguments, settings)
 
 
 def list_models(arguments: argparse.Namespace, settings: Settings) -> int:

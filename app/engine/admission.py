@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -28,13 +29,14 @@ STREAM_RETRY = 1.0
 class Client:
     """Name of a request's key, and its limits: characters a minute, streams at once, voices; 0: any number.
 
-    Cloned voices belong to the `name` that made them.
+    Cloned voices belong to the `name` that made them. An `admin` may load and unload models.
     """
 
     name: str
     characters_per_minute: int = 0
     streams: int = 0
     voices: int = 0
+    admin: bool = False
 
 
 # The client of the request that is being served; None where no key is needed. Set where a request enters.
@@ -140,7 +142,10 @@ class Admission:
         self._slots += 1
         self._idle.clear()
         metrics.active_streams.set(self._slots)
-        return Slot(self, who)
+        taken = Slot(self, who)
+        # Never reset, as `client` is not: each request and each socket has a task of its own.
+        slot.set(taken)
+        return taken
 
     def release(self, who: Client | None) -> None:
         """Give the slot of `who` back."""
@@ -253,17 +258,38 @@ class Admission:
 
 
 class Slot:
-    """Slot of one request or socket. Its end as a context gives it back."""
+    """Slot of one request or socket. Its end as a context gives it back, with the models that it holds.
+
+    `ended`: the slot was given back.
+    """
 
     def __init__(self, admission: Admission, who: Client | None) -> None:
+        self.ended = False
         self._admission = admission
         self._who = who
+        self._models: dict[str, Callable[[], None]] = {}
 
     def __enter__(self) -> None:
         """Hold the slot, which was taken."""
 
     def __exit__(self, *exception: object) -> None:
+        self.ended = True
+        models, self._models = self._models, {}
+        for release in models.values():
+            release()
         self._admission.release(self._who)
+
+    def holds(self, model: str) -> bool:
+        """Whether the request holds `model`: it is not unloaded before the end of the slot."""
+        return model in self._models
+
+    def hold(self, model: str, release: Callable[[], None]) -> None:
+        """Note that the request holds `model`; `release` is called at the end of the slot."""
+        self._models[model] = release
+
+
+# The slot of the request or socket that is being served; None where no slot was taken.
+slot: ContextVar[Slot | None] = ContextVar("slot", default=None)
 
 
 class StreamAdmission:

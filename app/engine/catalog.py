@@ -262,6 +262,16 @@ class Catalog:
         limit_cache(self._settings.mlx_cache_bytes)
         return load(spec)
 
+    def size(self, name: str) -> int:
+        """Return about how many bytes of memory a model needs at least: those of its files, less what is quantized.
+
+        Raises UnknownModelError.
+        """
+        entry = self.entry(name)
+        files = [file for path in self._find(entry).values() if path is not None for file in _files_under(path)]
+        bits = self._choices(entry).get("bits") or (16 if self._settings.dtype == "bfloat16" else 32)
+        return sum(file.stat().st_size for file in files) * bits // 32
+
     def revision(self, name: str) -> str:
         """Return what changes with the files, the options or the release that a model's output depends on.
 

@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from app.engine.jobs import Job, Priority, Queues, Results, SpeechJob
-from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus
+from app.engine.model_loader import Load, ModelLoader, ModelState, ModelStatus, free_memory
+from app.engine.unloading import Reason, UnloadRules
 from app.errors import ModelFailedError, OverloadedError, ServiceError, UnavailableError, model_failed
 from app.observability import metrics
 from models.contract import Cancelled, ModelRequestError
@@ -35,15 +37,41 @@ BEAT = 0.5
 # Seconds without work before all free memory goes back to the system; before, only what a long text left. The next
 # sentence maps its pages again, which takes 3 to 8 % of its processor time: too much for a pause in a conversation.
 REST = 10.0
+# Seconds from the unloading of a model to a second collection of what refers to it.
+FREE_AGAIN = 1.0
+# Seconds for the event loop to close generators, before a model is loaded into the memory of another.
+CLOSE_SECONDS = 0.05
 
 
 class ModelWorker:
     """Owner of the models and of the thread they live on."""
 
     def __init__(
-        self, load: Load, *, warmup: bool = True, queue_size: int = 64, queue_seconds: float | None = None
+        self,
+        load: Load,
+        *,
+        warmup: bool = True,
+        queue_size: int = 64,
+        queue_seconds: float | None = None,
+        rules: UnloadRules | None = None,
+        size_of: Callable[[str], int] = lambda name: 0,
     ) -> None:
+        """Prepare the thread.
+
+        Args:
+            load: loads the model of a name.
+            warmup: models are warmed before they are ready.
+            queue_size: jobs that may wait for their first turn.
+            queue_seconds: longest wait for it; None: any.
+            rules: tell which models are unloaded; None: none but on request.
+            size_of: returns the bytes of a model's files.
+        """
         self.loader = ModelLoader(load, warmup=warmup)
+        self.rules = rules or UnloadRules()
+        self._size_of = size_of
+        # Monotonic time at which the rules are asked again, and at which memory is looked for again.
+        self._next_look = 0.0
+        self._free_at: float | None = None
         self._queue_seconds = queue_seconds
         self._queue_size = queue_size
         self._models: dict[str, ModelState] = {}
@@ -92,16 +120,55 @@ class ModelWorker:
         """Return the state of the model `name`; IDLE if it was never asked for."""
         return self._models.get(name) or ModelState(name)
 
-    def request_load(self, name: str) -> ModelState:
-        """Have `name` loaded and warmed, unless it is already, is being, or failed. Returns at once."""
+    def request_load(self, name: str, *, again: bool = False) -> ModelState:
+        """Have `name` loaded and warmed, unless it is already, is being, or failed. Returns at once.
+
+        `again`: also a model that failed, and one that is about to be unloaded.
+        """
         with self._changed:
             state = self._models.setdefault(name, ModelState(name))
-            if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT):
+            if again and state.status is ModelStatus.UNLOADING and state.in_use:
+                state.status = ModelStatus.READY
+            if again:
+                state.unwanted, state.refusal = False, None
+            if state.status in (ModelStatus.IDLE, ModelStatus.ABSENT) or (again and state.status is ModelStatus.FAILED):
                 state.status = ModelStatus.LOADING
-                state.error = None
+                state.error, state.unwanted = None, False
                 self._loads.append(state)
                 self._changed.notify()
             return state
+
+    def request_unload(self, name: str) -> ModelState:
+        """Have `name` unloaded as soon as nobody uses it, or its load broken off. Returns at once."""
+        with self._changed:
+            state = self.state(name)
+            if state.status is ModelStatus.READY:
+                state.status = ModelStatus.UNLOADING
+                self._next_look = 0.0
+                self._changed.notify()
+            elif state.under_way:
+                state.unwanted = True
+            elif state.status is ModelStatus.FAILED:
+                state.status, state.error, state.refusal = ModelStatus.IDLE, None, None
+            return state
+
+    def hold(self, state: ModelState) -> bool:
+        """Count one more request that uses a model; return whether it is ready. `release` ends it."""
+        with self._changed:
+            if state.status is not ModelStatus.READY:
+                return False
+            state.requests += 1
+            state.awaited = False
+            return True
+
+    def release(self, state: ModelState) -> None:
+        """Count one request less that uses a model."""
+        with self._changed:
+            state.requests -= 1
+            state.last_used = time.monotonic()
+            if state.status is ModelStatus.UNLOADING:
+                self._next_look = 0.0
+                self._changed.notify()
 
     def submit(self, job: Job[T]) -> Results[T]:
         """Queue a job of a warm model; call on the event loop that reads its results.
@@ -116,6 +183,7 @@ class ModelWorker:
             if first and len(self._queues.first_audio) >= self._queue_size:
                 raise OverloadedError(f"{self._queue_size} requests are waiting already; try again shortly.")
             self._queues.push(job)
+            self._count(job, 1)
             self._changed.notify()
         return Results(self, job, self._queue_seconds if first else None)
 
@@ -127,6 +195,7 @@ class ModelWorker:
             if job not in self._queues.first_audio or job.items is not None:
                 return False
             self._queues.first_audio.remove(job)
+            self._count(job, -1)
             return True
 
     def on_read(self, job: Job[Any]) -> None:
@@ -146,6 +215,13 @@ class ModelWorker:
             self._queues.push(job)
             self._changed.notify()
 
+    def _count(self, job: Job[Any], more: int) -> None:
+        """Count the jobs of a model; under the lock."""
+        state = self._models.get(job.model)
+        if state is not None:
+            state.jobs += more
+            state.awaited, state.last_used = False, time.monotonic()
+
     # The model thread.
 
     def _run(self) -> None:
@@ -164,11 +240,10 @@ class ModelWorker:
                 if self._stopping:
                     break
             if load is not None:
-                self.loader.bring_up(load, self._between_shapes)
-                # Warming the longest shapes leaves more memory free than a sentence needs.
-                _give_back(rested=True)
+                self._bring_up(load)
             else:
                 self._work(jobs)
+            self._unload_due()
             if jobs or load is not None:
                 worked = time.perf_counter()
             elif idle and worked is not None:
@@ -178,6 +253,83 @@ class ModelWorker:
                     worked = None
         self._fail_waiting()
         _call_backend("release_thread")
+
+    def _bring_up(self, state: ModelState) -> None:
+        """Make room for a model, load it and warm it."""
+        try:
+            state.size = self._size_of(state.name)
+        except OSError as error:
+            # The load itself tells it.
+            log.warning("the size of model %s is not known: %s", state.name, error)
+        if not self._make_room(state):
+            return
+        self.loader.bring_up(state, lambda: self._between_shapes(state), self._check_size)
+        # Warming the longest shapes leaves more memory free than a sentence needs.
+        _give_back(rested=True)
+        with self._changed:
+            if state.unwanted and state.status is ModelStatus.READY:
+                state.status = ModelStatus.UNLOADING
+            state.unwanted = False
+            if state.model is None:
+                # What was read of a broken file.
+                self._free_at = time.monotonic() + FREE_AGAIN
+        self._next_look = 0.0
+        self._note_models()
+
+    def _make_room(self, state: ModelState) -> bool:
+        """Unload models until `state` fits; return whether it does, and note in it why not."""
+        with self._changed:
+            victims = self.rules.victims(self._models.values(), state, time.monotonic())
+            if state.unwanted:
+                state.unwanted, state.status = False, ModelStatus.IDLE
+                return False
+            if self.rules.too_large(state):
+                state.refusal = self.rules.refuse_size(state)
+                state.error, state.status = state.refusal.message, ModelStatus.FAILED
+                return False
+            if victims is None:
+                state.refusal = self.rules.refuse_room(state, self._models.values())
+                state.status = ModelStatus.IDLE
+                return False
+            for victim in victims:
+                victim.status = ModelStatus.UNLOADING
+        for victim in victims:
+            self._take_down(victim, "memory")
+        if victims:
+            # The event loop closes generators meanwhile; then all memory is free before more is needed.
+            time.sleep(CLOSE_SECONDS)
+            free_memory()
+        return True
+
+    def _check_size(self, state: ModelState) -> None:
+        if self.rules.too_large(state):
+            raise self.rules.refuse_size(state)
+
+    def _unload_due(self) -> None:
+        """Unload a model that the rules name. They are asked every BEAT, or when something has changed."""
+        now = time.monotonic()
+        if self._free_at is not None and now >= self._free_at:
+            self._free_at = None
+            free_memory()
+        if now < self._next_look:
+            return
+        self._next_look = now + BEAT
+        with self._changed:
+            due = self.rules.due(self._models.values(), now)
+            if due is None:
+                return
+            due[0].status = ModelStatus.UNLOADING
+        self._next_look = 0.0
+        self._take_down(*due)
+
+    def _take_down(self, state: ModelState, reason: Reason) -> None:
+        self.loader.take_down(state, reason)
+        # The first collection only closes the generators of requests that ended, and these refer to the model.
+        self._free_at = time.monotonic() + FREE_AGAIN
+        self._note_models()
+
+    def _note_models(self) -> None:
+        metrics.models_loaded.set(sum(state.model is not None for state in self._models.values()))
 
     def _note_beat(self) -> None:
         self._beat = time.perf_counter()
@@ -202,11 +354,15 @@ class ModelWorker:
         for job in jobs:
             self._end(job, UnavailableError("The server stopped before this was done."))
 
-    def _between_shapes(self) -> None:
-        """Serve all jobs that wait, between two shapes of a model that is being warmed. Raises Cancelled."""
+    def _between_shapes(self, state: ModelState) -> None:
+        """Serve all jobs that wait, between two steps of the load of `state`.
+
+        Raises Cancelled if the server stops, or nobody wants the model any more.
+        """
         self._beat = time.perf_counter()
         self._serve_waiting()
-        if self._stopping:
+        self._unload_due()
+        if self._stopping or state.unwanted:
             raise Cancelled("stopping")
 
     def _serve_waiting(self) -> None:
@@ -320,6 +476,8 @@ class ModelWorker:
     def _end(self, job: Job[Any], result: BaseException | None) -> None:
         if job.cancelled.at is not None:
             metrics.cancel_latency.labels(job.model).observe(time.perf_counter() - job.cancelled.at)
+        with self._changed:
+            self._count(job, -1)
         items, job.items = job.items, None
         close = getattr(items, "close", None)
         if close is not None:

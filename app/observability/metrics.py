@@ -179,6 +179,17 @@ warmup_seconds = Gauge("nightingale_warmup_seconds", "Seconds the warm-up of a m
 model_memory = Gauge(
     "nightingale_model_memory_bytes", "Bytes that MLX's arrays grew by while a model was loaded", ("model",)
 )
+models_loaded = Gauge("nightingale_models_loaded", "Models in memory")
+model_load_seconds = Histogram(
+    "nightingale_model_load_seconds",
+    "From the files of a model to ready",
+    ("model",),
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300),
+)
+model_unloads = Counter(
+    "nightingale_model_unloads", "Models that were unloaded, by reason: idle, memory, request", ("model", "reason")
+)
+load_waits = Gauge("nightingale_model_load_waits", "Requests that wait for a model to be loaded")
 speech_tokens = Counter("nightingale_t3_tokens", "Speech tokens that were drawn", _LABELS)
 draft_tokens = Counter(
     "nightingale_t3_draft_tokens",

@@ -137,18 +137,20 @@ class RecognitionService:
             raise errors.UnknownModelError("This installation has no model that recognizes speech.")
         return default
 
-    async def model(self, name: str | None, progress: Progress | None = None) -> tuple[str, Recognizer]:
-        """Return a warm model and its name. Waits for a model that is being loaded.
+    async def model(
+        self, name: str | None, progress: Progress | None = None, *, patient: bool = False
+    ) -> tuple[str, Recognizer]:
+        """Return a warm model, which the request holds, and its name. `patient`: wait for it in any case.
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError, ModelLoadingError and DrainingError.
         """
-        state = self._loads.require(self.model_name(name), "speech-recognition")
-        await self._loads.wait(state, progress)
+        canonical = self.model_name(name)
+        state = await self._loads.obtain(canonical, "speech-recognition", progress, patient=patient)
         return state.name, state.ready_recognizer()
 
-    async def reader(self, name: str | None) -> tuple[str, Recognizer]:
+    async def reader(self, name: str | None, progress: Progress | None = None) -> tuple[str, Recognizer]:
         """Return what `model` returns: a model that reads SAMPLE_RATE. Raises what `model` raises."""
-        name, recognizer = await self.model(name)
+        name, recognizer = await self.model(name, progress)
         if recognizer.sample_rate != SAMPLE_RATE:
             raise errors.ModelFailedError(f"Model '{name}' reads {recognizer.sample_rate} Hz, not {SAMPLE_RATE}.")
         return name, recognizer
@@ -160,7 +162,7 @@ class RecognitionService:
     async def listener(self, tag: str) -> Listener | None:
         """Return the default model's listener for speech in the language of a BCP-47 tag; None: nothing can hear it."""
         try:
-            name, recognizer = await self.model(None)
+            name, recognizer = await self.model(None, patient=True)
             language = resolve(primary_language(tag), recognizer.languages)
         except errors.ServiceError as error:
             log.warning("speech cannot be verified: %s", error)
@@ -168,14 +170,25 @@ class RecognitionService:
         return Listener(self.worker, name, recognizer, language)
 
     async def prepare(
-        self, options: RecognitionOptions, read: Callable[[], Awaitable[bytes]], timeline: Timeline
+        self,
+        options: RecognitionOptions,
+        read: Callable[[], Awaitable[bytes]],
+        timeline: Timeline,
+        progress: Progress | None = None,
     ) -> PreparedRecognition:
-        """Check a request and decode its recording, which `read` returns once there is room for it in memory.
+        """Check a request and decode its recording. `release` must be called in the end.
 
-        `release` must be called in the end. Raises what `model` raises, UnsupportedLanguageError, TextTooLongError,
-        UnusableRecordingError, QuotaExceededError, OverloadedError and InvalidRequestError.
+        Args:
+            options: options of the request.
+            read: returns the recording once there is room for it in memory.
+            timeline: gets the time of the decoding.
+            progress: is called after each step of a load that is waited for.
+
+        Raises:
+            ServiceError: what `model` raises, UnsupportedLanguageError, TextTooLongError, UnusableRecordingError,
+                QuotaExceededError, OverloadedError and InvalidRequestError.
         """
-        name, recognizer = await self.reader(options.model)
+        name, recognizer = await self.reader(options.model, progress)
         language, languages = resolve_languages(options, recognizer.languages)
         prompt = prompt_of(options)
         with timeline.measure(Stage.AUDIO_DECODE):

@@ -30,10 +30,22 @@ from app.server.lifecycle import lifespan
 from app.server.middleware.access import Guard, Hosts
 from app.server.middleware.key_file import KeyFile, Quotas
 from app.server.middleware.limits import BodyLimit, SocketLimits
+from app.server.middleware.preferences import Preferences
 from app.server.middleware.request_id import RequestId
 from app.server.realtime import routes as realtime
 from app.server.realtime import translation_routes
-from app.server.routes import health, interpret, lexicons, pages, phonemes, stream, transcriptions, translate, voices
+from app.server.routes import (
+    health,
+    interpret,
+    lexicons,
+    models,
+    pages,
+    phonemes,
+    stream,
+    transcriptions,
+    translate,
+    voices,
+)
 from app.server.routes import speech as openai
 
 log = logging.getLogger(__name__)
@@ -42,6 +54,7 @@ log = logging.getLogger(__name__)
 # Routers of all surfaces, each with its heading in the OpenAPI description. WebSockets have none.
 _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (openai.router, "Speech and models"),
+    (models.router, "Speech and models"),
     (voices.router, "Voices"),
     (transcriptions.router, "Speech recognition"),
     (realtime.router, "Speech recognition"),
@@ -132,6 +145,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         Middleware(RequestId),
         *_cors(settings),
         guard,
+        Middleware(Preferences),
         Middleware(SocketLimits, session_seconds=settings.session_seconds),
         Middleware(BodyLimit, limit=settings.max_body_bytes, uploads=uploads),
     ]
@@ -150,7 +164,14 @@ def _cors(settings: Settings) -> list[Middleware]:
             allow_origins=settings.cors_origins,
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("*",),
-            expose_headers=("x-request-id", "server-timing", "x-sample-rate", "x-watermark", "retry-after"),
+            expose_headers=(
+                "x-request-id",
+                "server-timing",
+                "x-sample-rate",
+                "x-watermark",
+                "retry-after",
+                "preference-applied",
+            ),
         )
     ]
 
@@ -174,6 +195,9 @@ def _models_to_serve(settings: Settings, catalog: Catalog | None) -> tuple[Catal
             names.append(recognizer)
         key = "preload"
         names += [catalog.resolve(name) for name in settings.preload]
+        key = "idle_unload_seconds_by_model"
+        for name in settings.idle_unload_seconds_by_model:
+            catalog.resolve(name)
     except UnknownModelError as error:
         raise SettingsError(f"setting '{key}': {error.message}") from None
     return catalog, tuple(dict.fromkeys(names))

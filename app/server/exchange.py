@@ -20,9 +20,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
+from app.engine.model_loader import ModelState, Progress
 from app.errors import DrainingError, InvalidRequestError, ServiceError
 from app.observability import metrics
-from app.server.error_responses import error_response
+from app.request_context import wait_preference
+from app.server.error_responses import error_response, sse_error
+from app.server.schemas import LoadingEvent
 from app.server.state import Services
 from models.contract import Cancelled
 from models.timeline import Timeline
@@ -257,6 +260,25 @@ class StreamExchange(Exchange, Generic[S]):
     async def prepare(self) -> S:
         """Return the stream that computes the answer. Raises ServiceError for a request that cannot be served."""
 
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return False
+
+    def progress(self) -> Progress | None:
+        """Return the function that tells the client how far a load is; None: the request did not ask to wait for it."""
+        preference = wait_preference.get()
+        return self._tell_loading if self.streams_events and preference is not None and preference.asked else None
+
+    async def _tell_loading(self, state: ModelState) -> None:
+        done, total = (0, None) if state.step is None else (state.step.done, state.step.total)
+        await self.send_event(LoadingEvent(model=state.name, done=done, total=total).model_dump_json())
+
+    async def send(self, message: Message) -> None:
+        """Send one message. The head of the answer went with the first event, if the client was told of a load."""
+        if not (self.started and message["type"] == "http.response.start"):
+            await super().send(message)
+
     async def send_event(self, data: str) -> None:
         """Send one server-sent event, and the head of the answer before the first."""
         await self._send_event_bytes(b"data: " + data.encode() + b"\n\n")
@@ -308,7 +330,14 @@ class StreamExchange(Exchange, Generic[S]):
         try:
             stream = await self.prepare()
         except ServiceError as error:
+            if self.started:
+                self.note_rejected()
+                await self.send_part(sse_error(error))
+                return
             await self.reject(error)
+            return
+        except TimeoutError:
+            log.info("a client read nothing for %g seconds and was dropped", self.app.settings.stall_seconds)
             return
         try:
             async with recorded(stream, lambda: self.started):

@@ -13,6 +13,7 @@ from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads
+from app.engine.unloading import UnloadRules
 from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
 from app.observability import metrics, tracing
@@ -52,6 +53,12 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             warmup=settings.warmup != "none",
             queue_size=settings.queue_size,
             queue_seconds=settings.queue_seconds,
+            rules=UnloadRules(
+                settings.memory_budget,
+                settings.idle_unload_seconds,
+                {catalog.resolve(name): limit for name, limit in settings.idle_unload_seconds_by_model.items()},
+            ),
+            size_of=catalog.size,
         )
         admission = Admission(settings.max_load, settings.max_streams)
         # One bound for the requests that wait for a model, whatever it does.
@@ -60,8 +67,10 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         speech = SpeechService(settings, catalog, worker, loads, translation, admission)
         recognition = RecognitionService(settings, catalog, worker, loads, admission)
         interpretation = InterpretationService(recognition, speech)
+        loop = asyncio.get_running_loop()
+        worker.loader.on_unloaded = lambda name: _call_soon(loop, speech.forget_model, name)
         services = Services(
-            settings, catalog, worker, admission, speech, translation, recognition, interpretation, preload
+            settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation, preload
         )
         app.state.services = services
         if traces is not None:
@@ -96,6 +105,12 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
                 await asyncio.to_thread(traces.stop)
 
     return serving
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[str], None], name: str) -> None:
+    """Call `function` on `loop`, from another thread."""
+    with suppress(RuntimeError):  # the loop is closed: nothing is left to forget
+        loop.call_soon_threadsafe(function, name)
 
 
 async def _keep_phrases(app: Services) -> None:

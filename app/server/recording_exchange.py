@@ -83,13 +83,18 @@ class RecordingExchange(StreamExchange[RecognitionStream]):
     async def prepare(self) -> RecognitionStream:
         """Return a stream that recognizes the recording. Raises what `RecognitionService.prepare` raises."""
         recognition = self.app.recognition
-        prepared = await recognition.prepare(self.options(), self.recording, self.timeline)
+        prepared = await recognition.prepare(self.options(), self.recording, self.timeline, self.progress())
         return RecognitionStream(recognition, prepared, self.timeline, replace(self.labels, model=prepared.model))
 
     async def respond_whole(self, body: str, media_type: str, **headers: str) -> None:
         """Send the whole answer."""
         headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"} | headers
         await self.respond_in_time(Response(body, headers=headers, media_type=media_type))
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return self.labels.streaming
 
     def note_rejected(self) -> None:
         """Count a request that is refused before anything is computed."""

@@ -231,10 +231,34 @@ class VoiceList(BaseModel):
     data: list[VoiceEntry]
 
 
-class ModelEntry(BaseModel):
-    """Model of the catalog. `status`: ready, loading, available (on disk, not loaded), absent or failed.
+class LoadProgress(BaseModel):
+    """Progress of a load: `step` is load (files to arrays) or warm (`done` of `total` shapes, `name` the last one).
 
-    A loaded model has `memory_bytes`, measured while it was loaded; `parameters` that it takes besides voice, speed and
+    `seconds` are those since the load began; 0: it waits for its turn.
+    """
+
+    step: Literal["load", "warm"]
+    name: str | None = None
+    done: int = 0
+    total: int | None = None
+    seconds: float
+
+
+class LoadingEvent(BaseModel):
+    """Server-sent event of a request that waits for a model: `done` of `total` shapes are warm."""
+
+    type: Literal["model.loading"] = "model.loading"
+    model: str
+    done: int
+    total: int | None
+
+
+class ModelEntry(BaseModel):
+    """Model of the catalog. `status`: ready, loading, available (on disk, not loaded), unloading, absent or failed.
+
+    `progress` is that of a load, `error` the reason why it failed. `requests` counts the requests and sockets that use
+    the model. It is unloaded after `idle_unload_seconds` without them; 0: never. A model that was loaded has
+    `memory_bytes`, measured while it was loaded; `parameters` that it takes besides voice, speed and
     seed; and `languages` that it was made for: to speak, to translate from or to, or to recognize. A `cloning` model
     speaks in the voice of a recording. `preloaded` models are loaded at start. `default` models answer requests that
     name none: one speaks, one translates, one recognizes speech. `install_hint` of an absent model says how to install
@@ -256,6 +280,10 @@ class ModelEntry(BaseModel):
     cloning: bool = False
     preloaded: bool = False
     memory_bytes: int | None = None
+    progress: LoadProgress | None = None
+    error: str | None = None
+    requests: int = 0
+    idle_unload_seconds: float = 0.0
     parameters: list[str] | None = None
     install_command: str | None = None
     install_hint: str | None = None
@@ -266,7 +294,8 @@ class ModelList(BaseModel):
     """List of models, twice, as in VoiceList.
 
     `device` names the processor or GPU. `kernels` has the instructions and threads of the native kernels, such as
-    "avx512, 2 threads"; "mlx" where MLX computes alone. Both are null until a model is loaded.
+    "avx512, 2 threads"; "mlx" where MLX computes alone. Both are null until a model is loaded. `memory_used` are the
+    bytes of the models that are loaded; `memory_budget` is the setting, null: any.
     """
 
     object: Literal["list"] = "list"
@@ -274,6 +303,8 @@ class ModelList(BaseModel):
     data: list[ModelEntry]
     device: str | None = None
     kernels: str | None = None
+    memory_used: int = 0
+    memory_budget: int | None = None
 
 
 class LexiconItem(BaseModel):

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from app.config import Settings
 from app.engine.admission import Admission
 from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelState, ModelStatus
+from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
 from app.recognition.service import RecognitionService
@@ -24,6 +24,7 @@ class Services:
     settings: Settings
     catalog: Catalog
     worker: ModelWorker
+    loads: ModelLoads
     admission: Admission
     speech: SpeechService
     translation: TranslationService
@@ -37,8 +38,11 @@ class Services:
 
     @property
     def ready(self) -> bool:
-        """Whether every model of `preload` and the lexicons are warm, and the server does not drain."""
-        warm = self.speech.front_end == "ready" and all(state.status is ModelStatus.READY for state in self.states())
+        """Whether every model of `preload` and the lexicons are or were warm, and the server does not drain.
+
+        A model that was unloaded since is loaded by the next request for it.
+        """
+        warm = self.speech.front_end == "ready" and all(state.available for state in self.states())
         return warm and not self.admission.draining
 
 

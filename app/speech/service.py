@@ -190,6 +190,10 @@ class SpeechService:
         self.watermark.close()
         self.cache.close()
 
+    def forget_model(self, name: str) -> None:
+        """Drop what was made ready for a model that was unloaded."""
+        self.voices.forget_model(name)
+
     def _model_loaded(self, name: str, model: Model) -> None:
         # On the model thread: while the model is warmed, the watermarker of its speech is loaded beside it.
         if isinstance(model, Translator | Recognizer):
@@ -233,13 +237,12 @@ class SpeechService:
     ) -> PreparedSpeech:
         """Check `options`; make a cloned voice ready, whose time goes into `timeline`.
 
-        A model that is being loaded is waited for, at most `queue_seconds`; `progress` is called with its state.
+        The request holds its model; `ModelLoads.obtain` says when it waits for the load, and calls `progress`.
         Raises ServiceError: unknown model or voice; a language that is unknown, or that the model was not made for; a
         parameter that the model does not take; model absent or loading; no room for a stream in a cloned voice. The
         language of the text itself is not checked.
         """
-        state = self._loads.require(self.model_name(options.model), "text-to-speech")
-        await self._loads.wait(state, progress)
+        state = await self._loads.obtain(self.model_name(options.model), "text-to-speech", progress)
         model, synthesizer = state.name, state.ready_synthesizer()
         check_sampling(options.sampling, model, synthesizer)
         route = await self._route(options, progress)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from app import errors
 from app.config import Settings
 from app.engine.catalog import Catalog
-from app.engine.model_loader import ModelLoads, ModelState, Progress
+from app.engine.model_loader import ModelLoads, Progress
 from app.engine.worker import ModelWorker
 from app.text.errors import UnknownTranslationLanguage
 from app.text.executor import RoundRobinThread, WorkTooLongError
@@ -65,22 +65,20 @@ class TranslationService:
 
         Raises UnknownModelError, WrongModelKindError, ModelAbsentError; ModelLoadingError while it is being loaded.
         """
-        state = self._require(name)
+        state = self._loads.require(self._canonical(name), "translation")
         return state.name, state.ready_translator()
 
-    def _require(self, name: str | None) -> ModelState:
-        canonical = self.default_model if name is None else self.catalog.resolve(name)
-        return self._loads.require(canonical, "translation")
+    def _canonical(self, name: str | None) -> str:
+        return self.default_model if name is None else self.catalog.resolve(name)
 
     async def route(
         self, model: str | None, target: str, param: str = "target", progress: Progress | None = None
     ) -> Route:
-        """Return a warm model and a language it translates to. Waits for a model that is being loaded.
+        """Return a warm model, which the request holds, and a language it translates to.
 
         Raises what `model` raises, UnsupportedLanguageError and DrainingError.
         """
-        state = self._require(model)
-        await self._loads.wait(state, progress)
+        state = await self._loads.obtain(self._canonical(model), "translation", progress)
         translator = state.ready_translator()
         return Route(state.name, translator, self.language(target, translator, param))
 
@@ -101,14 +99,27 @@ class TranslationService:
 
         return await self.thread.run(work)
 
-    async def prepare(self, texts: Sequence[str], options: TranslationOptions, timeline: Timeline) -> Plan:
+    async def prepare(
+        self,
+        texts: Sequence[str],
+        options: TranslationOptions,
+        timeline: Timeline,
+        progress: Progress | None = None,
+    ) -> Plan:
         """Check a request and take its texts apart.
 
-        Raises what `route` raises, EmptyInputError, TextTooLongError, LanguageNotDetectedError, OutsideCoverageError
-        and InvalidRequestError.
+        Args:
+            texts: texts of the request.
+            options: its options.
+            timeline: gets the time of the detection.
+            progress: is called after each step of a load that is waited for.
+
+        Raises:
+            ServiceError: what `route` raises, EmptyInputError, TextTooLongError, LanguageNotDetectedError,
+                OutsideCoverageError and InvalidRequestError.
         """
         self._check_size(texts)
-        route = await self.route(options.model, options.target)
+        route = await self.route(options.model, options.target, progress=progress)
         source = None
         if options.source is not None and options.source.strip().lower() != AUTO:
             source = self.language(options.source, route.translator, "source")

@@ -92,6 +92,12 @@ class ConditioningCache:
             self._drop(key)
         metrics.voice_cache.set(self.nbytes)
 
+    def forget_model(self, model: str) -> None:
+        """Drop all conditionings for a model."""
+        for key in [key for key in self._kept if key[1] == model]:
+            self._drop(key)
+        metrics.voice_cache.set(self.nbytes)
+
     def _drop(self, key: Key) -> None:
         dropped = self._kept.pop(key, None)
         self.nbytes -= 0 if dropped is None else dropped.nbytes
@@ -170,6 +176,10 @@ class VoiceService:
             task.cancel()
         self._decoder.close()
         self._disk.shutdown(wait=False, cancel_futures=True)
+
+    def forget_model(self, model: str) -> None:
+        """Drop the conditionings for a model that was unloaded; those on the disk stay."""
+        self._cache.forget_model(model)
 
     def cloners(self) -> list[str]:
         """Return the names of the models that can speak in the voice of a recording."""

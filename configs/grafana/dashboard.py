@@ -339,9 +339,17 @@ def panels() -> list[dict[str, Any]]:
     board.graph("Open files", {"{{instance}}": f"process_open_fds{{{HERE}}}"}, unit="short", width=8)
     board.graph("Warm-up", {"{{model}}": f"nightingale_warmup_seconds{{{OF_MODEL}}}"}, width=8)
     arrays = {"{{model}}": f"nightingale_model_memory_bytes{{{OF_MODEL}}}"}
-    board.graph(
-        "Models in memory", arrays, unit="bytes", width=24, about="What the arrays grew by while it was loaded."
-    )
+    board.graph("Models in memory", arrays, unit="bytes", width=24, about="Growth of the arrays while it was loaded.")
+    loads = _percentiles("nightingale_model_load_seconds", "{{model}}", labels=OF_MODEL, by="model")
+    board.graph("Loading a model", loads, width=8)
+    unloads = {"{{model}} {{reason}}": f"sum by (model, reason) (nightingale_model_unloads_total{{{OF_MODEL}}})"}
+    about = "After idle time, for the memory budget, or because somebody asked for it."
+    board.graph("Models unloaded", unloads, unit="short", width=8, about=about)
+    waits = {
+        "models loaded": f"sum(nightingale_models_loaded{{{HERE}}})",
+        "requests that wait for one": f"sum(nightingale_model_load_waits{{{HERE}}})",
+    }
+    board.graph("Models and waits", waits, unit="short", width=8)
     return board.panels
 
 

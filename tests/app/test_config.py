@@ -39,6 +39,44 @@ def test_lists_are_separated_by_commas() -> None:
     assert load_settings(None, HOME | {"NIGHTINGALE_PRELOAD": "house, kokoro-82m"}).preload == ("house", "kokoro-82m")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("8 GB", 8 * 10**9),
+        ("1.5gb", 1_500_000_000),
+        ("512 MiB", 512 << 20),
+        ("2K", 2_000),
+        (" 7 B ", 7),
+        ("0.5 TiB", 1 << 39),
+    ],
+)
+def test_a_budget_of_memory_has_a_unit(text: str, expected: int) -> None:
+    assert load_settings(None, HOME | {"NIGHTINGALE_MEMORY_BUDGET": text}).memory_budget == expected
+    assert Settings.model_validate({"memory_budget": expected}).memory_budget == expected
+
+
+@pytest.mark.parametrize("text", ["8 GB GB", "eight", "-1", "1e9", "GB", "1 PB", "9" * 40, "٣ GB", "2000 TiB"])
+def test_a_budget_that_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="memory_budget"):
+        load_settings(None, HOME | {"NIGHTINGALE_MEMORY_BUDGET": text})
+
+
+def test_times_of_single_models_are_a_table_or_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[idle_unload_seconds_by_model]\nhouse = 0\nwhisper-base = 600\n")
+    pairs = HOME | {"NIGHTINGALE_IDLE_UNLOAD_SECONDS_BY_MODEL": "house=0, whisper-base = 600"}
+    expected = {"house": 0.0, "whisper-base": 600.0}
+    assert load_settings(file, HOME).idle_unload_seconds_by_model == expected
+    assert load_settings(None, pairs).idle_unload_seconds_by_model == expected
+
+
+@pytest.mark.parametrize("text", ["house", "house=", "=3", "house=soon", "house=-1", "house=nan"])
+def test_times_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="idle_unload_seconds_by_model"):
+        load_settings(None, HOME | {"NIGHTINGALE_IDLE_UNLOAD_SECONDS_BY_MODEL": text})
+
+
 def test_empty_variables_are_ignored() -> None:
     assert load_settings(None, HOME | {"PORT": "", "NIGHTINGALE_QUEUE_SIZE": ""}).port == 8000
 

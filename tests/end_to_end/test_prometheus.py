@@ -247,7 +247,10 @@ def traffic(url: str) -> None:
             assert cloned.status_code == 200, cloned.read()
             next(cloned.iter_raw())
         body = {"text": "Where is the train station?", "target": "fr", "model": "phrasebook"}
-        assert client.post("/v1/translate", json=body).status_code == 200
+        wait = {"prefer": "wait"}
+        assert client.post("/v1/translate", json=body, headers=wait).status_code == 200
+        assert client.post("/v1/models/phrasebook/unload", headers=wait).status_code == 200
+        assert client.post("/v1/translate", json=body, headers=wait).status_code == 200
         assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
     live = f"{url.replace('http', 'ws', 1)}/v1/realtime?intent=transcription&model={HEARS}"
     with websockets.sync.client.connect(live) as socket:

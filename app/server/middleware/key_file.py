@@ -38,6 +38,7 @@ class _Entry(BaseModel):
     characters_per_minute: int | None = Field(None, ge=0)
     streams: int | None = Field(None, ge=0)
     voices: int | None = Field(None, ge=0)
+    admin: bool = Field(False, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ def parse_keys(text: str, quotas: Quotas | None = None) -> Keys:
     """Return the keys of a TOML file.
 
     An entry is `name = "key"`, `name = "sha256:<hex>"`, or a table of `key`, `characters_per_minute`, `streams` and
-    `voices`, whose defaults are `quotas`. Raises ValueError, which says the fault and quotes no key.
+    `voices`, whose defaults are `quotas`, and `admin` (false). Raises ValueError, which says the fault and quotes no
+    key.
     """
     quotas = quotas or Quotas()
     known: dict[bytes, Client] = {}
@@ -110,6 +112,7 @@ def parse_keys(text: str, quotas: Quotas | None = None) -> Keys:
             quotas.characters_per_minute if quota is None else quota,
             usual if entry.streams is None else entry.streams,
             quotas.voices if entry.voices is None else entry.voices,
+            entry.admin,
         )
     return Keys(tuple(known.items()))
 

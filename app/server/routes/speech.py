@@ -1,4 +1,4 @@
-"""OpenAI's surface: speech and models (platform.openai.com, "Audio" and "Models").
+"""OpenAI's surface: speech (platform.openai.com, "Audio").
 
 Audio is sent sentence by sentence. A reply of one piece has its exact length, in the HTTP head and in its own header. A
 longer one is chunked, and a WAV then has 0xFFFFFFFF in its size fields. A failure after the first byte breaks the
@@ -20,28 +20,23 @@ from app.audio import subtitles
 from app.audio.encoders import INFO, Format, check_format, choose_rate
 from app.audio.subtitles import SUBTITLE_FORMATS, SubtitleFormat
 from app.engine.admission import client
-from app.engine.catalog import OPENAI_RECOGNIZERS
-from app.engine.model_loader import ModelState, ModelStatus
 from app.errors import (
     EmptyInputError,
     InvalidRequestError,
     TextTooLongError,
-    UnknownModelError,
     UnsupportedFormatError,
 )
 from app.observability import metrics
 from app.server.audio_response import Reply, ReplyForm, negotiate
 from app.server.error_responses import header_text
 from app.server.exchange import JsonRoute, StreamExchange
-from app.server.schemas import ModelEntry, ModelList, SpeechBody
+from app.server.schemas import SpeechBody
 from app.server.state import Services, services
 from app.server.verification import verifiers
 from app.speech.document import holds_ssml, read_document
 from app.speech.sentence import SpokenChunk
 from app.speech.service import SpeechOptions
 from app.speech.stream import SpeechStream
-from app.translation.text import codes
-from models.contract import SAMPLING_RANGES
 
 router = APIRouter()
 
@@ -62,81 +57,6 @@ router.add_api_route(
     responses={200: {"content": {kind: {} for kind in _ANSWERS}}},
     route_class_override=JsonRoute,
 )
-
-
-@router.get("/v1/models")
-@router.get("/v1/audio/models")
-async def models(request: Request) -> ModelList:
-    """Return every model of the catalog, and what they compute with."""
-    app = services(request)
-    entries = _models(app)
-    hardware = app.worker.loader.hardware
-    if hardware is None:
-        return ModelList(models=entries, data=entries)
-    return ModelList(models=entries, data=entries, device=hardware.device, kernels=hardware.kernels)
-
-
-@router.get("/v1/models/{name}")
-async def model(request: Request, name: str) -> ModelEntry:
-    """Return one model. Raises UnknownModelError."""
-    app = services(request)
-    heard = name.strip().lower() in OPENAI_RECOGNIZERS
-    canonical = app.recognition.model_name(name) if heard else app.speech.model_name(name)
-    for entry in _models(app):
-        if entry.id == canonical:
-            return entry
-    raise UnknownModelError(f"There is no model '{name[:100]}'.")
-
-
-def _models(app: Services) -> list[ModelEntry]:
-    defaults = (app.speech.default_model, app.catalog.default_translator(), app.recognition.default_model)
-    entries = []
-    for info in app.catalog.models():
-        held = app.worker.state(info.name)
-        state = held.status
-        absent = info.status == "absent"
-        status = {
-            ModelStatus.IDLE: "absent" if absent else "available",
-            ModelStatus.WARMING: "loading",
-        }.get(state, state.value)
-        entries.append(
-            ModelEntry(
-                id=info.name,
-                name=info.name,
-                status=status,
-                kind=info.kind,
-                default=info.name in defaults,
-                description=info.description,
-                license=info.license,
-                commercial_use=info.commercial_use,
-                aliases=list(info.aliases),
-                cloning=info.cloning,
-                preloaded=info.name in app.preload,
-                memory_bytes=held.memory,
-                parameters=_parameters(held),
-                install_command=info.install_command if absent else None,
-                install_hint=info.install_hint if absent else None,
-                languages=_languages(held),
-            )
-        )
-    return entries
-
-
-def _parameters(state: ModelState) -> list[str] | None:
-    """Return the sampling parameters of a loaded model that speaks, else None."""
-    if state.status is not ModelStatus.READY or state.synthesizer is None:
-        return None
-    taken = state.synthesizer.parameters
-    return [name for name in SAMPLING_RANGES if name in taken]
-
-
-def _languages(state: ModelState) -> list[str] | None:
-    """Return the BCP-47 tags of the languages that a loaded model speaks, or translates from or to, else None."""
-    if state.status is not ModelStatus.READY or state.model is None:
-        return None
-    if state.translator is not None:
-        return [codes.tag(code) for code in state.translator.languages]
-    return list(state.model.languages)
 
 
 def check_text(text: str, limit: int, field: str = "input") -> None:
@@ -171,6 +91,11 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._ssml = False
         self._ignored: tuple[str, ...] = ()
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return self._sse
 
     def check(self, headers: Headers) -> None:
         """Choose the format, and check the text. Raises InvalidRequestError."""
@@ -215,6 +140,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
                 cache=self._body.cache,
             ),
             self.timeline,
+            self.progress(),
         )
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)

@@ -61,9 +61,14 @@ class TranslationExchange(StreamExchange[TranslationStream]):
 
     async def prepare(self) -> TranslationStream:
         """Return a stream that translates the texts. Raises what `TranslationService.prepare` raises."""
-        self.plan = await self.app.translation.prepare(self._texts, self._options, self.timeline)
+        self.plan = await self.app.translation.prepare(self._texts, self._options, self.timeline, self.progress())
         labels = replace(self._labels, model=self.plan.route.model)
         return TranslationStream(self.app.translation, self.plan, self.timeline, labels, in_order=self.streaming)
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return self.streaming
 
     def note_rejected(self) -> None:
         """Count a request that is refused before anything is computed."""

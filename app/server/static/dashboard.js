@@ -115,7 +115,9 @@ function showErrors() {
 
 function showResident() {
   const { metrics } = samples.at(-1);
-  fill("resident", (metrics.get("nightingale_warmup_seconds") ?? []).map(({ labels: { model }, value }) =>
+  // A model that was unloaded keeps its series, with 0 bytes.
+  const loaded = (metrics.get("nightingale_warmup_seconds") ?? []).filter(({ labels: { model } }) => total(metrics, "nightingale_model_memory_bytes", { model }) !== 0);
+  fill("resident", loaded.map(({ labels: { model }, value }) =>
     [model, bytes(total(metrics, "nightingale_model_memory_bytes", { model }) ?? NaN), duration(value)]), "No model is loaded yet.");
 }
 

@@ -20,11 +20,11 @@ export function setUpOptions(actions) {
 }
 
 const usable = ({ status }) => status !== "absent" && status !== "failed";
-const NOTES = { absent: "not installed", failed: "failed", loading: "loading", available: "loads when used" };
+const NOTES = { absent: "not installed", failed: "failed", loading: "loading", unloading: "being unloaded", available: "loads when used" };
 
 function modelOption(model, selected) {
   const notes = [NOTES[model.status], model.commercial_use ? "" : "no commercial use"].filter(Boolean).join(", ");
-  return h("option", { value: model.id, selected, disabled: !usable(model), title: model.description }, notes ? `${model.id} (${notes})` : model.id);
+  return h("option", { value: model.id, selected, disabled: !usable(model), title: model.error ?? model.description }, notes ? `${model.id} (${notes})` : model.id);
 }
 
 const option = (value, label, selected = false) => h("option", { value, selected }, label);

@@ -1,4 +1,4 @@
-"""A request for a model that is here and not loaded yet: it waits for the load."""
+"""A request for a model that is here and not loaded: it begins the load, and waits for it if it asks to."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def slow(start_server: Any) -> Any:
         each.second.warm_gate.release(STEPS)
 
 
-def speak(running: Any, **body: object) -> httpx.Response:
+def speak(running: Any, prefer: str = "", **body: object) -> httpx.Response:
     url = running.url + "/v1/audio/speech"
-    return httpx.post(url, json={"input": "Hi.", "model": "tone-two"} | body, timeout=60)
+    headers = {"prefer": prefer} if prefer else {}
+    return httpx.post(url, json={"input": "Hi.", "model": "tone-two"} | body, headers=headers, timeout=60)
 
 
 def state(running: Any) -> str:
@@ -53,7 +54,70 @@ def state(running: Any) -> str:
 
 
 def in_thread(pool: ThreadPoolExecutor, running: Any) -> Future[httpx.Response]:
-    return pool.submit(speak, running)
+    return pool.submit(speak, running, "wait")
+
+
+def test_a_request_that_does_not_ask_to_wait_begins_the_load(slow: Any, wait_until: Any) -> None:
+    running = slow()
+    refused = speak(running)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_loading")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "preference-applied" not in refused.headers
+    assert wait_until(lambda: state(running) == "loading")
+    running.second.warm_gate.release(STEPS)
+    assert wait_until(lambda: state(running) == "ready")
+    assert speak(running).status_code == 200
+
+
+def test_a_request_waits_for_a_load_that_is_under_way(slow: Any, wait_until: Any) -> None:
+    running = slow()
+    assert speak(running).status_code == 503
+    with ThreadPoolExecutor() as pool:
+        joined = pool.submit(speak, running)
+        assert wait_until(lambda: "nightingale_model_load_waits 1.0" in running.metrics())
+        running.second.warm_gate.release(STEPS)
+        assert joined.result(60).status_code == 200
+
+
+@pytest.mark.parametrize(("prefer", "applied"), [("wait", "wait=30"), ("respond-async, Wait=7; a=b", "wait=7")])
+def test_the_wait_that_was_applied_is_told(start_server: Any, prefer: str, applied: str) -> None:
+    answer = speak(start_server(), prefer)
+    assert (answer.status_code, answer.headers["preference-applied"]) == (200, applied)
+
+
+def test_a_wait_of_no_seconds_is_none(slow: Any) -> None:
+    running = slow()
+    for _ in range(2):  # the second one finds the load under way
+        refused = speak(running, "wait=0")
+        assert (refused.status_code, refused.headers["preference-applied"]) == (503, "wait=0")
+
+
+def test_events_tell_how_far_the_load_is(slow: Any) -> None:
+    running = slow()
+    body = {"input": "Hi.", "model": "tone-two", "stream_format": "sse"}
+    headers = {"prefer": "wait"}
+    with httpx.stream("POST", running.url + "/v1/audio/speech", json=body, headers=headers, timeout=60) as reply:
+        assert (reply.status_code, reply.headers["preference-applied"]) == (200, "wait=30")
+        lines = (json.loads(line.removeprefix("data: ")) for line in reply.iter_lines() if line)
+        assert next(lines) == {"type": "model.loading", "model": "tone-two", "done": 0, "total": None}
+        running.second.warm_gate.release()
+        assert next(lines) == {"type": "model.loading", "model": "tone-two", "done": 1, "total": STEPS}
+        running.second.warm_gate.release(STEPS)
+        kinds = [event["type"] for event in lines]
+    assert kinds[-2:] == ["speech.audio.delta", "speech.audio.done"]
+
+
+def test_events_tell_a_load_that_fails(start_server: Any) -> None:
+    body = {"input": "Hi.", "model": "corrupt", "stream_format": "sse"}
+    # The server breaks the connection, as after every error within a stream.
+    with pytest.raises(httpx.RemoteProtocolError):
+        text = b""
+        with httpx.stream(
+            "POST", start_server().url + "/v1/audio/speech", json=body, headers={"prefer": "wait"}, timeout=60
+        ) as reply:
+            for part in reply.iter_raw():
+                text += part
+    assert b'"code": "model_failed"' in text and b"secret place" not in text
 
 
 def test_the_first_request_waits_for_the_load(slow: Any, wait_until: Any) -> None:
@@ -70,8 +134,8 @@ def test_a_load_that_takes_too_long_is_told_with_its_progress(slow: Any, wait_un
     running = slow(queue_seconds=0.5)
     running.second.warm_gate.release()
     # The first request may be refused before the first step is done.
-    assert wait_until(lambda: "1 of 3" in speak(running).json()["error"]["message"])
-    refused = speak(running)
+    assert wait_until(lambda: "1 of 3" in speak(running, "wait").json()["error"]["message"])
+    refused = speak(running, "wait")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "model_loading")
     assert "1 of 3" in refused.json()["error"]["message"]
     assert refused.headers["retry-after"]
@@ -93,7 +157,8 @@ def test_no_more_wait_than_may_queue(slow: Any, wait_until: Any) -> None:
 def test_who_leaves_while_it_loads_gives_the_slot_back(slow: Any, wait_until: Any, leave: Any) -> None:
     running = slow()
     body = {"input": "Hi.", "model": "tone-two"}
-    leave(running.url + "/v1/audio/speech", body, lambda: state(running) == "loading")
+    assert speak(running).status_code == 503
+    leave(running.url + "/v1/audio/speech", body, lambda: "load_waits 1.0" in running.metrics())
     assert wait_until(lambda: "nightingale_active_streams 0.0" in running.metrics())
     assert state(running) == "loading"
 
@@ -125,7 +190,7 @@ def test_a_socket_that_is_closed_while_it_loads_gives_the_slot_back(slow: Any, w
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_wait(start_server: Any) -> None:
-    answer = speak(start_server(), model="corrupt")
+    answer = speak(start_server(), "wait", model="corrupt")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "model_failed")
 
 

@@ -60,6 +60,15 @@ def test_the_cache_keeps_to_its_bytes_whatever_is_put() -> None:
     assert cache.nbytes == 0 == cached_bytes()
 
 
+def test_the_cache_drops_what_was_made_for_a_model_that_was_unloaded() -> None:
+    cache = ConditioningCache(100)
+    for model in ("gone", "stays"):
+        cache.put(("a", model), made(30))
+    cache.forget_model("gone")
+    assert (cache.get(("a", "gone")), cache.nbytes) == (None, 30)
+    assert cache.get(("a", "stays")) is not None
+
+
 def test_consent_is_asked_for_first() -> None:
     with pytest.raises(ConsentMissingError, match="consent"):
         new_voice("", consent=False)
@@ -79,7 +88,7 @@ def until(wait_until: Callable[..., bool]) -> Until:
 @asynccontextmanager
 async def service(parrot: Any, folder: Path, until: Until) -> AsyncIterator[tuple[VoiceService, ModelWorker]]:
     """A worker with `parrot` loaded, and the voices in `folder`."""
-    tone = SimpleNamespace(voices=(), watermarked=False)
+    tone = SimpleNamespace(voices=(), watermarked=False, languages=(), parameters=frozenset())
 
     def load(name: str) -> Any:
         if name == "parrot":

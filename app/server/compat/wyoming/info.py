@@ -6,40 +6,32 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app import __version__
-from app.engine.model_loader import ModelState, ModelStatus
+from app.engine.model_loader import Description
 from app.server.state import Services
 from app.voices.aliases import describe
-from models.contract import ModelKind, Recognizer, Synthesizer
+from models.contract import ModelKind
 
 _ATTRIBUTION: Final = {"name": "Nightingale", "url": "https://github.com/OHF-Voice/wyoming"}
 
 
 def info(app: Services) -> dict[str, Any]:
-    """Return the data of `info`: voices and recognizers of the models that are loaded, the default ones first."""
+    """Return the data of `info`: voices and recognizers of the models that are or were loaded."""
     speaks, hears = app.speech.default_model, app.recognition.default_model
-    programs = [
-        _program(held.name, held.synthesizer, default=held.name == speaks)
-        for held in _loaded(app, "text-to-speech", speaks)
-        if held.synthesizer is not None
-    ]
-    recognizers = [
-        _recognizer(held.name, held.recognizer)
-        for held in _loaded(app, "speech-recognition", hears)
-        if held.recognizer is not None
-    ]
+    programs = [_program(name, model, default=name == speaks) for name, model in _served(app, "text-to-speech", speaks)]
+    recognizers = [_recognizer(name, model) for name, model in _served(app, "speech-recognition", hears)]
     empty: list[dict[str, Any]] = []
     others = dict.fromkeys(("handle", "intent", "wake", "mic", "snd"), empty)
     return {"asr": [_hearing_program(recognizers)] if recognizers else [], "tts": programs, **others}
 
 
-def _loaded(app: Services, kind: ModelKind, default: str | None) -> Iterator[ModelState]:
-    """Yield the states of the models of one kind that are loaded, the default one first."""
+def _served(app: Services, kind: ModelKind, default: str | None) -> Iterator[tuple[str, Description]]:
+    """Yield the models of one kind that are loaded, or were and can be again; the default one first."""
     names = [default] if default is not None else []
     names += [each.name for each in app.catalog.models() if each.kind == kind and each.name not in names]
     for name in names:
         held = app.worker.state(name)
-        if held.status is ModelStatus.READY:
-            yield held
+        if held.available and held.description is not None:
+            yield name, held.description
 
 
 def _artifact(name: str, description: str) -> dict[str, Any]:
@@ -65,11 +57,11 @@ def _hearing_program(models: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _recognizer(name: str, model: Recognizer) -> dict[str, Any]:
+def _recognizer(name: str, model: Description) -> dict[str, Any]:
     return {**_artifact(name, f"Nightingale, model {name}"), "languages": list(model.languages)}
 
 
-def _program(name: str, model: Synthesizer, *, default: bool) -> dict[str, Any]:
+def _program(name: str, model: Description, *, default: bool) -> dict[str, Any]:
     voices = [
         {
             **_artifact(

@@ -401,8 +401,11 @@ def test_overload_is_refused_early_with_retry_after(start_server: Any, tone: Any
 
 def test_a_model_loads_on_demand(start_server: Any) -> None:
     running = start_server()
-    assert post(running, input="Hi.", model="tone-two").status_code == 200
-    assert post(running, input="Hi.", model="corrupt").status_code == 500
+    for model, status in (("tone-two", 200), ("corrupt", 500)):
+        begun = post(running, input="Hi.", model=model)
+        assert (begun.status_code, begun.json()["error"]["code"]) == (503, "model_loading")
+        # The load may have ended meanwhile; else the request waits for it.
+        assert post(running, input="Hi.", model=model).status_code == status
     assert "expected (2,)" in post(running, input="Hi.", model="corrupt").json()["error"]["message"]
 
 
@@ -411,6 +414,7 @@ def test_a_model_being_warmed_does_not_hold_up_another(start_server: Any, wait_u
     second = running.second
     second.warm_gate = threading.Semaphore(0)
     with ThreadPoolExecutor() as pool:
+        assert post(running, input="Hi.", model="tone-two").status_code == 503
         waiting = pool.submit(post, running, input="Hi.", model="tone-two")
         assert wait_until(lambda: "loading" in httpx.get(running.url + "/v1/models/tone-two").json()["status"])
         speaking = pool.submit(post, running, input="Hi.")
