@@ -29,7 +29,8 @@ class Start(LexiconFields, SamplingFields, Message):
     "text" is that, too, if its root is `<speak>`. `translate_to`, `source` and `translate_model` have the text
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
-    `cache` false: no sentence comes from the server's cache, or goes there.
+    `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
+    text changes the voice.
     """
 
     type: Literal["start"]
@@ -49,6 +50,7 @@ class Start(LexiconFields, SamplingFields, Message):
     source: UnicodeText | None = None
     translate_model: UnicodeText | None = None
     anticipate: StrictBool = True
+    voice_marks: StrictBool = True
 
 
 class Text(Message):

@@ -280,4 +280,5 @@ def _options(start: events.Start) -> SpeechOptions:
         lexicons=tuple(start.lexicons),
         lexicon=start.lexicon,
         cache=start.cache,
+        voice_marks=start.voice_marks,
     )
