@@ -22,6 +22,7 @@ def _encodable(text: str) -> str:
 
 
 UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
+ShortText = Annotated[StrictStr, Field(max_length=4096), AfterValidator(_encodable)]
 
 
 def _ranged(name: str, description: str) -> Any:
@@ -107,8 +108,8 @@ class SpeechFields(LexiconFields, SamplingFields):
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
     instructions: Annotated[
-        UnicodeText | None,
-        Field(max_length=4096, description="words for speed, volume and emotion; `x-ignored` names the others"),
+        ShortText | None,
+        Field(description="words for speed, volume and emotion; `x-ignored` names the others"),
     ] = None
     response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
