@@ -141,7 +141,11 @@ async def read_dialogue(service: SpeechService, lines: Sequence[Line], language:
     for number, line in enumerate(lines):
         document = Document((Part(line.text, style=line.style),))
         if is_ssml(line.text) is True:
-            document = await read_document(service, line.text, language, param=f"{param}[{number}].text")
+            where = f"{param}[{number}].text"
+            try:
+                document = await read_document(service, line.text, language, param=where)
+            except errors.MarkupError as error:
+                raise errors.MarkupError(error.message, param=where) from None
         parts += [_of_line(part, line, offset) for part in document.parts]
         ignored += document.ignored
         offset += len(line.text)

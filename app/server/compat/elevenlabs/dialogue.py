@@ -81,19 +81,19 @@ def _lines(inputs: Sequence[DialogueInput], lang: str | None) -> tuple[list[Line
             continue
         begin = 0
         for tag in _TAG.finditer(each.text):
+            asked = Instructions.read(tag.group())
+            if not (asked.steps.speed or asked.steps.volume):
+                ignored |= {f"tag {tag.group()[1:-1][:50]}": None}
+                continue
             lines += _spoken(line, begin, tag.start())
             begin = tag.start()
-            asked = Instructions.read(tag.group())
-            if asked.steps.speed or asked.steps.volume:
-                line = replace(line, rate=asked.rate, gain=asked.gain)
-            else:
-                ignored |= {f"tag {tag.group()[1:-1][:50]}": None}
+            line = replace(line, rate=asked.rate, gain=asked.gain)
         lines += _spoken(line, begin, len(each.text))
     return lines, tuple(ignored)[:20]
 
 
 def _spoken(line: Line, start: int, end: int) -> Iterator[Line]:
-    """Yield characters [start, end) of a line with blanks for the tag at their beginning; nothing for none."""
+    """Yield characters [start, end) of a line with blanks for its tags; nothing for none."""
     if start < end:
         yield replace(line, text=_TAG.sub(lambda tag: " " * len(tag.group()), line.text[start:end]))
 
