@@ -105,6 +105,7 @@ class SpeechStream:
         self._pauses = False
         self._position = 0
         self._after_speech = False  # no pause since the last sentence
+        self._speaker: tuple[str, str] | None = None  # model and voice of the last sentence
         self._translated_characters = 0
         self._recorded = False
         self.cached: Literal["hit", "miss"] | None = None  # whether the first sentence was spoken before
@@ -414,7 +415,10 @@ class SpeechStream:
 
     async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
-        trimmer = Trimmer(self._rate, LEAD_BETWEEN if self._after_speech else LEAD)
+        speaker = sentence.speech.model, sentence.speech.voice
+        changed, self._speaker = speaker != self._speaker, speaker
+        lead = LEAD_BETWEEN if self._after_speech else LEAD
+        trimmer = Trimmer(self._rate, lead, fill=changed and self._after_speech)
         self._after_speech = True
         sentence.begin = self._position / self._rate
         resampler = Resampler(sentence.rate, self._rate)

@@ -37,10 +37,16 @@ def samples(reply: httpx.Response) -> np.ndarray:
 
 
 def pitches(pcm: np.ndarray) -> list[int]:
-    """Return the pitches in the order in which they are heard, in steps of 10 Hz."""
-    pieces = pcm[: pcm.size // 2_400 * 2_400].reshape(-1, 2_400)
-    heard = [10 * int(np.argmax(np.abs(np.fft.rfft(piece)))) for piece in pieces]
-    return [heard[0]] + [pitch for before, pitch in pairwise(heard) if pitch != before]
+    """Return the pitches that last for 100 ms, in the order in which they are heard; 0 is silence."""
+    pieces = pcm[: pcm.size // 1_200 * 1_200].reshape(-1, 1_200)
+    # The period of each piece: its spectrum is too coarse for 150 Hz.
+    heard = [0 if np.abs(piece).max() < 0.01 else _pitch(piece) for piece in pieces]
+    steady = [one for one, other in pairwise(heard) if one == other]
+    return steady[:1] + [pitch for before, pitch in pairwise(steady) if pitch != before]
+
+
+def _pitch(piece: np.ndarray) -> int:
+    return min((440, 150), key=lambda pitch: abs(np.count_nonzero(np.diff(np.sign(piece))) / 0.1 - pitch))
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +62,22 @@ def both(request: pytest.FixtureRequest) -> Any:
 
 
 def test_speakers_of_two_models_take_turns(both: Any) -> None:
-    lines = [line("How are you today?", "steady"), line("I am fine.", "own"), line("Good.", "tone/silky")]
+    lines = [
+        line("How are you today?", "steady"),
+        line("I am fine.", "own"),
+        line("That is good to hear.", "tone/silky"),
+    ]
     reply = post(both, inputs=lines)
     assert reply.headers["x-sample-rate"] == "24000"
     pcm = samples(reply)
-    assert pitches(pcm) == [440, 150, 440]
+    assert pitches(pcm) == [440, 0, 150, 0, 440]
+    silences = np.diff(np.flatnonzero(np.abs(pcm) > 1e-3)) / 24_000
+    assert sorted(silences)[-2:] == pytest.approx([0.15, 0.15], abs=0.01)
     # A mark and SSML say the same.
-    marked = say(both, "How are you today? [voice:own] I am fine. [voice:silky]Good.")
-    assert pitches(samples(marked)) == [440, 150, 440]
-    ssml = say(both, "<speak>How are you today? <voice name='parrot/own'>I am fine.</voice> Good.</speak>")
-    assert pitches(samples(ssml)) == [440, 150, 440]
+    marked = say(both, "How are you today? [voice:own] I am fine. [voice:silky]That is good to hear.")
+    assert pitches(samples(marked)) == [440, 0, 150, 0, 440]
+    ssml = say(both, "<speak>How are you today? <voice name='parrot/own'>I am fine.</voice> That is good.</speak>")
+    assert pitches(samples(ssml)) == [440, 0, 150, 0, 440]
 
 
 def test_the_first_speaker_decides_the_rate(both: Any) -> None:
