@@ -28,6 +28,7 @@ from app.recognition.stream import RecognitionStream
 from app.speech.document import InputType, holds_ssml, plain_document, read_document
 from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
+from app.speech.variants import Variants
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
@@ -58,7 +59,7 @@ class LocalSpeech:
         speech, document = await document.prepare(self._service, speech)
         if document.ignored:
             log.warning("not used in the text: %s", ", ".join(document.ignored))
-        stream = self._stream(speech, timeline)
+        stream = self._stream(speech, timeline, document.variants)
         document.feed(stream)
         outcome: metrics.Outcome = "cancelled"
         try:
@@ -78,9 +79,10 @@ class LocalSpeech:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
         return self._stream(await self._service.prepare(options), timeline)
 
-    def _stream(self, speech: PreparedSpeech, timeline: Timeline) -> SpeechStream:
+    def _stream(self, speech: PreparedSpeech, timeline: Timeline, variants: Variants | None = None) -> SpeechStream:
         # A process of its own with nobody to scrape it: the label's value does not matter.
-        return SpeechStream(self._service, speech, timeline, metrics.Labels(speech.model, "openai", True))
+        labels = metrics.Labels(speech.model, "openai", True)
+        return SpeechStream(self._service, speech, timeline, labels, variants=variants)
 
 
 @asynccontextmanager

@@ -41,13 +41,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Parts of a text in order, and those of its markup that change nothing here."""
+    """Parts of a text in order, and those of its markup that change nothing here. `variants`: its voices, prepared."""
 
     parts: tuple[Part, ...]
     ignored: tuple[str, ...] = ()
+    variants: Variants | None = None
 
     async def prepare(self, service: SpeechService, speech: PreparedSpeech) -> tuple[PreparedSpeech, Document]:
-        """Return `speech` with the watermark that one of the voices needs, and the document with all that is ignored.
+        """Return `speech` with the watermark that one of the voices needs, and the document with its voices.
 
         Raises ServiceError for a voice or a language that `speech` cannot take.
         """
@@ -59,7 +60,8 @@ class Document:
                 await variants.parts(part.text, part.style)
         if speech.marker is None:
             speech = replace(speech, marker=variants.marker)
-        return speech, replace(self, ignored=(*self.ignored, *variants.ignored))
+        variants.rewind()
+        return speech, replace(self, ignored=(*self.ignored, *variants.ignored), variants=variants)
 
     def feed(self, stream: SpeechStream) -> None:
         """Have `stream` speak the document and end."""

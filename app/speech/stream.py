@@ -60,6 +60,7 @@ class SpeechStream:
         labels: metrics.Labels,
         admitted: StreamAdmission | None = None,
         verifier: Verifier | None = None,
+        variants: Variants | None = None,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -71,6 +72,7 @@ class SpeechStream:
             admitted: admission of the stream, whose client pays for its text as it is spoken. None: the stream is
                 admitted here, or ends with the error, and the client paid for its text as it was received.
             verifier: hears the sentences; None: they are not verified.
+            variants: voices of the text that are prepared already.
         """
         self.speech = speech
         self.timeline = timeline
@@ -87,7 +89,7 @@ class SpeechStream:
         self._playback = metrics.Playback()
         # As `feed` takes them. Unbounded: callers bound the characters of one stream.
         self._fed: asyncio.Queue[tuple[str, Origin] | errors.ServiceError | None] = asyncio.Queue()
-        self._variants = Variants(service, speech)
+        self._variants = variants or Variants(service, speech)
         if admitted is None:
             try:
                 admitted = service.admission.open(speech.model, None)

@@ -48,6 +48,10 @@ class Variants:
         speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
         return found if speed == found.speed else replace(found, speed=speed)
 
+    def rewind(self) -> None:
+        """Begin the text again: no mark came yet."""
+        self._voice = None
+
     async def parts(self, text: str, style: Style) -> list[tuple[int, int, Style]]:
         """Return start, end and style of the parts of a plain text between its `[voice:NAME]`, without blank ones.
 

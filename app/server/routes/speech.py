@@ -210,7 +210,15 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         speech, document = await document.prepare(self.app.speech, speech)
         self._ignored = (*document.ignored, *self._instructions.unused(speech, speed_given=self._speed_given))
         admitted = self.app.admission.open(speech.model, client.get())
-        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted, make() if make else None)
+        stream = SpeechStream(
+            self.app.speech,
+            speech,
+            self.timeline,
+            self._labels,
+            admitted,
+            make() if make else None,
+            document.variants,
+        )
         document.feed(stream)
         return stream
 
