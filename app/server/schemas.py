@@ -174,7 +174,7 @@ class DialogueLine(BaseModel):
 class DialogueBody(SpeechFields):
     """`POST /v1/audio/dialogue`: lines that several voices speak in turn. Unknown parameters are refused."""
 
-    inputs: Annotated[list[DialogueLine], Field(min_length=1, max_length=1_000, description="the lines, in order")]
+    inputs: Annotated[list[DialogueLine], Field(min_length=1, description="the lines, in order; at most 1,000")]
 
 
 class PhonemesBody(LexiconFields):

@@ -148,7 +148,7 @@ class TextToDialogueBody(_Lenient):
         json_schema_extra={"examples": [{"inputs": [{"text": "Shall we go?", "voice_id": "rms"}]}]}
     )
 
-    inputs: Annotated[list[DialogueInput], Field(min_length=1, max_length=1_000, description="the lines, in order")]
+    inputs: Annotated[list[DialogueInput], Field(min_length=1, description="the lines, in order; at most 1,000")]
     model_id: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
     ] = None
