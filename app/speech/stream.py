@@ -135,17 +135,13 @@ class SpeechStream:
         self._fed.put_nowait((text, Origin(offset, source, script, style)))
 
     async def prepare(self, style: Style) -> PreparedSpeech:
-        """Return the voice, language and speed of a style.
+        """Return the voice, language and speed of a style. Raises ServiceError as `Variants.prepare` does."""
+        return await self._variants.prepare(style, marked=self._marking is not None)
 
-        Raises ServiceError as `SpeechService.vary` does, and for speech that bears a watermark where this has none.
-        """
-        varied = await self._variants.prepare(style)
-        if varied.marker is not None and self._marking is None:
-            raise errors.InvalidRequestError(
-                f"Speech of model '{varied.model}' bears a watermark: name that model for the whole text.",
-                param="model",
-            )
-        return varied
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Marks of the text that name no voice here."""
+        return tuple(self._variants.ignored)
 
     def anticipate(self, partial: str) -> None:
         """Translate ahead of time, if there is time: the text that is fed next begins with `partial`."""

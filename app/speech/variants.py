@@ -39,12 +39,20 @@ class Variants:
         markers = (each.marker for each in (self._speech, *self._made.values()))
         return next((marker for marker in markers if marker is not None), None)
 
-    async def prepare(self, style: Style) -> PreparedSpeech:
-        """Return the voice, language and speed of a style. Raises ServiceError as `SpeechService.vary` does."""
+    async def prepare(self, style: Style, *, marked: bool = True) -> PreparedSpeech:
+        """Return the voice, language and speed of a style.
+
+        Raises ServiceError as `SpeechService.vary` does, and for speech that bears a watermark unless the text is
+        `marked`.
+        """
         key = style.voice, style.gender, style.language
         if key not in self._made:
             self._made[key] = await self._service.vary(self._speech, style)
         found = self._made[key]
+        if found.marker is not None and not marked:
+            raise errors.InvalidRequestError(
+                f"Speech of model '{found.model}' bears a watermark: name that model for the whole text.", param="model"
+            )
         speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
         return found if speed == found.speed else replace(found, speed=speed)
 

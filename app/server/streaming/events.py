@@ -144,7 +144,10 @@ class Chunk(Message):
 
 
 class Warning(Message):  # noqa: A001  (as it stands on the wire)
-    """Warning: the parts of the client's SSML in `ignored` change nothing here. Each is told once a session."""
+    """Warning: the parts of the client's text in `ignored` change nothing here.
+
+    Those of SSML are told once a session, marks that name no voice once a set.
+    """
 
     type: Literal["warning"] = "warning"
     message: str

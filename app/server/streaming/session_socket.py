@@ -233,7 +233,7 @@ class SessionSocket(SocketLoop):
             async with recorded(stream, stream.begun):
                 await self._send_speech(stream)
                 report = await stream.verification()
-            answer = self._session.finished(stream.timeline, report)
+            answer = self._session.finished(stream.timeline, report, stream.ignored)
         except Cancelled:
             return
         except ServiceError as error:

@@ -238,6 +238,7 @@ def test_words_keep_their_characters_over_a_socket(server: Any) -> None:
             message = socket.recv(timeout=60)
             if isinstance(message, str):
                 events.append(json.loads(message))
+    assert [event["ignored"] for event in events if event["type"] == "warning"] == [["voice nobody"]]
     words = [word for event in events if event["type"] == "chunk" for word in event["words"]]
     assert [word["text"] for word in words] == ["One", "Two", "more", "voice", "nobody", "Three"]
     assert [text[word["char_start"] : word["char_end"]] for word in words] == [word["text"] for word in words]
