@@ -259,8 +259,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
         form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
-        if self._ignored:
-            form = replace(form, extra={"x-ignored": header_text(", ".join(self._ignored))})
+        form = replace(form, extra=self._told())
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
@@ -273,6 +272,10 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         else:
             await reply.streamed(first, chunks)
 
+    def _told(self) -> dict[str, str]:
+        """Return the header that names what changes nothing, if anything does."""
+        return {"x-ignored": header_text(", ".join(self._ignored))} if self._ignored else {}
+
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         """Return the writer of the answer's bytes."""
         return Reply(stream, send, form)
@@ -280,7 +283,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     async def _send_subtitles(self, kind: SubtitleFormat, stream: SpeechStream, chunks: Sequence[SpokenChunk]) -> None:
         for chunk in chunks:
             stream.delivered(chunk, sent=False)
-        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"}
+        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store", **self._told()}
         if (report := await stream.verification()) is not None:
             headers |= report.headers()
         text = subtitles.render(subtitles.cues(chunks), kind)

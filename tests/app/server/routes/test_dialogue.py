@@ -194,6 +194,13 @@ def test_a_mark_that_names_no_voice_is_text(server: Any) -> None:
     assert server.tone.computed == ["One.", "[voice:nobody] two.", "Three.", "[voice:] four."]
 
 
+def test_subtitles_hold_the_words_and_no_marks(server: Any) -> None:
+    reply = say(server, "One. [voice:silky] Two [voice:nobody].", response_format="vtt")
+    assert reply.headers["x-ignored"] == "voice nobody"
+    rows = [row for row in reply.text.splitlines() if row and "-->" not in row]
+    assert rows == ["WEBVTT", "One.", "Two [voice:nobody]."]
+
+
 def test_a_client_can_have_marks_read_as_text(server: Any) -> None:
     reply = say(server, "One. [voice:silky] two.", voice_marks=False)
     assert "x-ignored" not in reply.headers
