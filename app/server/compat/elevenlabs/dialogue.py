@@ -70,8 +70,13 @@ async def stream_timed(
     return _TimedResponse(request, body, parse_output(output_format), in_lines=True)
 
 
-def _lines(inputs: Sequence[DialogueInput], lang: str | None) -> tuple[list[Line], tuple[str, ...]]:
-    """Return the lines without their tags, of the same length, and the tags that change nothing."""
+def _lines(inputs: Sequence[DialogueInput], lang: str | None, most: int) -> tuple[list[Line], tuple[str, ...]]:
+    """Return the lines without their tags, of the same length, and the tags that change nothing.
+
+    Inputs of more than `most` characters keep their tags: they will be refused.
+    """
+    if sum(len(each.text) for each in inputs) > most:
+        return [Line(each.text, each.voice_id, lang) for each in inputs], ()
     lines: list[Line] = []
     ignored: dict[str, None] = {}
     for each in inputs:
@@ -105,7 +110,8 @@ class _Response(DialogueResponse):
     most_voices = 10  # ElevenLabs' number
 
     def __init__(self, request: Request, body: TextToDialogueBody, output: Output) -> None:
-        lines, self._tags = _lines(body.inputs, body.language_code)
+        app = services(request)
+        lines, self._tags = _lines(body.inputs, body.language_code, app.settings.max_input_characters)
         spoken = spoken_body(
             lines,
             model=model_name(body.model_id),
@@ -115,7 +121,7 @@ class _Response(DialogueResponse):
             seed=body.seed or 0,
             lexicons=[each.pronunciation_dictionary_id for each in body.pronunciation_dictionary_locators or ()],
         )
-        super().__init__(services(request), spoken, lines, "elevenlabs")
+        super().__init__(app, spoken, lines, "elevenlabs")
         self._inputs = body.inputs
         self._output = output
         self._path = request.url.path

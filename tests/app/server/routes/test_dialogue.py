@@ -136,6 +136,7 @@ def test_a_dialogue_that_cannot_be_spoken_is_an_error(server: Any, body: dict, p
         ([{"text": "Yes.", "voice_id": "nobody"}], 404, "voice_not_found"),
         ([{"text": "Yes.", "voice_id": f"v{number}"} for number in range(11)], 400, "invalid_request"),
         ([{"text": "", "voice_id": "steady"}], 400, "empty_input"),
+        ([{"text": "[slow]" * 8_000, "voice_id": "steady"}], 400, "text_too_long"),
         ([], 400, "invalid_request"),
     ],
 )
