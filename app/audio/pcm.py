@@ -100,10 +100,11 @@ _WINDOW: Final = 0.005
 class Trimmer:
     """Trimmer of one sentence's silence, piece by piece. A sentence without any sound stays whole."""
 
-    def __init__(self, sample_rate: int, lead: float = LEAD) -> None:
-        """`lead`: seconds of silence to keep before the first sound."""
+    def __init__(self, sample_rate: int, lead: float = LEAD, *, fill: bool = False) -> None:
+        """`lead`: seconds of silence to keep before the first sound. `fill`: to make, where there is less."""
         self.cut = 0
-        """Samples that were cut from the beginning."""
+        """Samples that were cut from the beginning; negative: that were added."""
+        self._fill = fill
         self._window = max(1, round(_WINDOW * sample_rate))
         self._lead, self._trail = round(lead * sample_rate), round(TRAIL * sample_rate)
         self._begun = False
@@ -119,8 +120,9 @@ class Trimmer:
             start, end = sound
             if not self._begun:
                 self._begun = True
-                self.cut = max(0, start - self._lead)
-                piece, end = piece[self.cut :], end - self.cut
+                self.cut = start - self._lead if self._fill else max(0, start - self._lead)
+                added: Pcm = np.zeros(max(0, -self.cut), np.float32)
+                piece, end = np.concatenate((added, piece[max(0, self.cut) :])), end - self.cut
             keep = end + self._trail
         if last:
             return piece[:keep]

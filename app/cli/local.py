@@ -25,9 +25,10 @@ from app.interpretation.session import Interpretation
 from app.observability import metrics
 from app.recognition.service import RecognitionOptions, RecognitionService
 from app.recognition.stream import RecognitionStream
-from app.speech.document import InputType, holds_ssml, read_document
-from app.speech.service import SpeechOptions, SpeechService
+from app.speech.document import InputType, holds_ssml, plain_document, read_document
+from app.speech.service import PreparedSpeech, SpeechOptions, SpeechService
 from app.speech.stream import SpeechStream
+from app.speech.variants import Variants
 from app.translation.plan import TranslatedText, TranslationOptions
 from app.translation.service import TranslationService
 from app.translation.stream import TranslationStream
@@ -51,19 +52,15 @@ class LocalSpeech:
         self, text: str, options: SpeechOptions, timeline: Timeline, input_type: InputType = "auto"
     ) -> AsyncIterator[Pcm]:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
-        document = None
+        document = plain_document(text)
+        speech = await self._service.prepare(options)
         if holds_ssml(text, input_type, translated=options.translate_to is not None):
-            speech = await self._service.prepare(options)
             document = await read_document(self._service, text, speech.language)
-            await document.check(self._service, speech)
-            if document.ignored:
-                log.warning("not used in SSML: %s", ", ".join(document.ignored))
-        stream = await self.open(options, timeline)
-        if document is None:
-            stream.feed(text)
-            stream.finish()
-        else:
-            document.feed(stream)
+        speech, document = await document.prepare(self._service, speech)
+        if document.ignored:
+            log.warning("not used in the text: %s", ", ".join(document.ignored))
+        stream = self._stream(speech, timeline, document.variants)
+        document.feed(stream)
         outcome: metrics.Outcome = "cancelled"
         try:
             async for chunk in stream:
@@ -80,9 +77,12 @@ class LocalSpeech:
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
-        speech = await self._service.prepare(options)
+        return self._stream(await self._service.prepare(options), timeline)
+
+    def _stream(self, speech: PreparedSpeech, timeline: Timeline, variants: Variants | None = None) -> SpeechStream:
         # A process of its own with nobody to scrape it: the label's value does not matter.
-        return SpeechStream(self._service, speech, timeline, metrics.Labels(speech.model, "openai", True))
+        labels = metrics.Labels(speech.model, "openai", True)
+        return SpeechStream(self._service, speech, timeline, labels, variants=variants)
 
 
 @asynccontextmanager

@@ -104,6 +104,7 @@ def _speech_options(arguments: argparse.Namespace) -> SpeechOptions:
         translate_to=arguments.translate_to,
         source=arguments.source,
         translate_model=arguments.translate_model,
+        voice_marks=True,
     )
 
 

@@ -23,6 +23,7 @@ from app.server.compat import libretranslate
 from app.server.compat.deepgram import listen_rest, listen_socket
 from app.server.compat.deepgram import rest as deepgram_rest
 from app.server.compat.deepgram import websocket as deepgram_socket
+from app.server.compat.elevenlabs import dialogue as elevenlabs_dialogue
 from app.server.compat.elevenlabs import dictionaries, rest, speech_to_text, speech_to_text_socket
 from app.server.compat.elevenlabs import websocket as elevenlabs_socket
 from app.server.error_responses import LISTEN_PATH, SPEECH_TO_TEXT_PATH
@@ -35,6 +36,7 @@ from app.server.middleware.request_id import RequestId
 from app.server.realtime import routes as realtime
 from app.server.realtime import translation_routes
 from app.server.routes import (
+    dialogue,
     health,
     interpret,
     lexicons,
@@ -55,6 +57,7 @@ log = logging.getLogger(__name__)
 _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (openai.router, "Speech and models"),
     (models.router, "Speech and models"),
+    (dialogue.router, "Speech and models"),
     (voices.router, "Voices"),
     (transcriptions.router, "Speech recognition"),
     (realtime.router, "Speech recognition"),
@@ -70,6 +73,7 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (listen_socket.router, None),
     (deepgram_socket.router, None),
     (rest.router, "ElevenLabs"),
+    (elevenlabs_dialogue.router, "ElevenLabs"),
     (speech_to_text.router, "ElevenLabs"),
     (speech_to_text_socket.router, None),
     (dictionaries.router, "ElevenLabs"),

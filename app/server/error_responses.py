@@ -59,6 +59,7 @@ _RENDERERS: dict[str, Renderer] = {
 # By the beginning of the path: these have more after it.
 _FOLDER_RENDERERS: dict[str, Renderer] = {
     "/v1/text-to-speech/": _elevenlabs,
+    "/v1/text-to-dialogue": _elevenlabs,
     "/v1/pronunciation-dictionaries": _elevenlabs,
     "/v1/voices": _elevenlabs,
     "/v2/voices": _elevenlabs,

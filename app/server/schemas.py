@@ -22,6 +22,7 @@ def _encodable(text: str) -> str:
 
 
 UnicodeText = Annotated[StrictStr, AfterValidator(_encodable)]
+ShortText = Annotated[StrictStr, Field(max_length=4096), AfterValidator(_encodable)]
 
 
 def _ranged(name: str, description: str) -> Any:
@@ -66,9 +67,14 @@ ResponseFormat = Annotated[
 def _sampling_last(schema: dict[str, Any]) -> None:
     """Put the inherited fields after the own ones: pydantic describes a base class first."""
     properties = schema["properties"]
-    for name in (*LexiconFields.model_fields, *SAMPLING_RANGES):
-        properties[name] = properties.pop(name)
-    schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
+    for name in (*SpeechFields.model_fields, *LexiconFields.model_fields, *SAMPLING_RANGES):
+        if name in properties:
+            properties[name] = properties.pop(name)
+    if "inputs" in properties:
+        lines = [{"text": "Shall we go?", "voice": "rms"}, {"text": "Yes, the weather is fine.", "voice": "slt"}]
+        schema["examples"] = [{"inputs": lines, "response_format": "mp3"}]
+    else:
+        schema["examples"] = [{"input": "Hello! How are you today?", "voice": "alloy", "response_format": "mp3"}]
 
 
 class LexiconFields(BaseModel):
@@ -90,29 +96,21 @@ class VoiceReference(BaseModel):
     id: UnicodeText
 
 
-class SpeechBody(LexiconFields, SamplingFields):
-    """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
+VoiceMarks = Annotated[StrictBool, Field(description="`[voice:NAME]` changes the voice, if there is one of that name")]
 
-    Unknown parameters are refused: a misspelled one would otherwise be ignored in silence.
-    """
+
+class SpeechFields(LexiconFields, SamplingFields):
+    """Manner and form of the speech in a request, whatever is said. Unknown parameters are refused."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_sampling_last)
 
-    input: Annotated[
-        UnicodeText,
-        Field(description="the text, in which `[word](/ipa/)` and `[pause:0.5s]` are understood; or SSML"),
-    ]
-    input_type: InputType = "auto"
     model: Annotated[
         UnicodeText | None, Field(description="a name of GET /v1/models; tts-1 and its like mean the default")
     ] = None
-    voice: Annotated[
-        UnicodeText | VoiceReference | None,
-        Field(description="an id of GET /v1/audio/voices, or one of OpenAI's names; default: the model's"),
+    instructions: Annotated[
+        ShortText | None,
+        Field(description="words for speed, volume and emotion; `x-ignored` names the others"),
     ] = None
-    instructions: Annotated[UnicodeText | None, Field(description="accepted and not used: these models take none")] = (
-        None
-    )
     response_format: ResponseFormat = None
     speed: Annotated[Speed, Field(description="1 is normal")] = 1.0
     stream_format: Annotated[
@@ -135,10 +133,48 @@ class SpeechBody(LexiconFields, SamplingFields):
     source: Annotated[UnicodeText | None, Field(description="the language of `input`; absent or auto: detected")] = None
     translate_model: Annotated[UnicodeText | None, Field(description="a translation model of GET /v1/models")] = None
 
+
+class SpeechBody(SpeechFields):
+    """`POST /v1/audio/speech`: OpenAI's request, with `lang`, `seed`, `sample_rate` and others added.
+
+    Unknown parameters are refused: a misspelled one would otherwise be ignored in silence.
+    """
+
+    input: Annotated[
+        UnicodeText,
+        Field(
+            description="the text, in which `[word](/ipa/)`, `[pause:0.5s]` and `[voice:NAME]` are understood; or SSML"
+        ),
+    ]
+    input_type: InputType = "auto"
+    voice: Annotated[
+        UnicodeText | VoiceReference | None,
+        Field(description="an id of GET /v1/audio/voices, or one of OpenAI's names; default: the model's"),
+    ] = None
+    voice_marks: VoiceMarks = True
+
     @property
     def voice_name(self) -> str | None:
         """Name of the voice, given as a string or as an object."""
         return self.voice.id if isinstance(self.voice, VoiceReference) else self.voice
+
+
+class DialogueLine(BaseModel):
+    """Line of one speaker."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[UnicodeText, Field(description="the words; SSML if the root is `<speak>`")]
+    voice: Annotated[
+        UnicodeText | VoiceReference,
+        Field(description="an id of GET /v1/audio/voices, one of OpenAI's names, or `MODEL/VOICE`"),
+    ]
+
+
+class DialogueBody(SpeechFields):
+    """`POST /v1/audio/dialogue`: lines that several voices speak in turn. Unknown parameters are refused."""
+
+    inputs: Annotated[list[DialogueLine], Field(min_length=1, description="the lines, in order; at most 1,000")]
 
 
 class PhonemesBody(LexiconFields):
@@ -154,6 +190,7 @@ class PhonemesBody(LexiconFields):
     lang: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: the voice's language")] = None
     model: Annotated[UnicodeText | None, Field(description="a model of GET /v1/models that reads phonemes")] = None
     voice: Annotated[UnicodeText | None, Field(description="its language is used where `lang` is absent")] = None
+    voice_marks: VoiceMarks = True
     any_language: Annotated[StrictBool, Field(description="read `lang` though the model was not made for it")] = False
 
 

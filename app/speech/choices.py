@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app import errors
 from app.text.languages import is_spoken, language_name, normalize_language, primary_language
 from app.voices.aliases import language_of, resolve_alias
@@ -94,3 +96,9 @@ def check_sampling(sampling: Sampling, model: str, synthesizer: Synthesizer) -> 
             raise errors.InvalidRequestError(
                 f"Model '{model}' takes no '{name}'; of such parameters it takes {taken or 'none'}.", param=name
             )
+
+
+def preferring(sampling: Sampling, preferred: Sampling, synthesizer: Synthesizer) -> Sampling:
+    """Return `sampling`, and of `preferred` the parameters that it leaves open and the model takes."""
+    more = {name: value for name, value in preferred.given().items() if name in synthesizer.parameters}
+    return replace(sampling, **(more | sampling.given())) if more else sampling

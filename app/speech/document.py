@@ -1,17 +1,22 @@
-"""A whole text as a request brings it: plain, or a document of SSML, which is read before its speech begins."""
+"""A whole text as a request brings it: plain, a document of SSML, or the lines of a dialogue.
+
+Its markup is read, and its voices are prepared, before any of it is spoken.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
 from app import errors
 from app.engine.service_errors import REQUEST_ERRORS, service_error
-from app.llm_text.sources import Speakable
 from app.speech.service import PreparedSpeech, SpeechService
 from app.speech.stream import SpeechStream
+from app.speech.variants import Variants
 from app.ssml.source import SsmlText, is_ssml
+from app.text.types import PLAIN, Script, Style
 
 InputType = Literal["auto", "text", "ssml"]
 
@@ -20,22 +25,48 @@ _SLICE: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Text that is spoken in one manner: that of its `script`, or `style`. It begins at character `offset`."""
+
+    text: str
+    offset: int = 0
+    style: Style = PLAIN
+    script: Script | None = None
+
+    @property
+    def manner(self) -> Style:
+        """Manner in which the part is spoken."""
+        return self.style if self.script is None else self.script.style
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """Passages of SSML in order, and the parts of its markup that change nothing here."""
+    """Parts of a text in order, and those of its markup that change nothing here. `variants`: its voices, prepared."""
 
-    passages: tuple[Speakable, ...]
+    parts: tuple[Part, ...]
     ignored: tuple[str, ...] = ()
+    variants: Variants | None = None
 
-    async def check(self, service: SpeechService, speech: PreparedSpeech) -> None:
-        """Raise ServiceError for a voice or a language that `speech` cannot take, before any of it is spoken."""
-        styles = {each.script.style for each in self.passages if each.script is not None}
-        for style in {replace(style, rate=1.0, gain=1.0) for style in styles}:
-            await service.vary(speech, style)
+    async def prepare(self, service: SpeechService, speech: PreparedSpeech) -> tuple[PreparedSpeech, Document]:
+        """Return `speech` with the watermark that one of the voices needs, and the document with its voices.
+
+        Raises ServiceError for a voice or a language that `speech` cannot take.
+        """
+        variants = Variants(service, speech)
+        for style in dict.fromkeys(replace(part.manner, rate=1.0, gain=1.0) for part in self.parts):
+            await variants.prepare(style)
+        for part in self.parts:
+            if part.script is None:
+                await variants.parts(part.text, part.style)
+        if speech.marker is None:
+            speech = replace(speech, marker=variants.marker)
+        variants.rewind()
+        return speech, replace(self, ignored=(*self.ignored, *variants.ignored), variants=variants)
 
     def feed(self, stream: SpeechStream) -> None:
         """Have `stream` speak the document and end."""
-        for each in self.passages:
-            stream.feed(each.text, script=each.script)
+        for part in self.parts:
+            stream.feed(part.text, part.offset, script=part.script, style=part.style)
         stream.finish()
 
 
@@ -50,6 +81,11 @@ def holds_ssml(text: str, input_type: InputType, *, translated: bool) -> bool:
 NOT_TRANSLATED: Final = "SSML is spoken as it is written; leave 'translate_to' out, or send plain text."
 
 
+def plain_document(text: str) -> Document:
+    """Return a plain text as a document."""
+    return Document((Part(text),))
+
+
 async def read_document(service: SpeechService, text: str, language: str, *, param: str = "input") -> Document:
     """Read SSML on the text thread, in turns. Raises MarkupError, with line and column.
 
@@ -60,12 +96,68 @@ async def read_document(service: SpeechService, text: str, language: str, *, par
         param: name of the text, for errors.
     """
     source = SsmlText(language)
-    passages: list[Speakable] = []
+    parts: list[Part] = []
     try:
         for start in range(0, len(text), _SLICE):
-            part = text[start : start + _SLICE]
-            passages += await service.g2p.run(partial(source.feed, part, 0.0))
-        passages += await service.g2p.run(partial(source.flush, 0.0))
+            slice_ = text[start : start + _SLICE]
+            passages = await service.g2p.run(partial(source.feed, slice_, 0.0))
+            parts += [Part(each.text, script=each.script) for each in passages]
+        passages = await service.g2p.run(partial(source.flush, 0.0))
+        parts += [Part(each.text, script=each.script) for each in passages]
     except REQUEST_ERRORS as error:
         raise service_error(error, text_param=param) from error
-    return Document(tuple(passages), tuple(source.take_ignored()))
+    return Document(tuple(parts), tuple(source.take_ignored()))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Text of one speaker in a dialogue. `voice`: as `<voice>` of SSML names it. `lang` is a tag; None: the voice's.
+
+    `rate` multiplies the speed, `gain` the samples.
+    """
+
+    text: str
+    voice: str
+    lang: str | None = None
+    rate: float = 1.0
+    gain: float = 1.0
+
+    @property
+    def style(self) -> Style:
+        """Manner in which the line is spoken."""
+        return Style(voice=self.voice, language=self.lang, rate=self.rate, gain=self.gain)
+
+
+async def read_dialogue(service: SpeechService, lines: Sequence[Line], language: str, *, param: str) -> Document:
+    """Read the lines of a dialogue; one that begins with `<speak>` is SSML. Raises MarkupError, with line and column.
+
+    Args:
+        service: it has the text thread.
+        lines: what is said, in order. Characters are counted through all of them.
+        language: language of the words of SSML.
+        param: name of the lines, for errors.
+    """
+    parts: list[Part] = []
+    ignored: list[str] = []
+    offset = 0
+    for number, line in enumerate(lines):
+        document = Document((Part(line.text, style=line.style),))
+        if is_ssml(line.text) is True:
+            where = f"{param}[{number}].text"
+            try:
+                document = await read_document(service, line.text, language, param=where)
+            except errors.MarkupError as error:
+                raise errors.MarkupError(error.message, param=where) from None
+        parts += [_of_line(part, line, offset) for part in document.parts]
+        ignored += document.ignored
+        offset += len(line.text)
+    return Document(tuple(parts), tuple(dict.fromkeys(ignored)))
+
+
+def _of_line(part: Part, line: Line, offset: int) -> Part:
+    """Return a part of a line, `offset` characters further on; SSML that names no voice is spoken in the line's."""
+    script = part.script
+    if script is not None and script.style.voice is None:
+        style = replace(script.style, voice=line.voice, language=script.style.language or line.lang)
+        script = replace(script, style=style)
+    return replace(part, offset=part.offset + offset, script=script)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from app.engine.jobs import Results
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.service import PreparedSpeech
+from app.ssml.values import MAX_GAIN
 from app.text.say_as import as_spoken
-from app.text.types import Bookmark, Script, Utterance
+from app.text.types import PLAIN, Bookmark, Script, Style, Utterance
 from models.contract import AudioChunk, Pcm, SpeechRequest
 
 SentenceResults = Results[AudioChunk] | RecordedSentence | CachedSentence
@@ -57,17 +58,26 @@ class SpokenChunk:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Place of a text in the client's: it begins at character `offset`, or its script maps it."""
+    """Place of a text in the client's: it begins at character `offset`, or its script maps it from there on.
+
+    `style`: the manner of a text without a script.
+    """
 
     offset: int = 0
     source: str | None = None
     script: Script | None = None
+    style: Style = PLAIN
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the characters of the client's text for [start, end)."""
         if self.script is None:
             return self.offset + start, self.offset + end
-        return self.script.places.start(start), self.script.places.end(end)
+        return self.offset + self.script.places.start(start), self.offset + self.script.places.end(end)
+
+    @property
+    def gain(self) -> float:
+        """Volume of the text."""
+        return (self.style if self.script is None else self.script.style).gain
 
 
 class Sentence:
@@ -97,7 +107,7 @@ class Sentence:
         self.source = origin.source
         self.results = results
         self.begin = 0.0
-        self.gain = 1.0 if origin.script is None else origin.script.style.gain
+        self.gain = min(speech.gain * origin.gain, MAX_GAIN)
         self.bookmarks: deque[Bookmark] = deque()
         self._marks: list[MarkTime] = []
         self._utterance = utterance

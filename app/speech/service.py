@@ -27,6 +27,7 @@ from app.speech.choices import (
     language_to_speak,
     may_be_cloned,
     own_language,
+    preferring,
     voice_for,
     voice_of,
 )
@@ -67,7 +68,8 @@ class SpeechOptions:
     `any_language` allows a language that the model was not made for. With `translate_to` the text is translated from
     `source` (None or "auto": detected) by `translate_model` first, and `lang` and the voice default to those of that
     language. `lexicons` are ids of uploaded ones; `lexicon` maps words to `/phonemes/` or other words.
-    `cache`: sentences may come from the cache, and go there.
+    `cache`: sentences may come from the cache, and go there. `gain` multiplies the samples. `preferred` is sampling for
+    the models that take it, where `sampling` gives none. `voice_marks`: `[voice:NAME]` in a text changes the voice.
     """
 
     model: str | None = None
@@ -83,6 +85,9 @@ class SpeechOptions:
     lexicons: tuple[str, ...] = ()
     lexicon: Mapping[str, str] = field(default_factory=dict)
     cache: bool = True
+    gain: float = 1.0
+    preferred: Sampling = field(default_factory=Sampling)
+    voice_marks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,7 @@ class PreparedSpeech:
     voice: str
     language: str
     speed: float = 1.0
+    gain: float = 1.0
     seed: int = 0
     route: TranslationOptions | None = None
     sampling: Sampling = field(default_factory=Sampling)
@@ -272,9 +278,10 @@ class SpeechService:
             voice=voice,
             language=planner.language.tag if isinstance(planner, Phonemizer) else language,
             speed=options.speed,
+            gain=options.gain,
             seed=options.seed,
             route=route,
-            sampling=options.sampling,
+            sampling=preferring(options.sampling, options.preferred, synthesizer),
             conditioning=conditioning,
             marker=await self.watermark.marker() if synthesizer.watermarked else None,
             options=options,
@@ -286,7 +293,7 @@ class SpeechService:
         """Return `speech` in the voice and language of a style.
 
         A voice that the model does not have is looked for in the other models that are loaded. Raises ServiceError as
-        `prepare` does, and for speech that would have a watermark where `speech` has none.
+        `prepare` does.
         """
         language = style.language
         if style.voice is None and (
@@ -301,13 +308,7 @@ class SpeechService:
         options = replace(speech.options, model=model, voice=voice, lang=language or None)
         if model != speech.model:
             options = replace(options, sampling=Sampling())
-        varied = await self.prepare(options)
-        if varied.marker is not None and speech.marker is None:
-            raise errors.InvalidRequestError(
-                f"Speech of model '{varied.model}' bears a watermark: name that model for the whole text.",
-                param="model",
-            )
-        return varied
+        return await self.prepare(options)
 
     def _find_voice(self, names: list[str], speech: PreparedSpeech) -> tuple[str, str]:
         """Return the first of `names` that is known, with its model; the first name if none is."""
@@ -384,19 +385,14 @@ class SpeechService:
     async def prepare_phonemes(self, options: SpeechOptions) -> PreparedSpeech:
         """Return what `prepare` returns. Raises ServiceError as it does, and for a model that has no phonemes."""
         speech = await self.prepare(options)
-        if not isinstance(speech.planner, Phonemizer):
-            raise errors.InvalidRequestError(
-                f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
-            )
+        _phonemizer_of(speech)
         return speech
 
     async def tokens(
         self, speech: PreparedSpeech, text: str, script: Script | None = None
     ) -> AsyncIterator[list[Token]]:
-        """Yield the tokens of each sentence of `text`, as `speech` speaks it. Raises ServiceError for the text."""
-        planner, symbols = speech.planner, speech.synthesizer.symbols
-        if not isinstance(planner, Phonemizer):
-            raise TypeError("the model has no phonemes")
+        """Yield the tokens of each sentence of `text`, as `speech` speaks it. Raises ServiceError."""
+        planner, symbols = _phonemizer_of(speech), speech.synthesizer.symbols
         read = partial(planner.tokens, text, symbols=symbols, script=script, lexicons=speech.lexicons)
         next_sentence = self.in_turns(read, Timeline())
         while (sentence := await next_sentence()) is not None:
@@ -473,3 +469,11 @@ class SpeechService:
         if made is not None:
             return made
         return await self.g2p.run(lambda: get_phonemizer(language, name_emoji=named))
+
+
+def _phonemizer_of(speech: PreparedSpeech) -> Phonemizer:
+    if not isinstance(speech.planner, Phonemizer):
+        raise errors.InvalidRequestError(
+            f"Model '{speech.model}' reads text and uses no phonemes; name a model that does.", param="model"
+        )
+    return speech.planner

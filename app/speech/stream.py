@@ -27,10 +27,11 @@ from app.observability import metrics
 from app.speech.cache import CachedSentence, RecordedSentence
 from app.speech.sentence import MarkTime, Origin, Sentence, SentenceResults, SpokenChunk, Word
 from app.speech.service import PreparedSpeech, SpeechService
+from app.speech.variants import Variants
 from app.speech.verifier import ATTEMPTS, Heard, Report, Verifier
-from app.text.types import Bookmark, Pause, Script, Style, Utterance
+from app.text.types import PLAIN, Bookmark, Pause, Script, Style, Utterance
 from app.translation.live import Interpreter
-from models.contract import MAX_SPEED, MIN_SPEED, AudioChunk, Pcm, SpeechRequest
+from models.contract import AudioChunk, Pcm, SpeechRequest
 from models.timeline import Stage, Timeline
 
 # Sentences in work besides the one being sent.
@@ -59,6 +60,7 @@ class SpeechStream:
         labels: metrics.Labels,
         admitted: StreamAdmission | None = None,
         verifier: Verifier | None = None,
+        variants: Variants | None = None,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -70,6 +72,7 @@ class SpeechStream:
             admitted: admission of the stream, whose client pays for its text as it is spoken. None: the stream is
                 admitted here, or ends with the error, and the client paid for its text as it was received.
             verifier: hears the sentences; None: they are not verified.
+            variants: voices of the text that are prepared already.
         """
         self.speech = speech
         self.timeline = timeline
@@ -86,7 +89,7 @@ class SpeechStream:
         self._playback = metrics.Playback()
         # As `feed` takes them. Unbounded: callers bound the characters of one stream.
         self._fed: asyncio.Queue[tuple[str, Origin] | errors.ServiceError | None] = asyncio.Queue()
-        self._variants: dict[tuple[str | None, str | None, str | None], PreparedSpeech] = {}
+        self._variants = variants or Variants(service, speech)
         if admitted is None:
             try:
                 admitted = service.admission.open(speech.model, None)
@@ -104,6 +107,7 @@ class SpeechStream:
         self._pauses = False
         self._position = 0
         self._after_speech = False  # no pause since the last sentence
+        self._speaker: tuple[str, str] | None = None  # model and voice of the last sentence
         self._translated_characters = 0
         self._recorded = False
         self.cached: Literal["hit", "miss"] | None = None  # whether the first sentence was spoken before
@@ -111,7 +115,14 @@ class SpeechStream:
         self._producer = asyncio.create_task(self._produce())
         self._chunks = self._consume()
 
-    def feed(self, text: str, offset: int = 0, source: str | None = None, script: Script | None = None) -> None:
+    def feed(
+        self,
+        text: str,
+        offset: int = 0,
+        source: str | None = None,
+        script: Script | None = None,
+        style: Style = PLAIN,
+    ) -> None:
         """Speak `text`.
 
         Args:
@@ -119,17 +130,18 @@ class SpeechStream:
             offset: character of the client's text at which it begins.
             source: the client's own text, where `text` was made of it.
             script: the manner in which markup has it spoken.
+            style: the manner of a text without a script.
         """
-        self._fed.put_nowait((text, Origin(offset, source, script)))
+        self._fed.put_nowait((text, Origin(offset, source, script, style)))
 
     async def prepare(self, style: Style) -> PreparedSpeech:
-        """Return the voice, language and speed of a style. Raises ServiceError as `SpeechService.vary` does."""
-        key = style.voice, style.gender, style.language
-        if key not in self._variants:
-            self._variants[key] = await self._service.vary(self.speech, style)
-        found = self._variants[key]
-        speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
-        return found if speed == found.speed else replace(found, speed=speed)
+        """Return the voice, language and speed of a style. Raises ServiceError as `Variants.prepare` does."""
+        return await self._variants.prepare(style, marked=self._marking is not None)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Marks of the text that name no voice here."""
+        return tuple(self._variants.ignored)
 
     def anticipate(self, partial: str) -> None:
         """Translate ahead of time, if there is time: the text that is fed next begins with `partial`."""
@@ -231,18 +243,34 @@ class SpeechStream:
             try:
                 if origin.script is not None:
                     await self._plan_script(text, origin, origin.script)
-                elif self._interpreter is None:
-                    await self._plan(text, origin, self.speech)
                 else:
-                    await self._translate(self._interpreter, text, origin.source)
+                    await self._plan_text(text, origin)
             except errors.NothingToSpeakError as error:
                 nothing = error
         if self._count == 0:
             raise nothing or errors.NothingToSpeakError("The input holds nothing that can be spoken.")
         self._whole = self._count == 1 and not self._pauses
 
-    async def _translate(self, interpreter: Interpreter, text: str, source: str | None) -> None:
-        """Plan `text` translated, sentence by sentence. Without a `source` each sentence is its own."""
+    async def _plan_text(self, text: str, origin: Origin) -> None:
+        """Plan a plain text, part by part where its marks change the voice."""
+        nothing: errors.NothingToSpeakError | None = None
+        for start, end, style in await self._variants.parts(text, origin.style):
+            part = replace(origin, offset=origin.offset + start, style=style)
+            speech = await self.prepare(style)
+            try:
+                if self._interpreter is None:
+                    await self._plan(text[start:end], part, speech)
+                else:
+                    await self._translate(self._interpreter, text[start:end], part, speech)
+                origin = replace(origin, source=None)
+            except errors.NothingToSpeakError as error:
+                nothing = error
+        if nothing is not None:
+            raise nothing
+
+    async def _translate(self, interpreter: Interpreter, text: str, part: Origin, speech: PreparedSpeech) -> None:
+        """Plan `text` translated, sentence by sentence. Without a source each sentence is its own."""
+        source = part.source
         given = source is not None
         async with aclosing(interpreter.interpret(text)) as found:
             async for each in found:
@@ -250,8 +278,8 @@ class SpeechStream:
                     await self._room.acquire()
                     self._put(each)
                     continue
-                origin = Origin(self._translated_characters, source if given else each.source)
-                await self._plan(each.text, origin, self.speech)
+                origin = Origin(self._translated_characters, source if given else each.source, style=part.style)
+                await self._plan(each.text, origin, speech)
                 self._translated_characters += len(each.text) + 1
                 source = None
 
@@ -385,7 +413,10 @@ class SpeechStream:
 
     async def _speak(self, sentence: Sentence) -> AsyncIterator[SpokenChunk]:
         source = sentence.source
-        trimmer = Trimmer(self._rate, LEAD_BETWEEN if self._after_speech else LEAD)
+        speaker = sentence.speech.model, sentence.speech.voice
+        changed, self._speaker = speaker != self._speaker, speaker
+        lead = LEAD_BETWEEN if self._after_speech else LEAD
+        trimmer = Trimmer(self._rate, lead, fill=changed and self._after_speech)
         self._after_speech = True
         sentence.begin = self._position / self._rate
         resampler = Resampler(sentence.rate, self._rate)

@@ -3,13 +3,13 @@ r"""Marks in a text: pronunciations and pauses.
 Any text may hold `[word](/ipa/)` and `[pause:0.5s]`; ElevenLabs' `<break time="0.5s"/>` and
 `<phoneme alphabet="ipa" ph="...">word</phoneme>`; Deepgram's `\{pause:0.5s\}` and
 `\{"word": "...", "pronounce": "..."\}`. Other brackets are ordinary text. `parse` finds the marks, `hide` covers them,
-`unfinished` finds one that a fragment has only begun.
+`unfinished` finds one that a fragment has only begun. `voices` finds `[voice:NAME]`, whose names only a server knows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Final
@@ -40,6 +40,8 @@ _UNFINISHED: Final = re.compile(
     rf"\[[^\]]*$|<phoneme\s[^<>]*>[^<>]*(?:<[^<>]*)?$|<(?:(?:break|phoneme)\s[^<>]*|{_BEGUN}|)$|\\(?:\{{[^{{}}]*)?$",
     re.IGNORECASE,
 )
+# A voice has no space in its name. A reading of the word "voice:..." is none.
+_VOICE: Final = re.compile(r"\[[ \t]*voice[ \t]*:[ \t]*([^\s\[\]]{1,100})[ \t]*\](?!\(/)", re.IGNORECASE)
 # Characters of a tag that may be incomplete: a text with "<" must not be held back for long.
 _LONGEST: Final = 500
 
@@ -76,6 +78,12 @@ def parse(text: str, *, english: bool = True) -> list[Mark]:
         elif (reading := _reading(match, kind, english)) is not None:
             marks.append(reading)
     return marks
+
+
+def voices(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and name of each `[voice:NAME]` of a text, in order."""
+    for match in _VOICE.finditer(text):
+        yield match.start(), match.end(), match.group(1)
 
 
 def _reading(match: re.Match[str], kind: str, english: bool) -> Reading | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from app.text.places import Places
 
@@ -101,6 +101,10 @@ class Style:
     gain: float = 1.0
 
 
+PLAIN: Final = Style()
+"""Manner of the request itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Characters [start, end) of a text in another `language` of `LANGUAGES`, or with another `stress`.
@@ -131,7 +135,7 @@ class Script:
     """
 
     places: Places
-    style: Style = Style()
+    style: Style = PLAIN
     pause: float = 0.0
     readings: tuple[Reading, ...] = ()
     spans: tuple[Span, ...] = ()

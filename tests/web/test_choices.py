@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import httpx
+
 READY = "document.querySelectorAll('#voice input').length > 2"
 DONE = "!document.querySelector('#download').disabled"
 
@@ -139,6 +141,19 @@ def test_examples_are_spoken(open_page, until):
     assert "Good morning!" in page.inner_text("#code")
     page.click("#speak")
     until(page, DONE)
+
+
+def test_the_dialogue_among_the_examples_has_two_speakers(open_page, until, house_server):
+    page = open_page()
+    until(page, READY)
+    page.get_by_role("button", name="Dialogue").click()
+    text = page.input_value("#text")
+    page.click("#speak")
+    until(page, DONE)
+    told = httpx.post(f"{house_server}/v1/audio/speech", json={"input": text}, timeout=180)
+    assert "x-ignored" not in told.headers  # every mark names a voice
+    alone = httpx.post(f"{house_server}/v1/audio/speech", json={"input": text.replace("nova", "echo")}, timeout=180)
+    assert told.content != alone.content
 
 
 DROP = """([name, type, text]) => {

@@ -14,8 +14,9 @@ from app.server.exchange import Exchange
 from app.server.routes.speech import check_text
 from app.server.schemas import PhonemesBody, PhonemesReply, TokenEntry
 from app.server.state import Services, services
-from app.speech.document import holds_ssml, read_document
+from app.speech.document import holds_ssml, plain_document, read_document
 from app.speech.service import PreparedSpeech, SpeechOptions
+from app.speech.variants import Variants
 from app.text.tokens import join
 from app.text.types import Token
 
@@ -58,6 +59,7 @@ class PhonemesResponse(Exchange):
             any_language=body.any_language,
             lexicons=tuple(body.lexicons),
             lexicon=body.lexicon,
+            voice_marks=body.voice_marks,
         )
         spoken: list[str] = []
         phonemes: list[str] = []
@@ -75,14 +77,17 @@ class PhonemesResponse(Exchange):
 
     async def _sentences(self, speech: PreparedSpeech) -> AsyncIterator[list[Token]]:
         service, text = self.app.speech, self._body.input
-        if not holds_ssml(text, self._body.input_type, translated=False):
-            async for sentence in service.tokens(speech, text):
-                yield sentence
-            return
-        document = await read_document(service, text, speech.language)
-        await document.check(service, speech)
-        for passage in document.passages:
-            if passage.script is not None and passage.text.strip():
-                varied = await service.vary(speech, passage.script.style)
-                async for sentence in service.tokens(varied, passage.text, passage.script):
+        document = plain_document(text)
+        if holds_ssml(text, self._body.input_type, translated=False):
+            document = await read_document(service, text, speech.language)
+        variants = Variants(service, speech)
+        for part in document.parts:
+            spans = [(0, len(part.text), part.manner)]
+            if part.script is None:
+                spans = await variants.parts(part.text, part.style)
+            elif not part.text.strip():
+                continue
+            for start, end, style in spans:
+                varied = await variants.prepare(style)
+                async for sentence in service.tokens(varied, part.text[start:end], part.script):
                     yield sentence

@@ -33,15 +33,16 @@ from app.server.exchange import JsonRoute, StreamExchange
 from app.server.schemas import SpeechBody
 from app.server.state import Services, services
 from app.server.verification import verifiers
-from app.speech.document import holds_ssml, read_document
+from app.speech.document import Document, holds_ssml, plain_document, read_document
+from app.speech.instructions import Instructions
 from app.speech.sentence import SpokenChunk
-from app.speech.service import SpeechOptions
+from app.speech.service import PreparedSpeech, SpeechOptions
 from app.speech.stream import SpeechStream
 
 router = APIRouter()
 
 PATH = "/v1/audio/speech"
-_ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
+ANSWERS = [*(info.media_type for info in INFO.values()), *subtitles.MEDIA_TYPES.values(), "text/event-stream"]
 
 
 async def speech(request: Request, body: SpeechBody) -> Response:
@@ -54,7 +55,7 @@ router.add_api_route(
     speech,
     methods=["POST"],
     response_class=Response,
-    responses={200: {"content": {kind: {} for kind in _ANSWERS}}},
+    responses={200: {"content": {kind: {} for kind in ANSWERS}}},
     route_class_override=JsonRoute,
 )
 
@@ -80,6 +81,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     """
 
     text_field = "input"
+    voice_marks = True  # `[voice:NAME]` changes the voice, unless the request says otherwise
 
     def __init__(self, app: Services, body: SpeechBody, surface: metrics.Surface = "openai") -> None:
         super().__init__(app)
@@ -90,6 +92,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         self._rate = 0
         self._ssml = False
         self._ignored: tuple[str, ...] = ()
+        self._instructions = Instructions.read(body.instructions or "")
+        self._speed_given = "speed" in body.model_fields_set
         self._labels = metrics.Labels(model="none", surface=surface, streaming=self._sse)
 
     @property
@@ -123,49 +127,64 @@ class SpeechResponse(StreamExchange[SpeechStream]):
 
     async def prepare(self) -> SpeechStream:
         """Return a stream that speaks the text. Raises what `SpeechService.prepare` raises, and OverloadedError."""
-        speech = await self.app.speech.prepare(
-            SpeechOptions(
-                model=self._body.model,
-                voice=self._body.voice_name,
-                lang=self._body.lang,
-                any_language=self._body.any_language,
-                speed=self._body.speed,
-                seed=self._body.seed,
-                sampling=self._body.sampling,
-                translate_to=self._body.translate_to,
-                source=self._body.source,
-                translate_model=self._body.translate_model,
-                lexicons=tuple(self._body.lexicons),
-                lexicon=self._body.lexicon,
-                cache=self._body.cache,
-            ),
-            self.timeline,
-            self.progress(),
-        )
+        speech = await self.choose(self._options())
         self._rate = choose_rate(self._format, speech.synthesizer.sample_rate, self._body.sample_rate)
         self._labels = replace(self._labels, model=speech.model)
         make = await verifiers(self.app, speech, self._body.verify)
-        document = None
-        if self._ssml:
-            document = await read_document(self.app.speech, self._body.input, speech.language, param=self.text_field)
-            await document.check(self.app.speech, speech)
-            self._ignored = document.ignored
+        document = await self.read(speech)
+        speech, document = await document.prepare(self.app.speech, speech)
+        self._ignored = (*document.ignored, *self._instructions.unused(speech, speed_given=self._speed_given))
         admitted = self.app.admission.open(speech.model, client.get())
-        stream = SpeechStream(self.app.speech, speech, self.timeline, self._labels, admitted, make() if make else None)
-        if document is None:
-            stream.feed(self._body.input)
-            stream.finish()
-        else:
-            document.feed(stream)
+        stream = SpeechStream(
+            self.app.speech,
+            speech,
+            self.timeline,
+            self._labels,
+            admitted,
+            make() if make else None,
+            document.variants,
+        )
+        document.feed(stream)
         return stream
+
+    def _options(self) -> SpeechOptions:
+        body = self._body
+        return self._instructions.applied(
+            SpeechOptions(
+                model=body.model,
+                voice=body.voice_name,
+                lang=body.lang,
+                any_language=body.any_language,
+                speed=body.speed,
+                seed=body.seed,
+                sampling=body.sampling,
+                translate_to=body.translate_to,
+                source=body.source,
+                translate_model=body.translate_model,
+                lexicons=tuple(body.lexicons),
+                lexicon=body.lexicon,
+                cache=body.cache,
+                voice_marks=self.voice_marks and body.voice_marks,
+            ),
+            speed_given=self._speed_given,
+        )
+
+    async def choose(self, options: SpeechOptions) -> PreparedSpeech:
+        """Return the voice of the request. Raises ServiceError."""
+        return await self.app.speech.prepare(options, self.timeline, self.progress())
+
+    async def read(self, speech: PreparedSpeech) -> Document:
+        """Return the text, with its markup. Raises ServiceError."""
+        if not self._ssml:
+            return plain_document(self._body.input)
+        return await read_document(self.app.speech, self._body.input, speech.language, param=self.text_field)
 
     async def answer(self, stream: SpeechStream) -> None:
         """Send the audio of `stream`, or its subtitles."""
         chunks = aiter(stream)
         # Made while the model computes: once it has, everything is waited for.
         form = ReplyForm(self._format, self._rate, self._sse, len(self._body.input), self.app.settings.stall_seconds)
-        if self._ignored:
-            form = replace(form, extra={"x-ignored": header_text(", ".join(self._ignored))})
+        form = replace(form, extra=self._told())
         reply = self.make_reply(stream, self.send, form)
         first = await anext(chunks)
         if self._subtitles is not None:
@@ -178,6 +197,10 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         else:
             await reply.streamed(first, chunks)
 
+    def _told(self) -> dict[str, str]:
+        """Return the header that names what changes nothing, if anything does."""
+        return {"x-ignored": header_text(", ".join(self._ignored))} if self._ignored else {}
+
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         """Return the writer of the answer's bytes."""
         return Reply(stream, send, form)
@@ -185,7 +208,7 @@ class SpeechResponse(StreamExchange[SpeechStream]):
     async def _send_subtitles(self, kind: SubtitleFormat, stream: SpeechStream, chunks: Sequence[SpokenChunk]) -> None:
         for chunk in chunks:
             stream.delivered(chunk, sent=False)
-        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store"}
+        headers = {"server-timing": self.timeline.server_timing(), "cache-control": "no-store", **self._told()}
         if (report := await stream.verification()) is not None:
             headers |= report.headers()
         text = subtitles.render(subtitles.cues(chunks), kind)

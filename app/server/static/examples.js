@@ -6,7 +6,8 @@ const EXAMPLES = {
   Greeting: "Good morning! It is lovely to meet you. Shall we have a cup of tea?",
   Question: "Have you ever wondered why the sky turns red in the evening?",
   Numbers: "On March 3rd, 2026 at 7:05 pm, Dr. Lee paid $1,249.50 for 3 tickets, about 12% less than last year.",
-  Dialogue: "“Is anybody there?” she called. “Only me,” said a small voice. “And who are you?” “I am the nightingale.”",
+  // Names that mean a woman's and a man's voice of any model.
+  Dialogue: "[voice:nova] Is anybody there? [voice:echo] Only me. [voice:nova] And who are you? [voice:echo] I am the nightingale.",
   Pause: "Close your eyes. [pause:1s] Now listen.",
   Story: "Once upon a time, in a garden by the sea, there lived a nightingale. All day it was silent. But when the moon "
     + "rose, it sang so sweetly that the fishermen forgot their nets, and even the waves grew still to hear it.",

@@ -29,7 +29,8 @@ class Start(LexiconFields, SamplingFields, Message):
     "text" is that, too, if its root is `<speak>`. `translate_to`, `source` and `translate_model` have the text
     translated first. `anticipate` translates the beginning of a sentence while the rest is still being written.
     `verify` has a recognizer hear each sentence; `done` tells the result. `lexicons` and `lexicon` give pronunciations.
-    `cache` false: no sentence comes from the server's cache, or goes there.
+    `cache` false: no sentence comes from the server's cache, or goes there. `voice_marks`: `[voice:NAME]` in a plain
+    text changes the voice.
     """
 
     type: Literal["start"]
@@ -49,6 +50,7 @@ class Start(LexiconFields, SamplingFields, Message):
     source: UnicodeText | None = None
     translate_model: UnicodeText | None = None
     anticipate: StrictBool = True
+    voice_marks: StrictBool = True
 
 
 class Text(Message):
@@ -142,7 +144,10 @@ class Chunk(Message):
 
 
 class Warning(Message):  # noqa: A001  (as it stands on the wire)
-    """Warning: the parts of the client's SSML in `ignored` change nothing here. Each is told once a session."""
+    """Warning: the parts of the client's text in `ignored` change nothing here.
+
+    Those of SSML are told once a session, marks that name no voice once a set.
+    """
 
     type: Literal["warning"] = "warning"
     message: str

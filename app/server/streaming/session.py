@@ -9,7 +9,7 @@ or one `error`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Literal
 
@@ -169,9 +169,12 @@ class StreamSession:
         self._set_chunks += 1
         return [Send(message)]
 
-    def finished(self, timeline: Timeline, report: Report | None = None) -> list[Effect]:
-        """Answer the oldest set, whose last byte was sent, with the `report` of its verification."""
-        return self._answer(Send(self._done(timeline, report)))
+    def finished(self, timeline: Timeline, report: Report | None = None, ignored: tuple[str, ...] = ()) -> list[Effect]:
+        """Answer the oldest set, whose last byte was sent, with the `report` of its verification.
+
+        `ignored` are the marks of its text that changed nothing.
+        """
+        return [*self._warn(ignored, "the text"), *self._answer(Send(self._done(timeline, report)))]
 
     def set_failed(self, error: ServiceError) -> list[Effect]:
         """Answer the oldest set with an error. The session goes on."""
@@ -260,7 +263,7 @@ class StreamSession:
             return []
         except REQUEST_ERRORS as error:
             raise service_error(error) from error
-        effects += self._warn()
+        effects += self._warn(self._source.take_ignored())
         if self.has_rest:
             return effects
         self._rest, self._taken = "", 0
@@ -269,13 +272,11 @@ class StreamSession:
             effects.append(Anticipate(self._set_id, pending))
         return effects
 
-    def _warn(self) -> list[Effect]:
-        """Tell of the parts of SSML that change nothing."""
-        ignored = self._source.take_ignored()
+    def _warn(self, ignored: Sequence[str], where: str = "SSML") -> list[Effect]:
+        """Tell of the parts of a text that change nothing."""
         if not ignored:
             return []
-        message = f"Not used in SSML: {', '.join(ignored)}."
-        return [Send(events.Warning(message=message, ignored=tuple(ignored)))]
+        return [Send(events.Warning(message=f"Not used in {where}: {', '.join(ignored)}.", ignored=tuple(ignored)))]
 
     def _speak(self, pieces: list[Speakable]) -> list[Effect]:
         effects: list[Effect] = []
@@ -299,7 +300,7 @@ class StreamSession:
             effects: list[Effect] = [Refuse(self._set_id, self._refused)]
         else:
             try:
-                effects = self._speak(self._source.flush(now)) + self._warn()
+                effects = self._speak(self._source.flush(now)) + self._warn(self._source.take_ignored())
             except MarkupError as error:
                 self._source = self._new_source()
                 self._committed = True

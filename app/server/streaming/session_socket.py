@@ -233,7 +233,7 @@ class SessionSocket(SocketLoop):
             async with recorded(stream, stream.begun):
                 await self._send_speech(stream)
                 report = await stream.verification()
-            answer = self._session.finished(stream.timeline, report)
+            answer = self._session.finished(stream.timeline, report, stream.ignored)
         except Cancelled:
             return
         except ServiceError as error:
@@ -280,4 +280,5 @@ def _options(start: events.Start) -> SpeechOptions:
         lexicons=tuple(start.lexicons),
         lexicon=start.lexicon,
         cache=start.cache,
+        voice_marks=start.voice_marks,
     )

@@ -82,6 +82,7 @@ def parse_start(query: QueryParams, catalog: Catalog) -> events.Start:
             sample_rate=parse_rate(query),
             speed=parse_speed(query),
             verify=parse_verify(query),
+            voice_marks=False,
         )
     except ValidationError as error:
         raise invalid(error) from None

@@ -104,6 +104,7 @@ class _SpeechResponse(SpeechResponse):
     """Speech with the container, bit rate and headers of Deepgram."""
 
     text_field = "text"
+    voice_marks = False
 
     def __init__(self, app: Services, body: SpeechBody, container: Container, bit_rate: int | None) -> None:
         super().__init__(app, body, "deepgram")

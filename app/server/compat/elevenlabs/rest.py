@@ -156,6 +156,7 @@ class _SpeechResponse(SpeechResponse):
     """Speech with ElevenLabs' errors and bit rate."""
 
     text_field = "text"
+    voice_marks = False
 
     def __init__(self, app: Services, body: SpeechBody, output: Output, path: str) -> None:
         super().__init__(app, body, "elevenlabs")
@@ -176,10 +177,10 @@ class _TimedResponse(_SpeechResponse):
 
     def make_reply(self, stream: SpeechStream, send: Send, form: ReplyForm) -> Reply:
         known = replace(form, bit_rate=self._output.bit_rate)
-        return _TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
+        return TimedReply(stream, send, known, self._body.input, in_lines=self._in_lines)
 
 
-class _TimedReply(Reply):
+class TimedReply(Reply):
     """JSON with audio and alignment: one object, or one per line."""
 
     media_type = "application/json"
@@ -193,7 +194,7 @@ class _TimedReply(Reply):
         encoder = self._encoder(whole=True)
         data = await encode_chunk(encoder, self._stream, only, last=True)
         self._stream.delivered(only)
-        body = _json(data, self._aligner.push(only) + self._aligner.finish(), self._in_lines)
+        body = self._json(data, self._aligner.push(only) + self._aligner.finish())
         await self._start(len(body))
         await self._body(body, more=False)
 
@@ -209,7 +210,7 @@ class _TimedReply(Reply):
         alignment = Alignment("", (), 0.0)
         for sentence in _sentences(chunks):
             alignment += self._aligner.push(sentence)
-        body = _json(bytes(data), alignment + self._aligner.finish(), in_lines=False)
+        body = self._json(bytes(data), alignment + self._aligner.finish())
         for chunk in chunks:
             self._stream.delivered(chunk)
         await self._start(len(body))
@@ -217,7 +218,22 @@ class _TimedReply(Reply):
 
     def _piece(self, data: bytes, chunk: SpokenChunk | None) -> bytes:
         alignment = self._aligner.finish() if chunk is None else self._aligner.push(chunk)
-        return _json(data, alignment, in_lines=True) if data or alignment.text else b""
+        return self._json(data, alignment) if data or alignment.text else b""
+
+    def _json(self, data: bytes, alignment: Alignment) -> bytes:
+        times = None
+        if alignment.text:
+            times = CharacterAlignment(
+                characters=list(alignment.text),
+                character_start_times_seconds=[round(second, 4) for second in alignment.starts],
+                character_end_times_seconds=[round(second, 4) for second in alignment.ends],
+            )
+        line = self.timed(base64.b64encode(data).decode("ascii"), times).model_dump_json()
+        return line.encode() + (b"\n" if self._in_lines else b"")
+
+    def timed(self, audio: str, times: CharacterAlignment | None) -> TimedAudio:
+        """Return one object of the answer: `audio` in base64, and the next characters of the text."""
+        return TimedAudio(audio_base64=audio, alignment=times, normalized_alignment=times)
 
 
 def _sentences(chunks: list[SpokenChunk]) -> list[SpokenChunk]:
@@ -233,19 +249,6 @@ def _sentences(chunks: list[SpokenChunk]) -> list[SpokenChunk]:
             found.append(chunk)
         under_way = not chunk.last
     return found
-
-
-def _json(data: bytes, alignment: Alignment, in_lines: bool) -> bytes:
-    times = None
-    if alignment.text:
-        times = CharacterAlignment(
-            characters=list(alignment.text),
-            character_start_times_seconds=[round(second, 4) for second in alignment.starts],
-            character_end_times_seconds=[round(second, 4) for second in alignment.ends],
-        )
-    audio = base64.b64encode(data).decode("ascii")
-    line = TimedAudio(audio_base64=audio, alignment=times, normalized_alignment=times).model_dump_json()
-    return line.encode() + (b"\n" if in_lines else b"")
 
 
 def as_eleven(error: ServiceError) -> ServiceError:

@@ -133,6 +133,47 @@ class TimedAudio(BaseModel):
     normalized_alignment: CharacterAlignment | None
 
 
+class DialogueInput(_Lenient):
+    """Line of one speaker."""
+
+    text: UnicodeText
+    voice_id: UnicodeText
+
+
+class TextToDialogueBody(_Lenient):
+    """Body of `POST /v1/text-to-dialogue` and the three paths below it. `settings` and other fields are accepted, and
+    not used: these models have no counterpart."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"inputs": [{"text": "Shall we go?", "voice_id": "rms"}]}]}
+    )
+
+    inputs: Annotated[list[DialogueInput], Field(min_length=1, description="the lines, in order; at most 1,000")]
+    model_id: Annotated[
+        UnicodeText | None, Field(description="a name of GET /v1/models; eleven_... means the default")
+    ] = None
+    language_code: Annotated[UnicodeText | None, Field(description="BCP-47 tag; default: each voice's")] = None
+    seed: Seed | None = None
+    pronunciation_dictionary_locators: Locators | None = None
+
+
+class VoiceSegment(BaseModel):
+    """Part of one input: its voice and times in seconds, and its characters in the `characters` beside it."""
+
+    voice_id: str
+    start_time_seconds: float
+    end_time_seconds: float
+    character_start_index: int
+    character_end_index: int
+    dialogue_input_index: int
+
+
+class TimedDialogue(TimedAudio):
+    """Audio of a dialogue in base64, its characters, and who speaks them."""
+
+    voice_segments: list[VoiceSegment]
+
+
 class ElevenVoice(BaseModel):
     """Voice as ElevenLabs lists it."""
 

@@ -239,7 +239,14 @@ class Client:
         voice = begin.voice or _Voice()
         model, name = (None, None) if voice.name is None else model_and_voice(voice.name, self._app.catalog)
         lang = None if name is not None or model is not None else voice.language
-        start = events.Start(type="start", model=model, voice=name, lang=lang, input="llm" if streaming else "text")
+        start = events.Start(
+            type="start",
+            model=model,
+            voice=name,
+            lang=lang,
+            input="llm" if streaming else "text",
+            voice_marks=False,
+        )
         self._socket = SynthesisSocket(self._write)
         adapter = WyomingAdapter(start, streaming=streaming)
         self._work = asyncio.create_task(self._speak(self._socket, adapter))

@@ -1,0 +1,99 @@
+"""Voices and languages that one text asks for beside those of its request: by markup, by lines, by `[voice:NAME]`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from app import errors
+from app.audio.watermark import Marker
+from app.speech.service import PreparedSpeech, SpeechService
+from app.text import marks
+from app.text.types import Style
+from models.contract import MAX_SPEED, MIN_SPEED
+
+MAX_VOICES: Final = 32
+"""Most voices that the marks or lines of one text have."""
+_MAX_IGNORED: Final = 20
+# A name that is none of these is no voice here.
+_UNKNOWN: Final = (errors.UnknownVoiceError, errors.UnknownModelError, errors.WrongModelKindError)
+
+
+class Variants:
+    """Variants of one prepared speech. Each is prepared once.
+
+    `ignored` are the marks that name no voice of this server, as `x-ignored` tells them.
+    """
+
+    def __init__(self, service: SpeechService, speech: PreparedSpeech) -> None:
+        self.ignored: list[str] = []
+        self._service, self._speech = service, speech
+        self._made: dict[tuple[str | None, str | None, str | None], PreparedSpeech] = {}
+        self._named: dict[str, bool] = {}
+        self._voice: str | None = None  # of the last mark
+
+    @property
+    def marker(self) -> Marker | None:
+        """Watermark of the speech, or of the first variant that has one."""
+        markers = (each.marker for each in (self._speech, *self._made.values()))
+        return next((marker for marker in markers if marker is not None), None)
+
+    async def prepare(self, style: Style, *, marked: bool = True) -> PreparedSpeech:
+        """Return the voice, language and speed of a style.
+
+        Raises ServiceError as `SpeechService.vary` does, and for speech that bears a watermark unless the text is
+        `marked`.
+        """
+        key = style.voice, style.gender, style.language
+        if key not in self._made:
+            self._made[key] = await self._service.vary(self._speech, style)
+        found = self._made[key]
+        if found.marker is not None and not marked:
+            raise errors.InvalidRequestError(
+                f"Speech of model '{found.model}' bears a watermark: name that model for the whole text.", param="model"
+            )
+        speed = min(max(found.speed * style.rate, MIN_SPEED), MAX_SPEED)
+        return found if speed == found.speed else replace(found, speed=speed)
+
+    def rewind(self) -> None:
+        """Begin the text again: no mark came yet."""
+        self._voice = None
+
+    async def parts(self, text: str, style: Style) -> list[tuple[int, int, Style]]:
+        """Return start, end and style of the parts of a plain text between its `[voice:NAME]`, without blank ones.
+
+        A voice lasts until the next mark, also in later texts. A mark that names no voice here is text. Raises
+        MarkupError for more than MAX_VOICES voices, and as `prepare` does for a voice that cannot speak here.
+        """
+        parts: list[tuple[int, int, Style]] = []
+        begin = 0
+        if self._speech.options.voice_marks:
+            for start, end, name in marks.voices(text):
+                if await self._knows(name):
+                    parts.append((begin, start, self._voiced(style)))
+                    begin, self._voice = end, name
+        whole = not parts
+        parts.append((begin, len(text), self._voiced(style)))
+        return parts if whole else [part for part in parts if text[part[0] : part[1]].strip()]
+
+    def _voiced(self, style: Style) -> Style:
+        """Return `style` in the voice of the last mark."""
+        if self._voice is None:
+            return style
+        return replace(style, voice=self._voice, language=self._speech.options.lang)
+
+    async def _knows(self, name: str) -> bool:
+        """Return whether this server has a voice of that name, and keep it."""
+        if name not in self._named:
+            await asyncio.sleep(0)  # a text may be full of names
+            try:
+                await self.prepare(Style(voice=name, language=self._speech.options.lang))
+                self._named[name] = True
+            except _UNKNOWN:
+                self._named[name] = False
+                if len(self.ignored) < _MAX_IGNORED:
+                    self.ignored.append(f"voice {name[:50]}")
+            if sum(self._named.values()) > MAX_VOICES:
+                raise errors.MarkupError(f"The text has more than {MAX_VOICES} voices.")
+        return self._named[name]

@@ -1,0 +1,126 @@
+"""Dialogues against a real server: ElevenLabs' SDK, a recognizer on each speaker, and the samples where they change."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from elevenlabs import DialogueInput
+from elevenlabs.client import ElevenLabs
+from elevenlabs.core.api_error import ApiError
+
+RATE = 24_000
+QUESTION = "Please open the window and close the door."
+ANSWER = "The weather is fine today."
+LINES = [("rms", QUESTION), ("slt", ANSWER), ("rms", ANSWER)]
+
+
+@pytest.fixture
+def client(house_server: str) -> Iterator[ElevenLabs]:
+    made = ElevenLabs(base_url=house_server, api_key="anything")
+    yield made
+    made._client_wrapper.httpx_client.httpx_client.close()
+
+
+def inputs(*lines: tuple[str, str]) -> list[DialogueInput]:
+    return [DialogueInput(text=text, voice_id=voice) for voice, text in lines]
+
+
+def speak(server: str, path: str = "/v1/audio/speech", **body: object) -> np.ndarray:
+    reply = httpx.post(server + path, json=body, timeout=180)
+    assert reply.status_code == 200, reply.text
+    pcm, rate = soundfile.read(io.BytesIO(reply.content), dtype="float32")
+    assert rate == RATE
+    return pcm
+
+
+def level(pcm: np.ndarray) -> float:
+    """Return the level of the speech in `pcm`, without its silence, in decibels."""
+    return 20 * float(np.log10(np.sqrt(np.mean(np.square(pcm[np.abs(pcm) > 0.01])))))
+
+
+def assert_heard(heard: str, text: str) -> None:
+    said = text.lower().replace(".", "").split()
+    found = sum(word in heard.split() for word in said)
+    assert found >= 0.6 * len(said), f"{found} of {len(said)} words: {heard}"
+
+
+def test_each_speaker_of_the_sdk_is_heard_in_turn(client: ElevenLabs, recognize: Callable[..., str]) -> None:
+    reply = client.text_to_dialogue.convert_with_timestamps(
+        inputs=inputs(*LINES), model_id="eleven_v3", seed=7, output_format="pcm_24000"
+    )
+    pcm = np.frombuffer(base64.b64decode(reply.audio_base_64), "<i2")
+    text = "".join(text for _, text in LINES)
+    assert reply.alignment is not None
+    assert "".join(reply.alignment.characters) == text
+    segments = reply.voice_segments
+    assert [segment.voice_id for segment in segments] == [voice for voice, _ in LINES]
+    assert [text[segment.character_start_index : segment.character_end_index] for segment in segments] == [
+        said for _, said in LINES
+    ]
+    for segment, (_, said) in zip(segments, LINES, strict=True):
+        part = pcm[round(segment.start_time_seconds * RATE) : round(segment.end_time_seconds * RATE)]
+        assert_heard(recognize(part, RATE), said)
+    assert segments[-1].end_time_seconds == pytest.approx(pcm.size / RATE, abs=0.01)
+
+
+def test_stream_of_the_sdk_is_what_convert_sends(client: ElevenLabs) -> None:
+    made = inputs(*LINES[:2])
+    whole = b"".join(client.text_to_dialogue.convert(inputs=made, output_format="pcm_24000"))
+    assert b"".join(client.text_to_dialogue.stream(inputs=made, output_format="pcm_24000")) == whole
+    pieces = list(client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000"))
+    assert b"".join(base64.b64decode(piece.audio_base_64) for piece in pieces) == whole
+    voices = [segment.voice_id for piece in pieces for segment in piece.voice_segments]
+    assert list(dict.fromkeys(voices)) == ["rms", "slt"]
+    mp3 = b"".join(client.text_to_dialogue.convert(inputs=made))
+    pcm, rate = soundfile.read(io.BytesIO(mp3), dtype="float32")
+    assert rate == 44_100
+    assert pcm.size / rate == pytest.approx(len(whole) / 2 / RATE, abs=0.1)
+
+
+def test_errors_reach_the_sdk(client: ElevenLabs) -> None:
+    with pytest.raises(ApiError) as caught:
+        list(client.text_to_dialogue.convert(inputs=inputs(("nobody", ANSWER))))
+    assert caught.value.status_code == 404
+    assert caught.value.body["detail"]["status"] == "voice_not_found"
+
+
+def test_a_mark_a_line_and_ssml_say_the_same(house_server: str) -> None:
+    lines = [{"text": QUESTION, "voice": "rms"}, {"text": ANSWER, "voice": "slt"}]
+    dialogue = speak(house_server, "/v1/audio/dialogue", inputs=lines)
+    marked = speak(house_server, input=f"{QUESTION} [voice:slt] {ANSWER}", voice="rms")
+    ssml = speak(house_server, input=f"<speak>{QUESTION} <voice name='slt'>{ANSWER}</voice></speak>", voice="rms")
+    assert np.array_equal(dialogue, marked)
+    assert np.array_equal(dialogue, ssml)
+
+
+def test_speakers_change_in_silence_and_at_one_level(house_server: str) -> None:
+    parts = [speak(house_server, input=ANSWER, voice=voice) for voice in ("rms", "slt")]
+    lines = [{"text": ANSWER, "voice": voice} for voice in ("rms", "slt")]
+    pcm = speak(house_server, "/v1/audio/dialogue", inputs=lines)
+    # The second speaker begins after the lead that a sentence has between others: 150 ms in place of 20.
+    assert pcm.size >= sum(part.size for part in parts)
+    seam = pcm[parts[0].size - round(0.1 * RATE) : parts[0].size + round(0.1 * RATE)]
+    assert np.abs(seam).max() < 0.01
+    assert np.abs(np.diff(seam)).max() < 0.005
+    loud = np.flatnonzero(np.abs(pcm) > 0.02)
+    assert 0.2 < np.diff(loud).max() / RATE < 0.6
+    one, other = level(pcm[: parts[0].size]), level(pcm[parts[0].size :])
+    assert abs(one - other) < 2.0
+    # A voice is as loud beside another as alone.
+    assert one == pytest.approx(level(parts[0]), abs=0.1)
+    assert other == pytest.approx(level(parts[1]), abs=0.1)
+
+
+def test_instructions_are_heard_in_speed_and_volume(house_server: str) -> None:
+    plain = speak(house_server, input=ANSWER)
+    slow = speak(house_server, input=ANSWER, instructions="Speak slowly.")
+    assert np.array_equal(slow, speak(house_server, input=ANSWER, speed=0.75))
+    assert len(slow) > 1.15 * len(plain)
+    soft = speak(house_server, input=ANSWER, instructions="Whisper.")
+    assert level(np.clip(4 * soft, -1, 1)) == pytest.approx(level(plain), abs=0.5)
