@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from app.audio import decoder_process
-from app.audio.decoder_process import CUT, MAX_REASON, READY, REFUSED, REPLY, REQUEST, TOO_MUCH
+from app.audio.decoder_process import CUT, MAX_REASON, REFUSED, REPLY, REQUEST, TOO_MUCH
 from app.errors import DrainingError, UnavailableError, UnusableRecordingError
+from app.isolation.process import IsolatedProcess, read_exactly
 
 log = logging.getLogger(__name__)
 
@@ -164,38 +161,18 @@ class Decoder:
         self._threads.submit(end)
 
 
-class DecoderProcess:
+class DecoderProcess(IsolatedProcess):
     """Process that decodes one recording after the other, until one of them breaks it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ready = False
+        # By its path: it needs nothing else of this package.
+        super().__init__(decoder_process.__file__)
         self._more = False
-        self._killed = False
-        # One thread starts the program and waits for it; another may end it meanwhile.
-        self._lock = threading.Lock()
 
     @property
     def usable(self) -> bool:
         """Whether the process takes another recording."""
-        return self._more and not self._killed
-
-    @property
-    def ended(self) -> bool:
-        """Whether the program has ended."""
-        return self._process is not None and self._process.poll() is not None
-
-    def start(self) -> None:
-        """Start the program, unless it runs. Does not wait for its imports. Raises OSError."""
-        with self._lock:
-            if self._process is None and not self._killed:
-                # By its path: it needs nothing else of this package. A session of its own: Ctrl-C is for the server.
-                self._process = subprocess.Popen(  # noqa: S603
-                    [sys.executable, "-P", decoder_process.__file__],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,
-                )
+        return self._more and not self.killed
 
     def decode(self, data: bytes, sample_rate: int, max_seconds: float) -> Recording:
         """Decode one recording. Blocks, for DEADLINE and `max_seconds` at most. `usable` tells if another may follow.
@@ -203,79 +180,34 @@ class DecoderProcess:
         Raises UnusableRecordingError and UnavailableError.
         """
         self._more = False
-        watchdog = threading.Timer(DEADLINE + max_seconds, self._overdue)
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            kind, self._more, rest = self._ask(data, sample_rate, max_seconds)
-        finally:
-            watchdog.cancel()
-            # It may fire this moment. Later it must not: the process may serve another recording by then.
-            watchdog.join()
+        with self.deadline(DEADLINE + max_seconds) as overdue:
+            try:
+                kind, self._more, rest = self._ask(data, sample_rate, max_seconds)
+            finally:
+                if overdue.is_set():
+                    log.warning("a recording was not decoded in time")
         if kind == REFUSED:
             raise UnusableRecordingError(rest.decode("utf-8", "replace"))
         return Recording(np.frombuffer(rest, np.float32), sample_rate, kind == CUT)
 
-    def kill(self) -> None:
-        """End the program at once. The recording that it decodes fails."""
-        with self._lock:
-            self._killed = True
-            if self._process is not None:
-                self._process.kill()
-
-    def end(self) -> int | None:
-        """Kill the program, wait for its end, and return its exit status: None if it never ran."""
-        self.kill()
-        process = self._process
-        if process is None:
-            return None
-        status = process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        return status
-
-    def _overdue(self) -> None:
-        log.warning("a recording was not decoded in time")
-        self.kill()
-
     def _ask(self, data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, bool, bytes]:
         """Send a request and return the reply: its kind, whether another may follow, and its bytes."""
         try:
-            self.start()
-            asked, replies = self._pipes()
-            if not self._ready and replies.read(len(READY)) != READY:
-                raise OSError("it ended before its first reply")
-            self._ready = True
+            asked, replies = self.pipes()
         except OSError as error:
-            if not self._killed:
+            if not self.killed:
                 log.error("the program that decodes recordings does not start: %s", error)
             raise UnavailableError("Recordings cannot be decoded now; the server's log has the cause.") from error
         try:
             for part in (REQUEST.pack(len(data), sample_rate, max_seconds), data):
                 asked.write(part)
             asked.flush()
-            kind, more, size = REPLY.unpack(_read(replies, REPLY.size))
+            kind, more, size = REPLY.unpack(read_exactly(replies, REPLY.size))
             most = MAX_REASON if kind == REFUSED else round(max_seconds * sample_rate) * SAMPLE_BYTES
             if size > most or (kind != REFUSED and size % SAMPLE_BYTES):
                 raise EOFError(f"a reply of {size} bytes, of at most {most}")
-            return kind, more, _read(replies, size)
+            return kind, more, read_exactly(replies, size)
         except (OSError, EOFError) as error:
-            if not self._killed:
+            if not self.killed:
                 log.warning("a recording broke its decoder process: status %s, %s", self.end(), error)
             raise UnusableRecordingError(TOO_MUCH) from error
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """Input and output of the program. Raises OSError where it was killed before it ran."""
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            raise OSError("it was given up")
-        return process.stdin, process.stdout
-
-
-def _read(file: IO[bytes], size: int) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise EOFError("it ended before its reply")
-    return data

@@ -2,7 +2,7 @@
 
 `app.audio.decode` runs this file and speaks to it through pipes. A request is REQUEST and then the bytes of the
 recording; a reply is REPLY and then float32 mono samples, or the reason of a refusal in UTF-8. The program ends at the
-end of its input. It imports nothing of `app`, so that it starts fast and stays small.
+end of its input. It imports little of `app`, so that it starts fast and stays small.
 
 Limits hold it: memory and CPU time for each recording, no file written, no file opened, no core dumped.
 """
@@ -10,16 +10,7 @@ Limits hold it: memory and CPU time for each recording, no file written, no file
 from __future__ import annotations
 
 import io
-import math
-import mmap
-import os
-import resource
-import signal
 import struct
-import sys
-import threading
-import time
-from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import av
@@ -35,6 +26,8 @@ import soxr
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
+from app.isolation.limits import enter, has_memory
+
 MIN_RATE: Final = 8_000
 MAX_RATE: Final = 192_000
 MAX_CHANNELS: Final = 8
@@ -48,8 +41,6 @@ REQUEST: Final = struct.Struct("<QId")
 # Kind, whether the process takes another recording, size of the rest in bytes.
 REPLY: Final = struct.Struct("<B?Q")
 WHOLE, CUT, REFUSED = 0, 1, 2
-# Written once, after the imports.
-READY: Final = b"+"
 MAX_REASON: Final = 1_000
 
 # Seconds of CPU time for one recording, and for each decoded second of it: ten times the usual.
@@ -59,8 +50,6 @@ CPU_SHARE: Final = 0.1
 MEMORY: Final = 256 << 20
 # Recordings for one process: memory that the libraries leak ends with it.
 RECORDINGS: Final = 100
-WATCH_SECONDS: Final = 0.02
-NICENESS: Final = 5
 
 # FFmpeg's names of demuxers and decoders.
 _CONTAINERS: Final = "wav,w64,aiff,caf,flac,mp3,ogg,aac,mov,mp4,m4a,3gp,matroska,webm"
@@ -207,91 +196,21 @@ def answer(data: bytes, sample_rate: int, max_seconds: float) -> tuple[int, byte
     return REFUSED, reason.encode("utf-8", "replace")[:MAX_REASON]
 
 
-class MemoryWatch(threading.Thread):
-    """Thread that ends the process in the middle of a recording, once its parent is gone or its memory is too large.
-
-    It watches the memory for macOS, whose kernel does not hold a process to RLIMIT_AS.
-    """
-
-    def __init__(self, parent: int) -> None:
-        super().__init__(daemon=True)
-        self.decoding = threading.Event()
-        self.most = math.inf
-        self._parent = parent
-        self._at_start = peak_memory()
-
-    def run(self) -> None:
-        """Watch, and sleep while nothing is decoded."""
-        while self.decoding.wait():
-            if os.getppid() != self._parent or peak_memory() - self._at_start > self.most:
-                os._exit(1)
-            time.sleep(WATCH_SECONDS)
-
-
-def peak_memory() -> int:
-    """Return the most memory that this process had resident, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def address_space() -> int:
-    """Return the address space that is in use, in bytes; 0 where there is no /proc."""
-    with suppress(OSError), open("/proc/self/statm") as file:  # noqa: PTH123
-        return int(file.read().split()[0]) * mmap.PAGESIZE
-    return 0
-
-
-def limit(kind: int, soft: int) -> None:
-    """Set a soft limit, as far as the hard one lets it."""
-    hard = resource.getrlimit(kind)[1]
-    resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
-
-def has_memory(size: int) -> bool:
-    """Return whether `size` bytes are left: less are where a recording leaked."""
-    try:
-        mmap.mmap(-1, size).close()
-    except (OSError, MemoryError):
-        return False
-    return True
-
-
 def main() -> None:
     """Answer requests until the input ends, or this process should take no more."""
-    parent = os.getppid()
-    # Speech has a higher priority.
-    os.nice(NICENESS)
-    # A service manager sends SIGTERM to every process. The server finishes its work, and ends this one.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # A library that prints must break neither the replies nor the server's log.
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    watch = MemoryWatch(parent)
-    watch.start()
-    # Threads reserve address space: the limit counts from here.
-    used = address_space()
-    for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
-        resource.setrlimit(kind, (0, 0))
-    replies.write(READY)
-    replies.flush()
+    limits = enter()
     for count in range(1, RECORDINGS + 1):
-        head = requests.read(REQUEST.size)
+        head = limits.requests.read(REQUEST.size)
         if len(head) < REQUEST.size:
             return
         size, sample_rate, max_seconds = REQUEST.unpack(head)
         memory = MEMORY + 2 * size + 16 * round(max_seconds * sample_rate)
-        if used:
-            limit(resource.RLIMIT_AS, used + memory)
-        limit(resource.RLIMIT_CPU, math.ceil(time.process_time() + CPU_SECONDS + CPU_SHARE * max_seconds))
-        watch.most = memory
-        watch.decoding.set()
-        kind, rest = answer(requests.read(size), sample_rate, max_seconds)
-        watch.decoding.clear()
+        limits.begin(memory, CPU_SECONDS + CPU_SHARE * max_seconds)
+        kind, rest = answer(limits.requests.read(size), sample_rate, max_seconds)
+        limits.end()
         more = count < RECORDINGS and has_memory(memory // 2)
-        replies.write(REPLY.pack(kind, more, len(rest)) + rest)
-        replies.flush()
+        limits.replies.write(REPLY.pack(kind, more, len(rest)) + rest)
+        limits.replies.flush()
         if not more:
             return
 

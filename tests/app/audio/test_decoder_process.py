@@ -135,7 +135,10 @@ def test_limits_count_for_each_recording(decoder: Decoder, misbehave: Callable[.
     assert len(pids) == 1
 
 
-@pytest.mark.parametrize("changes", [pytest.param("", marks=linux), "program.address_space = lambda: 0"])
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param("", marks=linux), "import app.isolation.limits; app.isolation.limits.address_space = lambda: 0"],
+)
 def test_memory_is_bounded(decoder: Decoder, misbehave: Callable[..., None], changes: str) -> None:
     """By the kernel, and by the guard where the kernel lets it grow."""
     misbehave(f"program.MEMORY = 32 << 20\n{changes}")

@@ -1,0 +1,1 @@
+"""Processes that may die: native code reads there what strangers send."""
