@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -117,3 +118,66 @@ def _made(folder: Path, number: int) -> _Made:
     facts = json.loads(_facts_path(folder, number).read_text(encoding="utf-8"))
     cues = [Cue(start, end, text) for start, end, text in facts["cues"]]
     return _Made(_chapter_path(folder, number), facts["title"], facts["seconds"], cues)
+
+
+async def write(folder: Path, place: Path, job: Job, document: Document) -> tuple[JobFile, ...]:
+    """Write the results of a job whose chapters are whole into the folder `place`. Raises OSError.
+
+    Args:
+        folder: that of the job.
+        place: that of the results, which is made anew.
+        job: the job.
+        document: its document.
+
+    Returns:
+        Files in `place`: the audio, and the subtitles that were asked for.
+    """
+    return await asyncio.to_thread(_write, folder, place, job, document)
+
+
+def _write(folder: Path, place: Path, job: Job, document: Document) -> tuple[JobFile, ...]:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    made = [_made(folder / CHAPTERS, number) for number in range(job.chapters)]
+    name = _NAME.sub("-", job.title)[:_MAX_NAME].strip("-_") or "audiobook"
+    options = job.options
+    book = place / f"{name}{_SUFFIXES[options.format]}"
+    if options.format == "chapters":
+        _zip(book, made)
+    else:
+        about = audiobook.About(job.title, options.author or document.author, options.language, document.cover)
+        audiobook.join([(each.path, each.title, each.seconds) for each in made], book, options.format, about)
+    files = [_file(book, _AUDIO_TYPES[options.format])]
+    shown = _all_cues(made)
+    for kind in options.subtitles:
+        path = place / f"{name}.{kind}"
+        path.write_text(render(shown, kind), encoding="utf-8")
+        files.append(_file(path, MEDIA_TYPES[kind]))
+    return tuple(files)
+
+
+def _zip(path: Path, made: list[_Made]) -> None:
+    """Write an archive of the chapters. Their audio is small already."""
+    digits = len(str(len(made)))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for number, each in enumerate(made, 1):
+            title = _NAME.sub("-", each.title)[:_MAX_NAME].strip("-_")
+            archive.write(each.path, f"{number:0{digits}}{'-' * bool(title)}{title}.mp3")
+
+
+def _all_cues(made: list[_Made]) -> list[Cue]:
+    found: list[Cue] = []
+    begin = 0.0
+    for each in made:
+        found += [_moved(cue, begin) for cue in each.cues]
+        begin += each.seconds
+    return found
+
+
+def _file(path: Path, media_type: str) -> JobFile:
+    return JobFile(path.name, path.stat().st_size, media_type)
+
+
+def folder_size(folder: Path) -> int:
+    """Return the bytes of all files in a folder. Blocks."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -17,7 +17,7 @@ from typing import Final
 
 from app import errors
 from app.config import Settings
-from app.documents.read import read_document
+from app.documents.reader import read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
 from app.engine.admission import Client, client
 from app.engine.spool import Spool
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _ID_BYTES: Final = 12
 # Characters of a document by which its language is told.
 _SAMPLE: Final = 2_000
+_READERS: Final = 2
 # Seconds after which a change that another process made is seen.
 LOOK_EVERY: Final = 1.0
 
@@ -66,6 +67,8 @@ class JobService:
         # Stops the work on a job of that id, if this process works on it.
         self.on_cancel: Callable[[str], None] = lambda job: None
         self._adding = asyncio.Lock()
+        # A document takes memory, and a processor.
+        self._reading = asyncio.Semaphore(_READERS)
         self._changed = asyncio.Event()
 
     def close(self) -> None:
@@ -107,7 +110,10 @@ class JobService:
         await self._check_room(len(data))
         options = await self._resolve(new.options)
         try:
-            document = await read_document(data, new.name)
+            async with self._reading:
+                document = await asyncio.to_thread(
+                    read_document, data, new.name, max_bytes=self.settings.max_document_bytes
+                )
         except DocumentError as error:
             raise errors.InvalidDocumentError(str(error)) from None
         options = await self._with_language(new.options, options, document)

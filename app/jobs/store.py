@@ -110,11 +110,11 @@ class JobStore:
 
     def open_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, the oldest first. Raises StorageError."""
-        return self._having(f"status NOT IN ({_MARKS})")  # noqa: S608  (question marks)
+        return self._having(f"status NOT IN ({_MARKS})")
 
     def ended_jobs(self) -> list[Job]:
         """Return the jobs that have ended, the oldest first. Raises StorageError."""
-        return self._having(f"status IN ({_MARKS})")  # noqa: S608
+        return self._having(f"status IN ({_MARKS})")
 
     def _having(self, condition: str) -> list[Job]:
         if not self.path.exists():

@@ -39,6 +39,7 @@ def _distinct(names: tuple[SubtitleFormat, ...]) -> tuple[SubtitleFormat, ...]:
 
 
 Text = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_unicode)]
+MetadataValue = Annotated[str, Field(max_length=512), AfterValidator(_unicode)]
 MetadataKey = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_unicode)]
 
 

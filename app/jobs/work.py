@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from app.observability import metrics
 from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
+from app.voices.store import storage_error
 from models.contract import MAX_SPEED
 from models.timeline import Timeline
 
@@ -72,14 +73,7 @@ async def work(jobs: JobService, job: Job) -> None:
     except FileNotFoundError as error:
         raise errors.StorageError(f"A file of the job is missing: {Path(error.filename or '').name}.") from error
     except OSError as error:
-        raise errors.storage_error("The job cannot be stored", error) from error
-
-
-@dataclass(slots=True)
-class _Spoken:
-    """Chunks of a passage without their samples, which are on disk."""
-
-    chunks: list[SpokenChunk]
+        raise storage_error("The job cannot be stored", error) from error
 
 
 class _ChapterWork:
@@ -109,7 +103,9 @@ class _ChapterWork:
             await asyncio.to_thread(journal.close)
         await asyncio.to_thread(results.finish_chapter, self._folder, job, self._chapter, rate, timed=self._timed)
         size = await asyncio.to_thread(results.folder_size, self._jobs.folder(job.id))
-        await self._update(lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size))
+        await self._update(
+            lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
+        )
 
     async def _speak(
         self, speech: PreparedSpeech, journal: ChapterJournal, passages: tuple[Passage, ...], index: int
@@ -237,9 +233,7 @@ async def _finish(jobs: JobService, job: Job, document: Document) -> None:
     job = await update(jobs, job.id, lambda each: each if each.status == "finalizing" else each.to("finalizing"))
     files = await results.write(jobs.folder(job.id), jobs.results(job.id), job, document)
     size = await asyncio.to_thread(results.folder_size, jobs.folder(job.id))
-    done = await update(
-        jobs, job.id, lambda each: jobs.ended(each, "completed", files=files, bytes=size, progress=1.0)
-    )
+    done = await update(jobs, job.id, lambda each: jobs.ended(each, "completed", files=files, bytes=size, progress=1.0))
     metrics.jobs_finished.labels("completed").inc()
     log.info("job %s is done: %.0f seconds of audio", done.id, done.totals.seconds)
 

@@ -33,7 +33,18 @@ from app.server.middleware.limits import BodyLimit, SocketLimits
 from app.server.middleware.request_id import RequestId
 from app.server.realtime import routes as realtime
 from app.server.realtime import translation_routes
-from app.server.routes import health, interpret, lexicons, pages, phonemes, stream, transcriptions, translate, voices
+from app.server.routes import (
+    health,
+    interpret,
+    jobs,
+    lexicons,
+    pages,
+    phonemes,
+    stream,
+    transcriptions,
+    translate,
+    voices,
+)
 from app.server.routes import speech as openai
 
 log = logging.getLogger(__name__)
@@ -50,6 +61,7 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (translation_routes.router, "Speech translation"),
     (phonemes.router, "Speech and models"),
     (lexicons.router, "Lexicons"),
+    (jobs.router, "Jobs"),
     (translate.router, "Translation"),
     (libretranslate.router, "LibreTranslate"),
     (deepgram_rest.router, "Deepgram"),
@@ -126,7 +138,10 @@ def _middleware(settings: Settings) -> list[Middleware]:
         open_metrics=settings.open_metrics,
     )
     recordings = (*transcriptions.PATHS, LISTEN_PATH, SPEECH_TO_TEXT_PATH)
-    uploads = {voices.PATH: settings.max_upload_bytes} | dict.fromkeys(recordings, settings.max_recording_bytes)
+    documents = {jobs.PATH: settings.max_document_bytes + jobs.FORM_BYTES}
+    uploads = (
+        {voices.PATH: settings.max_upload_bytes} | documents | dict.fromkeys(recordings, settings.max_recording_bytes)
+    )
     return [
         Middleware(RequestId),
         *_cors(settings),
