@@ -1,0 +1,81 @@
+"""Zip archives of strangers, read part by part within limits."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from app.documents.types import DocumentError
+
+MOST_ENTRIES: Final = 20_000
+# Bytes after decompression: of one part, and of all that are read.
+MOST_PART: Final = 64 << 20
+MOST_TOTAL: Final = 512 << 20
+
+_ENCRYPTED: Final = 1
+
+
+@dataclass(slots=True)
+class Archive:
+    """Zip archive. Nothing of it is ever written to disk. `kind` names it in messages: "EPUB"."""
+
+    kind: str
+    _file: zipfile.ZipFile
+    _left: int = MOST_TOTAL
+
+    @classmethod
+    def open(cls, data: bytes, kind: str) -> Archive:
+        """Read the directory of an archive. Raises DocumentError: no archive, too many or too large entries."""
+        try:
+            file = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError, EOFError, UnicodeDecodeError, NotImplementedError) as error:
+            raise DocumentError(f"The file is no {kind} file: it is no zip archive, or a damaged one.") from error
+        entries = file.infolist()
+        if len(entries) > MOST_ENTRIES:
+            raise DocumentError(f"The {kind} file has {len(entries)} entries; at most {MOST_ENTRIES} are accepted.")
+        for entry in entries:
+            _check(entry, kind)
+        if sum(entry.file_size for entry in entries) > MOST_TOTAL:
+            raise DocumentError(f"The {kind} file unpacks to more than {MOST_TOTAL >> 20} MB, which is the limit.")
+        return cls(kind, file)
+
+    def has(self, name: str) -> bool:
+        """Return whether the archive has a part of this name."""
+        return name in self._file.NameToInfo
+
+    def read(self, name: str, most: int = MOST_PART) -> bytes:
+        """Return the bytes of a part. Raises DocumentError: absent, damaged, or more than `most` bytes."""
+        if not self.has(name):
+            raise DocumentError(f"The {self.kind} file lacks its part '{name[:200]}'.")
+        most = min(most, self._left)
+        try:
+            with self._file.open(name) as part:
+                data = part.read(most + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file is damaged: {error}.") from error
+        if len(data) > most:
+            raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file unpacks to too many bytes.")
+        self._left -= len(data)
+        return data
+
+    def check_entities(self, names: Iterable[str]) -> None:
+        """Raise DocumentError where a part declares entities."""
+        for name in names:
+            if self.has(name) and b"<!ENTITY" in self.read(name)[:65_536].replace(b"\0", b"").upper():
+                raise DocumentError(f"The part '{name}' of the {self.kind} file declares entities: not accepted.")
+
+
+def _check(entry: zipfile.ZipInfo, kind: str) -> None:
+    name = entry.filename
+    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/"):
+        raise DocumentError(f"The {kind} file has an entry outside of itself: '{name[:200]}'.")
+    if entry.flag_bits & _ENCRYPTED:
+        raise DocumentError(f"The {kind} file is encrypted. Send it without a password.")
+    if entry.file_size > MOST_PART:
+        raise DocumentError(
+            f"The part '{name[:200]}' of the {kind} file unpacks to more than {MOST_PART >> 20} MB, which is the limit."
+        )

@@ -1,0 +1,74 @@
+"""Reading of documents that strangers send, in a process of its own under limits of memory and time."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+from app.documents import reader_process
+from app.documents.formats import document_format
+from app.documents.types import Chapter, Document, DocumentError, Passage
+from app.isolation.process import IsolatedProcess, read_exactly
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES: Final = 64 << 20
+# Seconds by the clock. The limit on CPU time is shorter; this one ends a process that waits.
+DEADLINE: Final = 120.0
+# Bytes of a reply: every character takes at most 12 in JSON.
+_MOST_REPLY: Final = 256 << 20
+_MOST_NAME: Final = 1_000
+
+
+def read_document(data: bytes, name: str, *, max_bytes: int = MAX_BYTES) -> Document:
+    """Read a document: text, Markdown, HTML, EPUB, DOCX, SRT or VTT, by the ending of `name`.
+
+    Blocks for DEADLINE seconds at most: call it on a thread. Raises DocumentError with the reason: an unknown ending,
+    more than `max_bytes`, a damaged, empty or protected file, more text than the limits allow. Raises OSError where no
+    process can be started.
+    """
+    document_format(name)
+    if len(data) > max_bytes:
+        raise DocumentError(f"The document has {len(data)} bytes; at most {max_bytes} are accepted.")
+    process = ReaderProcess()
+    try:
+        return process.read(data, name)
+    finally:
+        process.end()
+
+
+class ReaderProcess(IsolatedProcess):
+    """Process that reads one document. `kill` from another thread ends the work."""
+
+    def __init__(self) -> None:
+        super().__init__(reader_process.__file__)
+
+    def read(self, data: bytes, name: str) -> Document:
+        """Read a document, as `read_document`."""
+        asked, replies = self.pipes()
+        with self.deadline(DEADLINE):
+            try:
+                named = name.encode("utf-8", "replace")[-_MOST_NAME:]
+                for part in (reader_process.REQUEST.pack(len(named), len(data)), named, data):
+                    asked.write(part)
+                asked.flush()
+                read, size, cover_size = reader_process.REPLY.unpack(read_exactly(replies, reader_process.REPLY.size))
+                if size + cover_size > _MOST_REPLY:
+                    raise EOFError(f"a reply of {size + cover_size} bytes")
+                value = json.loads(read_exactly(replies, size))
+                cover = read_exactly(replies, cover_size)
+            except (OSError, EOFError) as error:
+                log.warning("a document broke its reader process: status %s, %s", self.end(), error)
+                raise DocumentError(reader_process.TOO_MUCH) from error
+        if not read:
+            raise DocumentError(str(value))
+        return _document(value, cover or None)
+
+
+def _document(value: dict[str, Any], cover: bytes | None) -> Document:
+    chapters = tuple(
+        Chapter(title, tuple(Passage(text, start, end) for text, start, end in passages))
+        for title, passages in value["chapters"]
+    )
+    return Document(value["title"], value["author"], value["language"], cover, chapters)

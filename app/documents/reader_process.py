@@ -1,0 +1,80 @@
+"""Program that reads one document for the server: native parsers read it here, where they may crash.
+
+`app.documents.reader` runs this file and speaks to it through pipes. A request is REQUEST, the name and the bytes of
+the document; a reply is REPLY, the document or the reason of a refusal as JSON, and the bytes of the cover.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Final
+
+# All of them now: no file can be opened later.
+import docx
+import lxml.html
+import pysubs2
+from docx.opc.parts.coreprops import CorePropertiesPart
+
+from app.documents import captions, epub, formats, plain_text, word
+from app.documents.types import Document, DocumentError
+from app.isolation.limits import enter
+
+IMPORTED: Final = (docx, lxml.html, pysubs2, CorePropertiesPart, captions, epub, plain_text, word)
+
+# Size of the name and of the document, in bytes.
+REQUEST: Final = struct.Struct("<QQ")
+# Whether the document was read, sizes of the JSON and of the cover in bytes.
+REPLY: Final = struct.Struct("<?QQ")
+MAX_REASON: Final = 1_000
+TOO_MUCH: Final = "The document cannot be read: it is damaged, or takes too much memory or time."
+
+CPU_SECONDS: Final = 60.0
+# Bytes beside those for the document itself.
+MEMORY: Final = 512 << 20
+MEMORY_PER_BYTE: Final = 16
+
+
+def answer(name: str, data: bytes) -> tuple[bool, bytes, bytes]:
+    """Return whether the document was read, the JSON, and the cover."""
+    try:
+        document = formats.parse(data, name)
+        return True, json.dumps(_plain(document)).encode(), document.cover or b""
+    except DocumentError as error:
+        reason = str(error)
+    except (MemoryError, RecursionError):
+        reason = TOO_MUCH
+    except Exception as error:
+        # Every exception: a damaged file makes the libraries raise some that their documentation does not name.
+        reason = f"The document cannot be read: {type(error).__name__}: {error}"
+    return False, json.dumps(reason[:MAX_REASON]).encode(), b""
+
+
+def _plain(document: Document) -> object:
+    return {
+        "title": document.title,
+        "author": document.author,
+        "language": document.language,
+        "chapters": [
+            [chapter.title, [[passage.text, passage.start, passage.end] for passage in chapter.passages]]
+            for chapter in document.chapters
+        ],
+    }
+
+
+def main() -> None:
+    """Answer one request."""
+    limits = enter()
+    head = limits.requests.read(REQUEST.size)
+    if len(head) < REQUEST.size:
+        return
+    name_size, size = REQUEST.unpack(head)
+    limits.begin(MEMORY + MEMORY_PER_BYTE * size, CPU_SECONDS)
+    name = limits.requests.read(name_size).decode("utf-8", "replace")
+    read, text, cover = answer(name, limits.requests.read(size))
+    limits.replies.write(REPLY.pack(read, len(text), len(cover)) + text + cover)
+    limits.replies.flush()
+
+
+if __name__ == "__main__":
+    main()
