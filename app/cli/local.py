@@ -43,7 +43,7 @@ class LocalSpeech:
     """Loaded model and text front end."""
 
     def __init__(self, service: SpeechService, worker: ModelWorker, name: str, synthesizer: Synthesizer) -> None:
-        self._service, self._worker = service, worker
+        self.service, self._worker = service, worker
         self.name = name
         self.synthesizer = synthesizer
 
@@ -53,9 +53,9 @@ class LocalSpeech:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
         document = None
         if holds_ssml(text, input_type, translated=options.translate_to is not None):
-            speech = await self._service.prepare(options)
-            document = await read_document(self._service, text, speech.language)
-            await document.check(self._service, speech)
+            speech = await self.service.prepare(options)
+            document = await read_document(self.service, text, speech.language)
+            await document.check(self.service, speech)
             if document.ignored:
                 log.warning("not used in SSML: %s", ", ".join(document.ignored))
         stream = await self.open(options, timeline)
@@ -80,9 +80,9 @@ class LocalSpeech:
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
-        speech = await self._service.prepare(options)
+        speech = await self.service.prepare(options)
         # A process of its own with nobody to scrape it: the label's value does not matter.
-        return SpeechStream(self._service, speech, timeline, metrics.Labels(speech.model, "openai", True))
+        return SpeechStream(self.service, speech, timeline, metrics.Labels(speech.model, "openai", True))
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
-"""The command `nightingale`: serve, say, translate, transcribe, interpret, bench, doctor; voices (add, list, remove),
-lexicon (check), models (list, pull, verify), extras (list, install).
+"""The command `nightingale`: serve, say, book, translate, transcribe, interpret, bench, doctor; voices (add, list,
+remove), lexicon (check), models (list, pull, verify), extras (list, install).
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Every failure is one line on stderr.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import __version__, extras
-from app.cli import doctor, interpret, lexicon, models, say, serve, transcribe, translate, voices
+from app.cli import book, doctor, interpret, lexicon, models, say, serve, transcribe, translate, voices
 from app.cli.command import INTERRUPTED, USAGE_ERROR, CommandError, configure_logging, integer, print_failure
 from app.cli.interrupt import run_interruptible
 from app.config import Settings, SettingsError, load_settings
@@ -92,6 +92,7 @@ def _parser() -> _Parser:
 
     serve.add_arguments(commands, common)
     say.add_arguments(commands, common)
+    book.add_arguments(commands, common)
     translate.add_arguments(commands, common)
     transcribe.add_arguments(commands, common)
     interpret.add_arguments(commands, common)

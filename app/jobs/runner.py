@@ -1,4 +1,7 @@
-"""Work on jobs in the background: one at a time, a chapter of each key in turn, one process of those that share them."""
+"""Work on jobs in the background: one at a time, a chapter of each key in turn.
+
+Of several processes that share the jobs, one works on them.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,8 @@ class JobRunner:
         await self._guarded(asyncio.to_thread(self._clean))
         while True:
             job = None
-            try:
+            with suppress(StorageError):  # it was logged, and may be mended
                 job = await self._next()
-            except StorageError:
-                pass  # it was logged, and may be mended
             if time.monotonic() - self._swept > _SWEEP_EVERY:
                 self._swept = time.monotonic()
                 await self._guarded(self._jobs.sweep())

@@ -123,8 +123,8 @@ class Job:
 
     `revision` grows with every change. There are `passages` and `chapters`; `chapter` of these are whole, `before` are
     their totals, and `totals` those of all that was made. `progress` in [0, 1]; `bytes` on disk. `times` holds the
-    moment at which each status began, `served` the last one at which the work was taken up. `client` holds the limits of
-    the key. `starts` counts the processes that took the work up since a passage was done.
+    moment at which each status began, `served` the last one at which the work was taken up. `client` holds the limits
+    of the key. `starts` counts the processes that took the work up since a passage was done.
     """
 
     id: str

@@ -111,7 +111,7 @@ class _ChapterWork:
         self, speech: PreparedSpeech, journal: ChapterJournal, passages: tuple[Passage, ...], index: int
     ) -> None:
         """Speak one passage, and note how far the job is."""
-        while self._jobs.speech.admission.full:
+        while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)
             await asyncio.sleep(_PAUSE)
         passage, rate = passages[index], speech.synthesizer.sample_rate
         failure: JobError | None = None

@@ -46,6 +46,7 @@ from app.server.routes import (
     voices,
 )
 from app.server.routes import speech as openai
+from app.server.routes.job_form import PATH as JOBS_PATH
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
         open_metrics=settings.open_metrics,
     )
     recordings = (*transcriptions.PATHS, LISTEN_PATH, SPEECH_TO_TEXT_PATH)
-    documents = {jobs.PATH: settings.max_document_bytes + jobs.FORM_BYTES}
+    documents = {JOBS_PATH: settings.max_document_bytes + jobs.FORM_BYTES}
     uploads = (
         {voices.PATH: settings.max_upload_bytes} | documents | dict.fromkeys(recordings, settings.max_recording_bytes)
     )

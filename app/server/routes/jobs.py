@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -11,9 +13,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import DrainingError, ServiceError
+from app.errors import ServiceError
 from app.jobs.service import LOOK_EVERY, JobService
-from app.jobs.types import Job
+from app.jobs.types import Job, JobFile
 from app.server.exchange import COMMENT_SECONDS, ClientGoneError, until_gone
 from app.server.forms import read_form
 from app.server.routes.job_form import (
@@ -142,14 +144,15 @@ async def file(request: Request, job_id: str, name: str) -> Response:
     """Return a result of a job, or a range of its bytes."""
     app = services(request)
     path, found = await app.jobs.file(job_id, name)
-    return ResultFile(app.settings.stall_seconds, path, media_type=found.media_type, filename=found.name)
+    return ResultFile(app.settings.stall_seconds, path, found)
 
 
 class ResultFile(FileResponse):
     """File whose reader is dropped when it reads nothing for so many seconds."""
 
-    def __init__(self, stall_seconds: float, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, headers={"cache-control": "private, no-cache"}, **named)
+    def __init__(self, stall_seconds: float, path: Path, found: JobFile) -> None:
+        headers = {"cache-control": "private, no-cache"}
+        super().__init__(path, headers=headers, media_type=found.media_type, filename=found.name)
         self._stall_seconds = stall_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -195,10 +198,9 @@ class JobEvents(Response):
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         try:
             await send_in_time({"type": "http.response.start", "status": 200, "headers": headers})
-            try:
+            # The job was deleted, or the server goes down.
+            with suppress(ServiceError):
                 await until_gone(receive, self._app.admission.drained(), self._follow(send_in_time))
-            except (DrainingError, ServiceError):
-                pass  # the job was deleted, or the server goes down
             await send_in_time({"type": "http.response.body", "body": b"", "more_body": False})
         except ClientGoneError:
             pass
