@@ -134,7 +134,7 @@ def read_epub(data: bytes) -> Document:
     package = _Package(archive, _package_path(archive))
     entries = _contents(archive, package)
     pages = [_Page(path, blocks) for path, blocks in _pages(archive, package) if blocks]
-    chapters = _by_contents(pages, entries) if entries else _by_headings(pages)
+    chapters = _by_contents(pages, entries) if entries else _by_headings(pages, package.first("title"))
     return Document(
         package.first("title"), package.authors(), package.first("language") or None, _cover(archive, package), chapters
     )
@@ -270,10 +270,10 @@ def _by_contents(pages: list[_Page], entries: list[_Entry]) -> tuple[Chapter, ..
     return assembler.finish()
 
 
-def _by_headings(pages: list[_Page]) -> tuple[Chapter, ...]:
+def _by_headings(pages: list[_Page], title: str) -> tuple[Chapter, ...]:
     blocks = [block for page in pages for block in page.blocks]
     if any(block.level for block in blocks):
-        return split(blocks)[1]
+        return split(blocks, title)[1]
     assembler = Assembler()
     for page in pages:
         assembler.begin("", 1)

@@ -36,7 +36,7 @@ _BOMS: Final = (
 _ENCODINGS: Final = word_set(
     "cp437 utf-8 ascii latin-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 "
     "iso8859-13 iso8859-15 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 koi8-r koi8-u mac-roman "
-    "shift_jis cp932 euc-jp euc-kr cp949 gbk gb2312 gb18030 big5 big5hkscs utf-16 utf-16-le utf-16-be utf-32-le utf-32-be"
+    "shift_jis cp932 euc-jp euc-kr cp949 gbk gb2312 gb18030 big5 utf-16 utf-16-le utf-16-be utf-32-le utf-32-be"
 )
 _KNOWN: Final = frozenset(codecs.lookup(name).name for name in _ENCODINGS)
 _DECLARABLE: Final = frozenset(name for name in _KNOWN if not name.startswith(("utf-16", "utf-32")))
