@@ -20,9 +20,9 @@ from app.config import Settings
 
 if TYPE_CHECKING:
     from app.cli.local import LocalSpeech
-    from app.jobs.types import BookFormat, Job, JobOptions
+    from app.jobs.types import Job, JobOptions, ResultFormat
 
-_FORMATS: Final[dict[str, BookFormat]] = {".m4b": "m4b", ".m4a": "m4b", ".mp3": "mp3", ".zip": "chapters"}
+_FORMATS: Final[dict[str, ResultFormat]] = {".m4b": "m4b", ".m4a": "m4b", ".mp3": "mp3", ".zip": "chapters"}
 KEY_VARIABLE: Final = "API_KEY"
 _BAR: Final = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left{postfix}"
 

@@ -29,7 +29,7 @@ _PIECE: Final = 1 << 18
 class Record:
     """Passage that is whole. Its samples are [start, end) of the chapter; `cues` in seconds of the chapter.
 
-    `failed`: it could not be spoken. `characters` are those of its text.
+    `failed`: it could not be spoken. `characters` are those of its text. The first `silence` samples come before it.
     """
 
     start: int
@@ -37,6 +37,7 @@ class Record:
     characters: int
     cues: tuple[Cue, ...] = ()
     failed: bool = False
+    silence: int = 0
 
 
 class ChapterJournal:
@@ -80,10 +81,10 @@ class ChapterJournal:
         self._samples.truncate(self.length * _SAMPLE)
         self._samples.seek(0, 2)
 
-    def finish(self, characters: int, cues: Sequence[Cue] = (), *, failed: bool = False) -> Record:
-        """End the passage under way, and return it. `cues` count from its beginning, which none precedes."""
+    def finish(self, characters: int, cues: Sequence[Cue] = (), *, failed: bool = False, silence: int = 0) -> Record:
+        """End the passage under way, and return it; see Record."""
         self._samples.flush()
-        record = Record(self.length, self._samples.tell() // _SAMPLE, characters, tuple(cues), failed)
+        record = Record(self.length, self._samples.tell() // _SAMPLE, characters, tuple(cues), failed, silence)
         self._write(record)
         return record
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from app.audio.audiobook.container import ChapterFormat
 from app.audio.subtitles import SubtitleFormat
 from app.speech.service import SpeechOptions
 from models.contract import MAX_SPEED, MIN_SPEED
@@ -17,8 +18,8 @@ JobStatus: TypeAlias = Literal[
 ]
 STATUSES: Final[tuple[JobStatus, ...]] = get_args(JobStatus)
 ENDED: Final[frozenset[JobStatus]] = frozenset({"completed", "failed", "expired", "cancelled"})
-BookFormat: TypeAlias = Literal["m4b", "mp3", "chapters"]
-"""`chapters`: a ZIP archive with one MP3 file for each chapter."""
+ResultFormat: TypeAlias = Literal["m4b", "mp3", "chapters"]
+"""`chapters`: a ZIP archive with one file for each chapter."""
 
 MAX_NAME: Final = 500
 """Most characters of a title, an author or the name of a file."""
@@ -62,8 +63,9 @@ class JobOptions(BaseModel):
         tuple[Text, ...], Field(max_length=8, description="ids of GET /v1/lexicons, the first to be asked first")
     ] = ()
     format: Annotated[
-        BookFormat, Field(description="one file with chapters, or `chapters`: a ZIP archive with an MP3 file for each")
+        ResultFormat, Field(description="one file with chapters, or `chapters`: a ZIP archive with a file for each")
     ] = "m4b"
+    chapter_format: Annotated[ChapterFormat, Field(description="of the files in the archive of `chapters`")] = "mp3"
     subtitles: Annotated[
         tuple[SubtitleFormat, ...],
         AfterValidator(_distinct),

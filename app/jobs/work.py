@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+import numpy as np
+
 from app import errors
+from app.audio.audiobook.dub import dub
 from app.audio.subtitles import Cue, cues
-from app.documents.types import Document, Passage
+from app.documents.types import Document
 from app.engine.jobs import Priority
 from app.jobs import results
-from app.jobs.journal import ChapterJournal, Record
+from app.jobs.journal import ChapterJournal, Record, read_samples
 from app.jobs.service import JobService, load_document, owner_of, script
 from app.jobs.types import Job, JobError, Totals
 from app.observability import metrics
@@ -23,7 +27,7 @@ from app.speech.sentence import SpokenChunk
 from app.speech.service import PreparedSpeech
 from app.speech.stream import SpeechStream
 from app.voices.store import storage_error
-from models.contract import MAX_SPEED
+from models.contract import MAX_SPEED, Pcm
 from models.timeline import Timeline
 
 log = logging.getLogger(__name__)
@@ -40,8 +44,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _UNAVAILABLE_SECONDS: Final = 3_600.0
 # Seconds between two looks whether the live streams leave room.
 _PAUSE: Final = 0.5
-# Faster speech is hard to follow: a cue of subtitles that is too long ends late rather than faster.
-_MOST_HASTE: Final = 1.5
 
 
 class JobFailedError(Exception):
@@ -83,8 +85,8 @@ class _ChapterWork:
         self._jobs = jobs
         self._job = job
         self._folder = jobs.folder(job.id) / results.CHAPTERS
-        self._chapter = document.chapters[job.chapter]
-        self._timed = document.timed
+        self._document = document
+        self._passages = script(document.chapters[job.chapter])
         self._characters = sum(len(each.text) for chapter in document.chapters for each in script(chapter))
         self._failed_in_a_row = 0
 
@@ -92,60 +94,125 @@ class _ChapterWork:
         """Speak the passages that are missing, then write the chapter's file."""
         job = self._job
         speech = await _patiently(partial(self._jobs.speech.prepare, job.options.speech()))
-        passages = script(self._chapter)
         rate = speech.synthesizer.sample_rate
         journal = await asyncio.to_thread(ChapterJournal, self._folder, job.chapter)
         try:
-            for index in range(len(journal.records), len(passages)):
-                await self._speak(speech, journal, passages, index)
+            if self._document.timed:
+                await self._dub(speech, journal)
+            else:
+                await self._read(speech, journal)
             totals = self._totals(journal.records, rate)
         finally:
             await asyncio.to_thread(journal.close)
-        await asyncio.to_thread(results.finish_chapter, self._folder, job, self._chapter, rate, timed=self._timed)
+        await asyncio.to_thread(results.finish_chapter, self._folder, job, self._document, rate)
         size = await asyncio.to_thread(results.folder_size, self._jobs.folder(job.id))
         await self._update(
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
         )
 
-    async def _speak(
-        self, speech: PreparedSpeech, journal: ChapterJournal, passages: tuple[Passage, ...], index: int
-    ) -> None:
-        """Speak one passage, and note how far the job is."""
-        while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)
-            await asyncio.sleep(_PAUSE)
-        passage, rate = passages[index], speech.synthesizer.sample_rate
-        failure: JobError | None = None
-        try:
-            spoken = await self._tried(speech, journal, passage)
-            if self._timed:
-                spoken = await self._in_time(speech, journal, passages, index, spoken)
-            elif index + 1 < len(passages):
-                await asyncio.to_thread(journal.write, results.silence(results.PARAGRAPH_GAP, rate))
-        except (errors.InvalidRequestError, errors.ModelFailedError) as error:
-            await asyncio.to_thread(journal.rewind)
-            spoken = []
-            if not isinstance(error, errors.NothingToSpeakError):
-                failure = JobError(error.code, error.message, error.body()["param"], self._line(index))
-        offset = journal.length / rate
-        shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
-        await asyncio.to_thread(journal.finish, len(passage.text), shown, failed=failure is not None)
-        metrics.job_passages.labels("spoken" if failure is None else "failed").inc()
-        await self._note(journal, rate, failure)
+    async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
+        """Speak passages one after the other."""
 
-    async def _tried(self, speech: PreparedSpeech, journal: ChapterJournal, passage: Passage) -> list[SpokenChunk]:
-        """Speak a passage, again where the model fails. Raises ServiceError."""
+        async def write(pcm: Pcm) -> None:
+            await asyncio.to_thread(journal.write, pcm)
+
+        for passage in self._passages[len(journal.records) :]:
+            spoken, failure = await self._tried(speech, passage.text, write, journal.rewind)
+            offset = journal.length / speech.synthesizer.sample_rate
+            shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
+            await asyncio.to_thread(journal.finish, len(passage.text), shown, failed=failure is not None)
+            await self._note(journal, speech, failure)
+
+    async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
+        """Speak cues, each at its time. Those that are in the journal are taken from there."""
+        rate = speech.synthesizer.sample_rate
+        known, failures, texts = len(journal.records), dict[int, JobError](), dict[int, str]()
+        index = -1
+
+        async def synthesize(text: str, speed: float) -> Pcm:
+            nonlocal index
+            # The first attempt of each cue is at the usual speed.
+            index += speed == 1.0
+            if index < known:
+                record = journal.records[index]
+                start = record.start + record.silence
+                return await asyncio.to_thread(_samples, self._folder, self._job.chapter, start, record.end)
+            pieces: list[Pcm] = []
+
+            async def keep(pcm: Pcm) -> None:
+                pieces.append(pcm)
+
+            faster = replace(speech, speed=min(speech.speed * speed, MAX_SPEED))
+            spoken, failure = await self._tried(faster, text, keep, pieces.clear)
+            if failure is not None:
+                failures[index] = failure
+                return np.zeros(0, np.float32)
+            texts[index] = " ".join(chunk.text for chunk in spoken if chunk.text and chunk.last)
+            return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+
+        async def skip(until: int) -> None:
+            """Note the cues before `until` that left no sound."""
+            while (number := len(journal.records)) < until:
+                failure = failures.get(number)
+                characters = len(self._passages[number].text)
+                await asyncio.to_thread(journal.finish, characters, failed=failure is not None)
+                await self._note(journal, speech, failure)
+
+        given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in self._passages]
+        async for dubbed in dub(given, synthesize, rate):
+            if index < known:
+                continue
+            await skip(index)
+            silence = np.zeros(dubbed.silence, np.float32)
+            await asyncio.to_thread(journal.write, silence)
+            await asyncio.to_thread(journal.write, dubbed.pcm)
+            cue = replace(dubbed.cue, text=texts[index])
+            await asyncio.to_thread(journal.finish, len(self._passages[index].text), [cue], silence=dubbed.silence)
+            await self._note(journal, speech, None)
+        await skip(len(given))
+
+    async def _tried(
+        self,
+        speech: PreparedSpeech,
+        text: str,
+        write: Callable[[Pcm], Awaitable[None]],
+        rewind: Callable[[], None],
+    ) -> tuple[list[SpokenChunk], JobError | None]:
+        """Speak a passage, again where the model fails.
+
+        Args:
+            speech: voice and speed.
+            text: the passage.
+            write: takes its samples.
+            rewind: drops those that were written, for another attempt.
+
+        Returns:
+            Its chunks without their samples, and why it could not be spoken, if so.
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await _patiently(partial(self._once, speech, journal, passage.text))
-            except errors.ModelFailedError:
-                if attempt == _ATTEMPTS:
-                    raise
-                await asyncio.sleep(_FIRST_WAIT)
-        raise AssertionError("the last attempt returns or raises")
+                return await _patiently(partial(self._once, speech, text, write, rewind)), None
+            except errors.NothingToSpeakError:
+                return [], None
+            except (errors.InvalidRequestError, errors.ModelFailedError) as error:
+                if attempt < _ATTEMPTS and isinstance(error, errors.ModelFailedError):
+                    await asyncio.sleep(_FIRST_WAIT)
+                    continue
+                await asyncio.to_thread(rewind)
+                return [], JobError(error.code, error.message, error.body()["param"])
+        raise AssertionError("the last attempt returns")
 
-    async def _once(self, speech: PreparedSpeech, journal: ChapterJournal, text: str) -> list[SpokenChunk]:
-        """Write the audio of a passage to the journal; return its chunks without their samples. Raises ServiceError."""
-        await asyncio.to_thread(journal.rewind)
+    async def _once(
+        self,
+        speech: PreparedSpeech,
+        text: str,
+        write: Callable[[Pcm], Awaitable[None]],
+        rewind: Callable[[], None],
+    ) -> list[SpokenChunk]:
+        """Speak a passage once. Raises ServiceError."""
+        while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)
+            await asyncio.sleep(_PAUSE)
+        await asyncio.to_thread(rewind)
         service, found = self._jobs.speech, []
         labels = metrics.Labels(speech.model, "jobs", streaming=False)
         admitted = service.admission.open_background(owner_of(self._job))
@@ -156,35 +223,12 @@ class _ChapterWork:
             stream.finish()
             async for chunk in stream:
                 stream.delivered(chunk)
-                await asyncio.to_thread(journal.write, chunk.pcm)
+                await write(chunk.pcm)
                 found.append(replace(chunk, pcm=chunk.pcm[:0]))
             outcome = "ok"
         finally:
             stream.close(outcome)
         return found
-
-    async def _in_time(
-        self,
-        speech: PreparedSpeech,
-        journal: ChapterJournal,
-        passages: tuple[Passage, ...],
-        index: int,
-        spoken: list[SpokenChunk],
-    ) -> list[SpokenChunk]:
-        """Speak a cue faster that would still be spoken when the next one begins. Raises ServiceError."""
-        start = passages[index].start or 0.0
-        following = passages[index + 1].start if index + 1 < len(passages) else None
-        room = max(0.0, (following if following is not None else float("inf")) - start)
-        length = sum(chunk.duration for chunk in spoken)
-        if not spoken or length <= room:
-            return spoken
-        haste = min(length / room if room else _MOST_HASTE, _MOST_HASTE)
-        faster = replace(speech, speed=min(speech.speed * haste, MAX_SPEED))
-        return await self._tried(faster, journal, passages[index])
-
-    def _line(self, index: int) -> int:
-        """Return the number of a passage in the job, from 1."""
-        return self._job.before.completed + self._job.before.failed + index + 1
 
     def _totals(self, records: list[Record], rate: int) -> Totals:
         before = self._job.before
@@ -196,13 +240,15 @@ class _ChapterWork:
             before.seconds + (records[-1].end / rate if records else 0.0),
         )
 
-    async def _note(self, journal: ChapterJournal, rate: int, failure: JobError | None) -> None:
-        """Tell how far the job is. Raises JobFailedError where it cannot go on."""
-        totals = self._totals(journal.records, rate)
+    async def _note(self, journal: ChapterJournal, speech: PreparedSpeech, failure: JobError | None) -> None:
+        """Tell how far the job is after a passage. Raises JobFailedError where it cannot go on."""
+        totals = self._totals(journal.records, speech.synthesizer.sample_rate)
         size = self._job.bytes + journal.bytes
+        metrics.job_passages.labels("spoken" if failure is None else "failed").inc()
 
         def note(each: Job) -> Job:
-            each = each if failure is None else each.with_error(failure)
+            if failure is not None:
+                each = each.with_error(replace(failure, line=totals.completed + totals.failed))
             progress = totals.characters / max(1, self._characters)
             return replace(each, totals=totals, progress=min(1.0, progress), bytes=size, starts=0)
 
@@ -231,11 +277,17 @@ async def _finish(jobs: JobService, job: Job, document: Document) -> None:
     if job.totals.failed >= job.passages or not job.totals.seconds:
         raise JobFailedError(job.errors[0] if job.errors else JobError("nothing_to_speak", "No passage was spoken."))
     job = await update(jobs, job.id, lambda each: each if each.status == "finalizing" else each.to("finalizing"))
-    files = await results.write(jobs.folder(job.id), jobs.results(job.id), job, document)
-    size = await asyncio.to_thread(results.folder_size, jobs.folder(job.id))
+    folder, place = jobs.folder(job.id), jobs.results(job.id)
+    files = await asyncio.to_thread(results.write, folder / results.CHAPTERS, place, job, document)
+    size = await asyncio.to_thread(results.folder_size, place)
     done = await update(jobs, job.id, lambda each: jobs.ended(each, "completed", files=files, bytes=size, progress=1.0))
     metrics.jobs_finished.labels("completed").inc()
+    await asyncio.to_thread(shutil.rmtree, folder / results.CHAPTERS, ignore_errors=True)
     log.info("job %s is done: %.0f seconds of audio", done.id, done.totals.seconds)
+
+
+def _samples(folder: Path, number: int, start: int, end: int) -> Pcm:
+    return np.concatenate([np.zeros(0, np.float32), *read_samples(folder, number, start, end)])
 
 
 async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
