@@ -54,6 +54,7 @@ class JobOptions(BaseModel):
     language: Annotated[
         Text | None, Field(description="language that is spoken; default: the voice's, or what the document names")
     ] = None
+    any_language: Annotated[bool, Field(description="speak a language that the model was not made for")] = False
     translate_to: Annotated[Text | None, Field(description="language to translate the document to first")] = None
     source: Annotated[Text | None, Field(description="language of the document, for `translate_to`")] = None
     translate_model: Annotated[Text | None, Field(description="model that translates")] = None
@@ -80,6 +81,7 @@ class JobOptions(BaseModel):
             model=self.model,
             voice=self.voice,
             lang=self.language,
+            any_language=self.any_language,
             speed=self.speed,
             seed=self.seed,
             translate_to=self.translate_to,
