@@ -145,7 +145,7 @@ async def _follow(jobs: Any, job: Job, bar: Bar) -> Job:
     """Show the progress of a job until it ends; return it. Raises CommandError if it failed."""
     while not job.ended:
         bar.show(job.progress, job.totals.seconds, job.status)
-        await jobs.changed(0.5)
+        await asyncio.sleep(0.2)
         job = await jobs.get(job.id)
     bar.show(job.progress, job.totals.seconds, job.status)
     for error in job.errors:

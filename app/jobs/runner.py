@@ -68,14 +68,14 @@ class JobRunner:
         await self._take_lock()
         await self._guarded(asyncio.to_thread(self._clean))
         while True:
-            job = None
+            job, version = None, self._jobs.version
             with suppress(StorageError):  # it was logged, and may be mended
                 job = await self._next()
             if time.monotonic() - self._swept > _SWEEP_EVERY:
                 self._swept = time.monotonic()
                 await self._guarded(self._jobs.sweep())
             if job is None:
-                await self._jobs.changed(_LOOK_EVERY)
+                await self._jobs.changed(version, _LOOK_EVERY)
             else:
                 await self._guarded(self._serve(job))
 
@@ -91,6 +91,7 @@ class JobRunner:
         """Wait until no other process works on the jobs of this directory. Its end frees the lock."""
         directory = self._jobs.directory
         while True:
+            version = self._jobs.version
             # The directory is made with the first job.
             if directory.is_dir():
                 with suppress(OSError):
@@ -102,7 +103,7 @@ class JobRunner:
                     else:
                         self._lock = file
                         return
-            await self._jobs.changed(_LOOK_EVERY)
+            await self._jobs.changed(version, _LOOK_EVERY)
 
     def _clean(self) -> None:
         """Delete the folders that a process left behind before their job was kept."""

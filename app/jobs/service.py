@@ -69,6 +69,8 @@ class JobService:
         self._adding = asyncio.Lock()
         # A document takes memory, and a processor.
         self._reading = asyncio.Semaphore(_READERS)
+        # Number of the last change of any job in this process.
+        self.version = 0
         self._changed = asyncio.Event()
 
     def close(self) -> None:
@@ -79,11 +81,14 @@ class JobService:
 
     def notify(self) -> None:
         """Wake those who wait for a change of any job."""
+        self.version += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def changed(self, seconds: float) -> None:
-        """Wait for a change of any job in this process, at most so many seconds."""
+    async def changed(self, version: int, seconds: float) -> None:
+        """Wait for a change of any job in this process after `version`, at most so many seconds."""
+        if self.version != version:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()

@@ -211,6 +211,8 @@ class JobEvents(Response):
         """Send events until the job ends. Raises ServiceError where it is gone."""
         quiet = 0.0
         loop = asyncio.get_running_loop()
+        # Of a change before the job was read, which is then read once more.
+        version = -1
         while True:
             if self._job.revision > self._seen:
                 self._seen, quiet = self._job.revision, loop.time()
@@ -221,7 +223,8 @@ class JobEvents(Response):
                 quiet = loop.time()
                 await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
             await asyncio.sleep(_EVENT_SECONDS)
-            await self._jobs.changed(LOOK_EVERY)
+            await self._jobs.changed(version, LOOK_EVERY)
+            version = self._jobs.version
             self._job = await self._jobs.get(self._job.id)
 
 
