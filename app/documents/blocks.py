@@ -17,7 +17,7 @@ from app.documents.markup import Element, local_attribute, local_name
 from app.documents.types import DocumentError
 from app.text.word_sets import word_set
 
-MOST_BLOCKS: Final = 500_000
+MOST_BLOCKS: Final = 200_000
 MOST_DEPTH: Final = 250
 
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}

@@ -14,8 +14,13 @@ from app.documents.types import Document, DocumentError
 
 MOST_LINES: Final = 1_000_000
 
-# "Chapter 12", "CHAPTER XII. The Storm", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
-_NUMBER: Final = r"(?:\d{1,4}|[ivxlcdm]{1,8}|(?:the )?[a-z]{3,12}(?:[- ][a-z]{3,6})?)"
+# "CHAPTER XII. The Storm", "Chapter Twenty-One", "Kapitel 3", "第十二章": a paragraph of its own, of one line.
+_UNITS: Final = (
+    "one|two|three|four|five|six|seven|eight|nine|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth"
+)
+_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_TEENS: Final = "(?:t|elev|thirte|fourte|fifte|sixte|sevente|eighte|ninete)en(?:th)?|twel(?:ve|fth)"
+_NUMBER: Final = rf"(?:\d{{1,4}}|[ivxlcdm]{{1,8}}|(?:the )?(?:{_TEENS}|{_UNITS}|(?:{_TENS})(?:[- ](?:{_UNITS}))?))"
 _HEADING: Final = re.compile(
     rf"(?:(?P<part>part|book|volume|teil|partie|parte)|chapter|kapitel|chapitre|cap[ií]tulo|capitolo|hoofdstuk|глава) "
     rf"{_NUMBER}(?:[.:—–-].{{0,80}}|\s*)"

@@ -1,0 +1,95 @@
+"""EPUB books: order, titles, and what is not read."""
+
+from __future__ import annotations
+
+from app.documents.formats import parse
+from app.documents.types import Document
+from tests.app.documents.books import PNG, epub, page
+
+PAGES = {
+    "cover.xhtml": page('<img src="cover.png" alt="Cover"/>', 'epub:type="cover"'),
+    "part1.xhtml": page("<h1>Part One</h1>"),
+    "one.xhtml": page(
+        "<h2>Chapter 1</h2><h3>The Storm</h3><p>Rain&nbsp;fell<a epub:type='noteref' href='#n1'>1</a> all "
+        "<span epub:type='pagebreak' id='p2'>2</span>night.</p><p>It did not stop.<sup><a href='#n2'>[2]</a></sup></p>"
+        "<aside epub:type='footnote' id='n1'><p>A note.</p></aside><section id='s'><h4>Later</h4><p>Sun.</p></section>"
+    ),
+    "one-b.xhtml": page("<p>The chapter goes on.</p>"),
+    "two.xhtml": page("<h2>Two</h2><p>Morning came.</p>"),
+}
+TOC = (
+    "<ol><li><a href='part1.xhtml'>Part One</a><ol><li><a href='one.xhtml'>Chapter 1: The Storm</a>"
+    "<ol><li><a href='one.xhtml#s'>Later</a></li></ol></li><li><a href='two.xhtml'>Two</a></li></ol></li></ol>"
+)
+
+
+def outline(document: Document) -> list[tuple[str, list[str]]]:
+    return [(chapter.title, [passage.text for passage in chapter.passages]) for chapter in document.chapters]
+
+
+def test_chapters_are_those_of_the_navigation_document() -> None:
+    document = parse(epub(PAGES, toc=TOC), "book.epub")
+    assert (document.title, document.author, document.language) == ("The Lighthouse", "Ada Author", "en-GB")
+    assert outline(document) == [
+        (
+            "Part One: Chapter 1: The Storm",
+            ["Rain fell all night.", "It did not stop.", "Later", "Sun.", "The chapter goes on."],
+        ),
+        ("Two", ["Morning came."]),
+    ]
+
+
+def test_chapters_are_those_of_the_ncx_where_there_is_no_other() -> None:
+    ncx = (
+        "<navPoint><navLabel><text>The Storm</text></navLabel><content src='one.xhtml'/></navPoint>"
+        "<navPoint><navLabel><text>The Morning</text></navLabel><content src='two.xhtml#x'/></navPoint>"
+    )
+    pages = PAGES | {"two.xhtml": page("<p>Before.</p><h2><a id='x'/>The Morning</h2><p>After.</p>")}
+    document = parse(epub(pages, ncx=ncx), "book.epub")
+    assert [title for title, _ in outline(document)] == ["", "The Storm", "The Morning"]
+    assert [texts[-1] for _, texts in outline(document)] == ["Part One", "Before.", "After."]
+
+
+def test_chapters_are_those_of_the_headings_without_a_table_of_contents() -> None:
+    titles = [title for title, _ in outline(parse(epub(PAGES), "book.epub"))]
+    assert titles == ["Part One: Chapter 1", "Two"]
+
+
+def test_pages_without_headings_are_chapters() -> None:
+    pages = {"a.xhtml": page("<p>One.</p>"), "b.xhtml": page("<p>Two.</p>")}
+    assert outline(parse(epub(pages), "book.epub")) == [("", ["One."]), ("", ["Two."])]
+
+
+def test_the_order_is_that_of_the_spine_and_each_page_is_read_once() -> None:
+    spine = (
+        "<itemref idref='b.xhtml'/><itemref idref='b.xhtml'/><itemref idref='c' linear='no'/><itemref idref='a.xhtml'/>"
+    )
+    pages = {"a.xhtml": page("<p>First.</p>"), "b.xhtml": page("<p>Second.</p>"), "c": page("<p>Notes.</p>")}
+    found = outline(parse(epub(pages, spine=spine), "book.epub"))
+    assert [text for _, texts in found for text in texts] == ["Second.", "First."]
+
+
+def test_the_cover_of_epub_3_and_of_epub_2() -> None:
+    three = '<item id="c" href="cover.png" media-type="image/png" properties="cover-image"/>'
+    two = '<item id="c" href="cover.png" media-type="image/png"/>'
+    files = {"OEBPS/cover.png": PNG}
+    assert parse(epub(PAGES, toc=TOC, files=files, manifest=three), "b.epub").cover == PNG
+    named = '<meta name="cover" content="c"/>'
+    assert parse(epub(PAGES, toc=TOC, files=files, manifest=two, metadata=named), "b.epub").cover == PNG
+    files = {"OEBPS/cover.png": b"<svg/>"}
+    assert parse(epub(PAGES, toc=TOC, files=files, manifest=three), "b.epub").cover is None
+
+
+def test_scrambled_fonts_are_no_protection() -> None:
+    rule = (
+        '<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><EncryptedData xmlns="http://www.w3.org/'
+        '2001/04/xmlenc#"><EncryptionMethod Algorithm="http://www.idpf.org/2008/embedding"/></EncryptedData></encryption>'
+    )
+    assert parse(epub(PAGES, toc=TOC, files={"META-INF/encryption.xml": rule}), "b.epub").chapters
+
+
+def test_addresses_of_pages_are_decoded_and_broken_pages_are_read() -> None:
+    pages = {"a b.xhtml": "<p>One<p>Two &amp; three<br><br>Four"}
+    manifest = '<item id="x" href="a%20b.xhtml" media-type="application/xhtml+xml"/>'
+    found = outline(parse(epub(pages, manifest=manifest, spine="<itemref idref='x'/>"), "b.epub"))
+    assert found == [("", ["One", "Two & three", "Four"])]

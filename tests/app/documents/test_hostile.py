@@ -1,0 +1,181 @@
+"""Documents that try to break the server: each gets an error with its reason, soon."""
+
+from __future__ import annotations
+
+import io
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.documents import chapters, reader, reader_process
+from app.documents.reader import read_document
+from app.documents.types import DocumentError
+from tests.app.documents.books import CONTAINER, PACKAGE, epub, page
+
+# Seconds: these take one at most, alone on a machine.
+SOON = 60
+ENTITIES = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+DRM = (
+    '<encryption><EncryptedData><EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/>'
+    "</EncryptedData></encryption>"
+)
+PAGE = {"a.xhtml": page("<p>Text.</p>")}
+
+
+def declared(data: bytes, name: bytes, size: int) -> bytes:
+    """The archive with another size of a part in its directory."""
+    changed = bytearray(data)
+    at = changed.rindex(b"PK\x01\x02", 0, changed.rindex(name))
+    changed[at + 24 : at + 28] = struct.pack("<I", size)
+    return bytes(changed)
+
+
+def large_together() -> bytes:
+    data = epub(PAGE, files={f"OEBPS/{number}": b"" for number in range(9)})
+    for number in range(9):
+        data = declared(data, b"OEBPS/%d" % number, 60 << 20)
+    return data
+
+
+def locked() -> bytes:
+    """An archive with a part that is marked as encrypted."""
+    data = bytearray(epub(PAGE))
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(b"OEBPS/a.xhtml"))
+    data[at + 8] |= 1
+    return bytes(data)
+
+
+def many_parts() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for number in range(20_001):
+            archive.writestr(str(number), b"")
+    return file.getvalue()
+
+
+HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
+    "zip bomb": ("a.epub", lambda: epub(PAGE, files={"OEBPS/x": bytes(80 << 20)}), "more than 64 MB"),
+    "zip bomb of many parts": ("a.epub", large_together, "more than 512 MB"),
+    "a size that lies": (
+        "a.epub",
+        lambda: declared(epub({"b.xhtml": page("<p>text</p>" * 90_000)}), b"OEBPS/b.xhtml", 10),
+        "is damaged",
+    ),
+    "too many parts": ("a.epub", many_parts, "20001 entries"),
+    "entities in a page": ("a.epub", lambda: epub({"a.xhtml": ENTITIES + "<html>&b;</html>"}), "declares entities"),
+    "entities in the package": ("a.epub", lambda: epub(PAGE, container=ENTITIES + "<x>&b;</x>"), "declares entities"),
+    "entities in HTML": ("a.html", lambda: (ENTITIES + "<p>&b;</p>").encode(), "declares entities"),
+    "a path out of the archive": ("a.epub", lambda: epub(PAGE, files={"../../etc/x": "x"}), "outside of itself"),
+    "an absolute path": ("a.epub", lambda: epub(PAGE, files={"/etc/x": "x"}), "outside of itself"),
+    "a reference out of the archive": (
+        "a.epub",
+        lambda: epub({}, manifest='<item id="a" href="../../../etc/passwd" media-type="text/html"/>', spine="<itemref "
+        "idref='a'/>"),
+        "no text",
+    ),
+    "fallbacks in a circle": (
+        "a.epub",
+        lambda: epub({}, manifest='<item id="a" href="a" fallback="b"/><item id="b" href="b" fallback="a"/>', spine=
+        "<itemref idref='a'/>" * 1000),
+        "no text",
+    ),
+    "an endless spine": ("a.epub", lambda: epub(PAGE, spine="<itemref idref='a.xhtml'/>" * 30_000), "more than 20000"),
+    "an endless contents": (
+        "a.epub",
+        lambda: epub(PAGE, toc="<ol>" + "<li><a href='a.xhtml'>A</a></li>" * 6_000 + "</ol>"),
+        "more than 5000",
+    ),
+    "protected": ("a.epub", lambda: epub(PAGE, files={"META-INF/encryption.xml": DRM}), "DRM"),
+    "encrypted": ("a.epub", locked, "encrypted"),
+    "no container": ("a.epub", lambda: epub(PAGE).replace(b"container.xml", b"container.xmm"), "lacks META-INF"),
+    "no package": ("a.epub", lambda: epub(PAGE, container=CONTAINER.replace("content.opf", "x.opf")), "lacks its part"),
+    "broken XML": ("a.epub", lambda: epub(PAGE, container="<container"), "not well-formed"),
+    "half a file": ("a.epub", lambda: epub(PAGE)[:-40], "no zip archive"),
+    "a DOCX named EPUB": ("a.epub", lambda: zipped({"word/document.xml": "<x/>"}), "lacks META-INF"),
+    "an EPUB named DOCX": ("a.docx", lambda: epub(PAGE), "lacks word/document.xml"),
+    "an EPUB named text": ("a.txt", lambda: epub(PAGE), "is a zip archive"),
+    "a PDF named Markdown": ("a.md", lambda: b"%PDF-1.7", "is a PDF"),
+    "an old Word file": ("a.docx", lambda: b"\xd0\xcf\x11\xe0" + bytes(512), "old or encrypted Word"),
+    "a PDF": ("a.pdf", lambda: b"%PDF-1.7", r"'\.pdf'; accepted are \.txt, \.md"),
+    "no ending": ("book", lambda: b"text", "no ending"),
+    "empty": ("a.txt", lambda: b" \n ", "empty"),
+    "a million headings": ("a.html", lambda: b"<h1>a</h1><p>b" * 1_000_000, "more than"),
+    "a million lines": ("a.md", lambda: b"# a\n\nb\n" * 500_000, "more than 1000000 lines"),
+    "many chapters": ("a.md", lambda: b"# a\n\nb\n\n" * 5_001, "more than 5000 chapters"),
+    "deep elements": ("a.html", lambda: b"<div>" * 1_000_000 + b"x", "deep"),
+    "much text": ("a.txt", lambda: b"word " * (5 << 20), "more than 10000000 characters"),
+}  # fmt: skip
+
+
+def zipped(parts: dict[str, str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_it_is_refused_soon_with_its_reason(case: str) -> None:
+    name, make, reason = HOSTILE[case]
+    data = make()
+    start = time.monotonic()
+    with pytest.raises(DocumentError, match=reason):
+        read_document(data, name)
+    assert time.monotonic() - start < SOON
+
+
+def test_the_upload_is_bounded() -> None:
+    with pytest.raises(DocumentError, match="5 bytes; at most 4"):
+        read_document(b"12345", "a.txt", max_bytes=4)
+
+
+def test_a_good_document_goes_through_the_process() -> None:
+    document = read_document(epub(PAGE), "a.epub")
+    assert document.chapters[0].passages[0].text == "Text."
+    assert document.characters == 5 and not document.timed
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        ("import os; formats.parse = lambda *_: os.abort()", 60.0),
+        ("formats.parse = lambda *_: [bytearray(b'x') * (8 << 20) for _ in range(256)]", 60.0),
+        ("formats.parse = lambda *_: open('/etc/hostname')", 60.0),
+        ("program.CPU_SECONDS = 1\nwhile_ = lambda *_: [0 for _ in iter(int, 1)]\nformats.parse = while_", 60.0),
+        ("import time; formats.parse = lambda *_: time.sleep(600)", 2.0),
+    ],
+    ids=["crash", "memory", "file", "endless", "asleep"],
+)
+def test_what_breaks_the_parser_ends_its_process_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str, seconds: float
+) -> None:
+    stub = tmp_path / "stub.py"
+    stub.write_text(f"from app.documents import formats, reader_process as program\n{change}\nprogram.main()\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(reader_process, "__file__", str(stub))
+        patched.setattr(reader, "DEADLINE", seconds)
+        with pytest.raises(DocumentError, match="cannot be read"):
+            read_document(b"text", "a.txt")
+    assert read_document(b"text", "a.txt").characters == 4
+
+
+def test_the_program_needs_no_folder_of_its_own(tmp_path: Path) -> None:
+    """The server may run anywhere, with any environment."""
+    code = "from app.documents.reader import read_document; print(read_document(b'text', 'a.txt').title)"
+    root = str(Path(reader.__file__).parents[2])
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": root}, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "a\n"
+
+
+def test_limits_are_those_of_the_messages() -> None:
+    assert (chapters.MOST_CHAPTERS, chapters.MOST_CHARACTERS) == (5_000, 10_000_000)
+    assert PACKAGE and reader.MAX_BYTES == 64 << 20
