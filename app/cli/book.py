@@ -54,7 +54,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     book.add_argument("--url", help="server that makes it (default: this process); its key is the variable API_KEY")
     book.add_argument("--model", help="model (default: see `nightingale models list`)")
     book.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
-    book.add_argument("--lang", dest="language", help="language (default: the document's, or the voice's)")
+    book.add_argument("--lang", help="language (default: the document's, or the voice's)")
     book.add_argument("--any-language", action="store_true", help="speak it though the model was not made for it")
     book.add_argument("--to", dest="translate_to", metavar="LANG", help="translate first: fr, French, ...")
     book.add_argument("--source", metavar="LANG", help="language of the document, to be translated")

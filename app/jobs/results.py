@@ -36,7 +36,7 @@ _MAX_NAME: Final = 80
 def tags(job: Job, document: Document) -> Tags:
     """Return the tags of the book."""
     options = job.options
-    language = options.translate_to or options.language or document.language
+    language = options.translate_to or options.lang or document.language
     return Tags(job.title, options.author or document.author, language, document.cover)
 
 

@@ -241,15 +241,15 @@ class JobService:
             if options.source is None or options.source.strip().lower() == "auto":
                 return options.model_copy(update={"source": await self._source(options, document)})
             return options
-        if asked.language is not None or asked.voice is not None or not document.language:
+        if asked.lang is not None or asked.voice is not None or not document.language:
             return options
         try:
-            return await self._resolve(asked.model_copy(update={"language": document.language}))
+            return await self._resolve(asked.model_copy(update={"lang": document.language}))
         except errors.UnsupportedLanguageError as error:
             raise errors.UnsupportedLanguageError(
                 f"The document says that its language is '{document.language[:40]}'. {error.message} "
-                "'language' or 'voice' speaks it all the same.",
-                param="language",
+                "A 'lang' or a 'voice' in the request goes before it.",
+                param="lang",
             ) from None
 
     async def _source(self, options: JobOptions, document: Document) -> str:

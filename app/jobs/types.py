@@ -51,7 +51,7 @@ class JobOptions(BaseModel):
 
     model: Annotated[Text | None, Field(description="a name of GET /v1/models; default: the default model")] = None
     voice: Annotated[Text | None, Field(description="voice, or a blend; default: the model's")] = None
-    language: Annotated[
+    lang: Annotated[
         Text | None, Field(description="language that is spoken; default: the voice's, or what the document names")
     ] = None
     any_language: Annotated[bool, Field(description="speak a language that the model was not made for")] = False
@@ -80,7 +80,7 @@ class JobOptions(BaseModel):
         return SpeechOptions(
             model=self.model,
             voice=self.voice,
-            lang=self.language,
+            lang=self.lang,
             any_language=self.any_language,
             speed=self.speed,
             seed=self.seed,

@@ -154,7 +154,7 @@ def test_pages(client: Client) -> None:
     [({"speed": "9"}, "speed"), ({"voice": "nobody"}, "voice"), ({"model": "none"}, "model"), ({"x": "1"}, "x"),
      ({"metadata": "[1]"}, "metadata"), ({"metadata": "{"}, "metadata"), ({"format": "ogg"}, "format"),
      ({"subtitles": "[1"}, "subtitles"), ({"subtitles": "ass"}, "subtitles"), ({"title": "a" * 501}, "title"),
-     ({"lexicons": "lexicon_0"}, "lexicons"), ({"source": "fr"}, "source"), ({"language": "tlh"}, "lang"),
+     ({"lexicons": "lexicon_0"}, "lexicons"), ({"source": "fr"}, "source"), ({"lang": "tlh"}, "lang"),
      ({"metadata": json.dumps({str(n): "" for n in range(17)})}, "metadata")],
 )  # fmt: skip
 def test_wrong_fields_are_refused(client: Client, fields: dict[str, str], param: str) -> None:
