@@ -266,8 +266,15 @@ class _ChapterWork:
 
 async def update(jobs: JobService, job: str, change: Callable[[Job], Job]) -> Job:
     """Change a job that is worked on; return it. Raises StoppedError where it is to be cancelled, or is gone."""
-    changed = await jobs.change(job, lambda each: None if each.ended or each.status == "cancelling" else change(each))
-    if changed is None or changed.ended or changed.status == "cancelling":
+    applied = False
+
+    def change_open(each: Job) -> Job | None:
+        nonlocal applied
+        applied = not each.ended and each.status != "cancelling"
+        return change(each) if applied else None
+
+    changed = await jobs.change(job, change_open)
+    if changed is None or not applied:
         raise StoppedError
     return changed
 

@@ -66,8 +66,13 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = start(Settings(data_dir=tmp_path_factory.mktemp("jobs")), ToneCatalog())
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("jobs")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Running]:
+    running = start(Settings(data_dir=folder), ToneCatalog())
     yield running
     stop(running)
 
@@ -78,10 +83,11 @@ def client(shared: Running) -> Client:
     return Client(shared.url)
 
 
-def test_a_book_with_chapters_and_subtitles(client: Client) -> None:
+def test_a_book_with_chapters_and_subtitles(client: Client, shared: Running, folder: Path) -> None:
     fields = {"subtitles": '["srt", "vtt"]', "author": "A. Nobody", "metadata": '{"a": "b"}'}
     job = client.wait(client.make(**fields))
     assert job["status"] == "completed", job
+    assert wait_until(lambda: 'nightingale_jobs_finished_total{status="completed"}' in shared.metrics())
     assert job["request_counts"] == {"total": PASSAGES, "completed": PASSAGES, "failed": 0}
     assert job["chapters"] == {"total": 2, "completed": 2}
     assert (job["progress"], job["metadata"], job["input_file"]) == (1.0, {"a": "b"}, "book.txt")
@@ -98,6 +104,8 @@ def test_a_book_with_chapters_and_subtitles(client: Client) -> None:
         assert (book.metadata["artist"], book.metadata["title"]) == ("A. Nobody", "book")
     subtitles = client.get(f"/{job['id']}/files/book.srt").text
     assert subtitles.index("Chapter 1") < subtitles.index("Another one.") < subtitles.index("The end.")
+    data = folder / "jobs" / job["id"]
+    assert wait_until(lambda: {path.name for path in data.iterdir()} == {"document.json", "results"})
     part = client.get(f"/{job['id']}/files/book.m4b", headers={"range": "bytes=4-11"})
     assert (part.status_code, part.content) == (206, reply.content[4:12])
 
