@@ -76,7 +76,7 @@ def test_background_goes_last_and_alone(make: JobFactory) -> None:
     queues.push(make("late", audio=99.0))
     queues.push(make("new"))
     queues.push(make("begun", began=True))
-    assert order(queues) == ["new", "late", "begun", "first", "second"]
+    assert order(queues) == ["new", "begun", "late", "first", "second"]
     # One that has begun goes on before the next sentence of its book, and after whoever came meanwhile.
     begun = in_background(make("book", began=True))
     queues.push(books[0])
