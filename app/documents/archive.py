@@ -55,7 +55,7 @@ class Archive:
         try:
             with self._file.open(name) as part:
                 data = part.read(most + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
             raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file is damaged: {error}.") from error
         if len(data) > most:
             raise DocumentError(f"The part '{name[:200]}' of the {self.kind} file unpacks to too many bytes.")

@@ -42,6 +42,7 @@ _SILENT_CLASSES: Final = word_set(
 )
 # Mark of a note: a number, a letter, a star, maybe in brackets.
 _MARK: Final = re.compile(r"[\[(]?(?:\d{1,4}|[a-z]|[ivxlc]{1,6}|[*†‡§¶‖#]{1,4}|[↩↑^]\ufe0e?)[\])]?", re.I)
+_LONGEST_MARK: Final = 12
 _UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -142,7 +143,10 @@ class _Reader:
             self._text.append(" ")
 
     def end_block(self) -> None:
-        text = one_line(re.sub(rf"\s*{_CELL}", ", ", "".join(self._text)).rstrip(", ")) if self._text else ""
+        text = "".join(self._text)
+        if _CELL in text:
+            text = ", ".join(filter(None, map(one_line, text.split(_CELL))))
+        text = one_line(text)
         self._text.clear()
         self._breaks = 0
         if text:
@@ -167,7 +171,11 @@ def is_silent(element: Element) -> bool:
 
 def _is_mark(element: Element) -> bool:
     """Return whether a link or a raised text is only the mark of a note."""
-    text = "".join(element.itertext()).strip()
+    text = ""
+    for part in element.itertext():
+        text += part.strip()
+        if len(text) > _LONGEST_MARK:
+            return False
     if not _MARK.fullmatch(text):
         return False
     links = [part for part in element.iter() if local_name(part) == "a" and "#" in part.get("href", "")]

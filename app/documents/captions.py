@@ -15,12 +15,14 @@ from app.documents.types import Chapter, Document, DocumentError, Passage
 
 MOST_CUES: Final = 100_000
 MOST_SECONDS: Final = 48 * 3600.0
+# Characters of one cue: pysubs2 takes quadratic time for its tags.
+MOST_CUE: Final = 10_000
 
 _ACCEPTED: Final = "Accepted are cues with times such as '00:00:01,000 --> 00:00:02,500'"
 _TAG: Final = re.compile(r"<[^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
 # "[door slams]", "(MUSIC)", "♪ la la ♪": nobody says them.
 _SOUND: Final = re.compile(r"\[[^\[\]]{0,200}\]|\([^()]{0,200}\)|[♪♫][^♪♫]{0,300}[♪♫]|[♪♫#]")
-_DASH: Final = re.compile(r"(?m)^\s*(?:[-–—]\s*|>>\s*)")
+_DASH: Final = re.compile(r"(?m)^[^\S\n]*(?:[-–—]|>>)[^\S\n]*")
 
 
 def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
@@ -28,8 +30,11 @@ def read_captions(data: bytes, kind: Literal["srt", "vtt"]) -> Document:
     text = decode_text(data).replace("\r\n", "\n").replace("\r", "\n")
     if kind == "vtt" and not text.lstrip().startswith("WEBVTT"):
         raise DocumentError("The file is no WebVTT: it does not begin with 'WEBVTT'.")
-    if text.count("-->") > MOST_CUES:
+    _, *cues = text.split("-->")
+    if len(cues) > MOST_CUES:
         raise DocumentError(f"The subtitles have more than {MOST_CUES} cues, which is the limit.")
+    if max(map(len, cues), default=0) > MOST_CUE:
+        raise DocumentError(f"A cue of the subtitles has more than {MOST_CUE} characters, which is the limit.")
     try:
         events = pysubs2.SSAFile.from_string(text, format_=kind).events
     except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:

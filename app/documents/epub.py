@@ -166,7 +166,7 @@ def _package_path(archive: Archive) -> str:
 def _pages(archive: Archive, package: _Package) -> Iterator[tuple[str, list[Block]]]:
     navigation = {item.path for item in package.items.values() if "nav" in item.properties}
     for path in package.pages():
-        if path in navigation or package.guide.get(path) in _GUIDE_SILENT or not archive.has(path):
+        if path in navigation or package.guide.get(path) in _GUIDE_SILENT:
             continue
         root = parse_page(archive.read(path), path)
         if not _is_silent_page(root):
@@ -249,20 +249,23 @@ def _label(element: Element, name: str) -> tuple[str, str]:
 
 
 def _by_contents(pages: list[_Page], entries: list[_Entry]) -> tuple[Chapter, ...]:
-    places: dict[tuple[str, str], list[_Entry]] = {}
-    heading: list[_Entry] = []
+    places: dict[str, dict[str, list[_Entry]]] = {}
+    waiting: list[_Entry] = []
     for entry in entries:
         # The title of a part that has no page goes to its first chapter.
-        heading.append(entry)
+        waiting.append(entry)
         if entry.path:
-            places.setdefault((entry.path, entry.fragment), []).extend(heading)
-            heading = []
+            places.setdefault(entry.path, {}).setdefault(entry.fragment, []).extend(waiting)
+            waiting = []
     assembler = Assembler()
     for page in pages:
-        found = places.pop((page.path, ""), [])
+        begins = places.get(page.path, {})
+        known = frozenset().union(*(block.ids for block in page.blocks))
+        # A place that the page does not have is its beginning.
+        found = [entry for fragment, each in begins.items() if fragment not in known for entry in each]
         for block in page.blocks:
-            for place in block.ids:
-                found += places.pop((page.path, place), [])
+            for place in block.ids.intersection(begins):
+                found += begins[place]
             for entry in sorted(found, key=entries.index) if len(found) > 1 else found:
                 assembler.begin(entry.title, entry.level)
             found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,8 @@ _ALIASES: Final[dict[str, DocumentFormat]] = {
 }
 _ACCEPTED: Final = ", ".join(f".{name}" for name in DOCUMENT_FORMATS)
 _MOST_NAME: Final = 200
+# Form of a BCP-47 tag (RFC 5646); documents also name a language by its English name, or not at all.
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,4}")
 # First bytes of files that people send by mistake.
 _OTHERS: Final = {b"%PDF": "a PDF file", b"PK\x03\x04": "a zip archive", b"\xd0\xcf\x11\xe0": "an old Word file"}
 
@@ -45,7 +48,13 @@ def parse(data: bytes, name: str) -> Document:
                 raise DocumentError(f"The file is named .{kind}, but it is {found}; accepted are {_ACCEPTED}.")
     document = _reader(kind)(data)
     title = document.title or PurePath(name).stem
-    return replace(document, title=title[:_MOST_NAME].strip(), author=document.author[:_MOST_NAME].strip())
+    language = (document.language or "").replace("_", "-")
+    return replace(
+        document,
+        title=title[:_MOST_NAME].strip(),
+        author=document.author[:_MOST_NAME].strip(),
+        language=language if _LANGUAGE.fullmatch(language) else None,
+    )
 
 
 def _reader(kind: DocumentFormat) -> Callable[[bytes], Document]:

@@ -80,7 +80,7 @@ def parse_xml(data: bytes, name: str) -> Element:
     """Return the root of an XML file of an archive. `name` is for messages. Raises DocumentError."""
     text = _without_entities(decode_text(data, declared=True), name)
     try:
-        return etree.fromstring(text, _xml_parser(recover=False))
+        return etree.fromstring(text.encode(), _xml_parser())
     except etree.XMLSyntaxError as error:
         raise DocumentError(f"The part '{name[:200]}' is not well-formed XML: {str(error)[:200]}.") from error
 
@@ -97,27 +97,28 @@ def parse_page_text(text: str, name: str) -> Element:
     if strict:
         # HTML's rules for an element without a content, such as <title/>, differ.
         try:
-            return etree.fromstring(_REFERENCE.sub(_character, text), _xml_parser(recover=False))
+            return etree.fromstring(_REFERENCE.sub(_character, text).encode(), _xml_parser())
         except etree.XMLSyntaxError:
             pass
     if not text.strip():
         return html.Element("html")
     try:
-        root = etree.fromstring(text, etree.HTMLParser(no_network=True, remove_comments=True, remove_pis=True))
+        parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+        root = etree.fromstring(text.encode(), parser)
     except etree.XMLSyntaxError as error:
         raise DocumentError(f"The page '{name[:200]}' cannot be read as HTML: {str(error)[:200]}.") from error
     return html.Element("html") if root is None else root
 
 
-def _xml_parser(*, recover: bool) -> Any:
+def _xml_parser() -> Any:
     return etree.XMLParser(
+        encoding="utf-8",
         resolve_entities=False,
         load_dtd=False,
         no_network=True,
         huge_tree=False,
         remove_comments=True,
         remove_pis=True,
-        recover=recover,
     )
 
 

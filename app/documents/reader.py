@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 64 << 20
 # Seconds by the clock. The limit on CPU time is shorter; this one ends a process that waits.
-DEADLINE: Final = 120.0
+DEADLINE: Final = 240.0
 # Bytes of a reply: every character takes at most 12 in JSON.
 _MOST_REPLY: Final = 256 << 20
 _MOST_NAME: Final = 1_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 from zipfile import BadZipFile
@@ -41,7 +42,7 @@ def read_word(data: bytes) -> Document:
         blocks = list(_blocks(document))
         properties = document.core_properties
         title, author, language = properties.title, properties.author, properties.language
-    except (etree.LxmlError, KeyError, ValueError, TypeError, AttributeError, BadZipFile, OSError) as error:
+    except (etree.LxmlError, KeyError, ValueError, TypeError, AttributeError, BadZipFile, zlib.error, OSError) as error:
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"The DOCX file cannot be read: {str(error)[:200]}.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,8 +12,12 @@ from typing import IO, Final
 
 from app.isolation.limits import READY
 
-# Folder of the package `app`, which the program imports.
+# Folder of the package `app`, which the program imports: this one, whatever else is installed.
 _ROOT: Final = str(Path(__file__).parents[2])
+_RUN: Final = (
+    "import runpy, sys; program, root = sys.argv[1:]; root in sys.path or sys.path.insert(0, root); "
+    "runpy.run_path(program, run_name='__main__')"
+)
 
 
 class IsolatedProcess:
@@ -47,11 +50,10 @@ class IsolatedProcess:
             if self._process is None and not self._killed:
                 # A session of its own: Ctrl-C is for the server.
                 self._process = subprocess.Popen(  # noqa: S603
-                    [sys.executable, "-P", self._program],
+                    [sys.executable, "-P", "-c", _RUN, self._program, _ROOT],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": _ROOT},
                 )
 
     def pipes(self) -> tuple[IO[bytes], IO[bytes]]:

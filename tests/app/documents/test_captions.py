@@ -41,6 +41,7 @@ def test_vtt() -> None:
         ("a.srt", "1\n00:00:05,000 --> 00:00:01,000\nBack\n", "times in order"),
         ("a.srt", "1\n99:00:05,000 --> 99:00:06,000\nFar\n", "times in order, up to 172800"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n[MUSIC]\n", "no text that can be spoken"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\n" + "<a" * 1_000_000, "more than 10000 characters"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\na\n\n" * 100_001, "more than 100000 cues"),
     ],
 )

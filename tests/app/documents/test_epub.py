@@ -93,3 +93,16 @@ def test_addresses_of_pages_are_decoded_and_broken_pages_are_read() -> None:
     manifest = '<item id="x" href="a%20b.xhtml" media-type="application/xhtml+xml"/>'
     found = outline(parse(epub(pages, manifest=manifest, spine="<itemref idref='x'/>"), "b.epub"))
     assert found == [("", ["One", "Two & three", "Four"])]
+
+
+def test_entries_without_a_place_begin_with_their_page() -> None:
+    toc = "<ol><li><a href='one.xhtml#gone'>One</a></li><li><span>Part Two</span><ol><li><a href='two.xhtml'>Two</a>"
+    toc += "</li></ol></li></ol>"
+    pages = {"one.xhtml": page("<p>First.</p>"), "two.xhtml": page("<p>Second.</p>")}
+    assert outline(parse(epub(pages, toc=toc), "b.epub")) == [("One", ["First."]), ("Part Two: Two", ["Second."])]
+
+
+def test_a_language_is_a_tag_or_none() -> None:
+    for named, found in (("en_US", "en-US"), ("English", None), ("", None), ("de", "de")):
+        text = f"---\nlanguage: {named}\n---\nText"
+        assert parse(text.encode(), "a.md").language == found

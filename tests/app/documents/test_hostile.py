@@ -70,14 +70,14 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "too many parts": ("a.epub", many_parts, "20001 entries"),
     "entities in a page": ("a.epub", lambda: epub({"a.xhtml": ENTITIES + "<html>&b;</html>"}), "declares entities"),
     "entities in the package": ("a.epub", lambda: epub(PAGE, container=ENTITIES + "<x>&b;</x>"), "declares entities"),
-    "entities in HTML": ("a.html", lambda: (ENTITIES + "<p>&b;</p>").encode(), "declares entities"),
+    "entities in HTML": ("a.html", lambda: ENTITIES.encode() + b"<p>&b;</p>", "declares entities"),
     "a path out of the archive": ("a.epub", lambda: epub(PAGE, files={"../../etc/x": "x"}), "outside of itself"),
     "an absolute path": ("a.epub", lambda: epub(PAGE, files={"/etc/x": "x"}), "outside of itself"),
     "a reference out of the archive": (
         "a.epub",
         lambda: epub({}, manifest='<item id="a" href="../../../etc/passwd" media-type="text/html"/>', spine="<itemref "
         "idref='a'/>"),
-        "no text",
+        "lacks its part",
     ),
     "fallbacks in a circle": (
         "a.epub",
