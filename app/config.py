@@ -131,6 +131,12 @@ class Settings(BaseModel):
 
     max_voices: int = Field(1_000, ge=0, le=100_000, description="most cloned voices kept")
     max_lexicons: int = Field(1_000, ge=0, le=100_000, description="most uploaded lexicons kept")
+    max_upload_bytes: int = Field(20 << 20, ge=1024, le=1 << 30, description="largest upload of a recording")
+    voice_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        30.0, description="how much of a recording is decoded and kept, in seconds"
+    )
+    voice_cache_bytes: int = Field(256 << 20, ge=0, description="memory for cloned voices made ready for a model")
+
     jobs: bool = Field(True, description="take documents to be made into audiobooks in the background (/v1/jobs)")
     max_document_bytes: int = Field(64 << 20, ge=1024, le=1 << 30, description="largest upload of a document for a job")
     max_jobs: int = Field(1_000, ge=0, le=100_000, description="most jobs kept, whatever their status")
@@ -140,11 +146,6 @@ class Settings(BaseModel):
     jobs_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = Field(
         604_800.0, description="how long the results of a job are kept, and after that its entry in the list"
     )
-    max_upload_bytes: int = Field(20 << 20, ge=1024, le=1 << 30, description="largest upload of a recording")
-    voice_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
-        30.0, description="how much of a recording is decoded and kept, in seconds"
-    )
-    voice_cache_bytes: int = Field(256 << 20, ge=0, description="memory for cloned voices made ready for a model")
 
     speech_cache_bytes: int = Field(
         0, ge=0, le=1 << 40, description="memory for sentences that were spoken, to be sent again; 0: none is kept"

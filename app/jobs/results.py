@@ -30,7 +30,8 @@ _ZIP_TYPE: Final = "application/zip"
 _NO_GAPS: Final = Gaps(0.0, 0.0)
 # Characters of a name that are neither letters nor digits.
 _OTHER: Final = re.compile(r"[^\w]+")
-_MAX_NAME: Final = 80
+# With an ending it fits into the 255 bytes that a name may have.
+_MAX_NAME: Final = 60
 
 
 def tags(job: Job, document: Document) -> Tags:

@@ -1,4 +1,4 @@
-"""Work on jobs in the background: one at a time, a chapter of each key in turn.
+"""Work on jobs in the background: one at a time, those of the keys in turn.
 
 Of several processes that share the jobs, one works on them.
 """

@@ -161,7 +161,8 @@ class JobService:
         self.check_enabled()
         if after is not None:
             await self.get(after, param="after")
-        return await asyncio.to_thread(self.store.listing, _owner(), after, limit)
+        found = await asyncio.to_thread(self.store.listing, _owner(), after, limit)
+        return [job for job in found if job.expires != 0]
 
     async def get(self, job: str, *, param: str | None = None) -> Job:
         """Return a job. Raises NotFoundError if the request's key may see none of that id."""

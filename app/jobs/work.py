@@ -1,10 +1,11 @@
-"""One turn of work on a job: speak its next chapter, or put its chapters together."""
+"""One turn of work on a job: speak its next chapter, or a part of it, or put its chapters together."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -42,6 +43,8 @@ _FAILED_IN_A_ROW: Final = 10
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 # Seconds for which a server that cannot serve is tried.
 _UNAVAILABLE_SECONDS: Final = 3_600.0
+# Seconds after which the jobs of another key have their turn.
+_TURN: Final = 60.0
 # Seconds between two looks whether the live streams leave room.
 _PAUSE: Final = 0.5
 
@@ -59,7 +62,7 @@ class StoppedError(Exception):
 
 
 async def work(jobs: JobService, job: Job) -> None:
-    """Speak the next chapter of a job that is in progress, or put together those there are.
+    """Speak the next chapter of a job that is in progress, or a part of it, or put together those there are.
 
     Raises JobFailedError and ServiceError where the job cannot go on.
     """
@@ -99,8 +102,8 @@ class _ChapterWork:
         try:
             if self._document.timed:
                 await self._dub(speech, journal)
-            else:
-                await self._read(speech, journal)
+            elif not await self._read(speech, journal):
+                return
             totals = self._totals(journal.records, rate)
         finally:
             await asyncio.to_thread(journal.close)
@@ -110,18 +113,22 @@ class _ChapterWork:
             lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
         )
 
-    async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
-        """Speak passages one after the other."""
+    async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
+        """Speak passages one after the other; return whether the chapter is whole."""
+        until = time.monotonic() + _TURN
 
         async def write(pcm: Pcm) -> None:
             await asyncio.to_thread(journal.write, pcm)
 
         for passage in self._passages[len(journal.records) :]:
+            if time.monotonic() > until:
+                return False
             spoken, failure = await self._tried(speech, passage.text, write, journal.rewind)
             offset = journal.length / speech.synthesizer.sample_rate
             shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
             await asyncio.to_thread(journal.finish, len(passage.text), shown, failed=failure is not None)
             await self._note(journal, speech, failure)
+        return True
 
     async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
         """Speak cues, each at its time. Those that are in the journal are taken from there."""
