@@ -10,7 +10,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -106,7 +106,7 @@ class JobStore:
                 " ORDER BY number DESC LIMIT ?",
                 (owner, after, limit),
             )
-            return [_read(data) for (data,) in rows]
+            return _readable(rows)
 
     def open_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, the oldest first. Raises StorageError."""
@@ -121,7 +121,7 @@ class JobStore:
             return []
         with self._transaction(write=False) as database:
             rows = database.execute(f"SELECT data FROM jobs WHERE {condition} ORDER BY number", _ENDED)  # noqa: S608
-            return [_read(data) for (data,) in rows]
+            return _readable(rows)
 
     def used(self) -> dict[str | None, tuple[int, int]]:
         """Return the number of jobs and of bytes of each owner. Raises StorageError."""
@@ -185,10 +185,19 @@ def _written(job: Job) -> str:
     return json.dumps({**asdict(replace(job, options=JobOptions())), "options": job.options.model_dump(mode="json")})
 
 
-def _read(data: str) -> Job:
-    found: dict[str, Any] = json.loads(data)
-    found["options"] = JobOptions.model_validate(found["options"])
-    found["before"], found["totals"] = Totals(**found["before"]), Totals(**found["totals"])
-    found["errors"] = tuple(JobError(**error) for error in found["errors"])
-    found["files"] = tuple(JobFile(**file) for file in found["files"])
-    return Job(**found)
+def _readable(rows: Iterable[tuple[str]]) -> list[Job]:
+    return [job for (data,) in rows if (job := _read(data)) is not None]
+
+
+def _read(data: str) -> Job | None:
+    """Return the job of a row; None for one that another release wrote in other words."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+        found["options"] = JobOptions.model_validate(found["options"])
+        found["before"], found["totals"] = Totals(**found["before"]), Totals(**found["totals"])
+        found["errors"] = tuple(JobError(**error) for error in found["errors"])
+        found["files"] = tuple(JobFile(**file) for file in found["files"])
+        return Job(**found)
+    except (ValueError, TypeError, KeyError) as error:
+        log.warning("a job is left out of the list, as it cannot be read: %s", type(error).__name__)
+        return None

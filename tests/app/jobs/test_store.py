@@ -76,6 +76,18 @@ def test_a_change_may_be_none(tmp_path: Path) -> None:
     assert store.change("job_b", lambda each: each) is None
 
 
+def test_a_row_of_another_release_is_left_out(tmp_path: Path) -> None:
+    store = JobStore(tmp_path)
+    store.add(job("a"))
+    store.add(job("b"))
+    store.close()
+    with sqlite3.connect(tmp_path / "jobs.sqlite") as database:
+        database.execute("UPDATE jobs SET data = replace(data, '\"speed\"', '\"pace\"') WHERE id = 'job_a'")
+    database.close()
+    assert [each.id for each in JobStore(tmp_path).listing(None, None, 9)] == ["job_b"]
+    assert JobStore(tmp_path).get("job_a") is None
+
+
 def test_errors_have_a_bound() -> None:
     full = job("a")
     for line in range(2 * MAX_ERRORS):
