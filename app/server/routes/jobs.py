@@ -129,6 +129,8 @@ async def events(request: Request, job_id: str) -> Response:
     seen = int(last) if last.isdecimal() and len(last) < 18 else 0
     if found.ended and found.revision <= seen:
         return Response(status_code=204)  # browsers then do not connect again
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")  # the head does not wait for the job
     return JobEvents(app, found, seen)
 
 

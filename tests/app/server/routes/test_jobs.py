@@ -239,6 +239,7 @@ def test_cancel_and_delete(shared: Running) -> None:
     shared.tone.gate.clear()
     held, waits = client.make(voice="gated"), client.make()
     client.wait(held, "in_progress")
+    assert client.ask("HEAD", f"/{held}/events").status_code == 200
     assert client.cancel(waits).json()["status"] == "cancelling"
     assert client.cancel(held).json()["status"] == "cancelling"
     for job in (held, waits):
