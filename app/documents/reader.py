@@ -21,17 +21,29 @@ _MOST_REPLY: Final = 256 << 20
 _MOST_NAME: Final = 1_000
 
 
-def read_document(data: bytes, name: str, *, max_bytes: int = MAX_BYTES) -> Document:
-    """Read a document: text, Markdown, HTML, EPUB, DOCX, SRT or VTT, by the ending of `name`.
+def read_document(
+    data: bytes, name: str, *, max_bytes: int = MAX_BYTES, process: ReaderProcess | None = None
+) -> Document:
+    """Read a document: text, Markdown, HTML, EPUB, DOCX, SRT or VTT. Blocks for DEADLINE seconds: call it on a thread.
 
-    Blocks for DEADLINE seconds at most: call it on a thread. Raises DocumentError with the reason: an unknown ending,
-    more than `max_bytes`, a damaged, empty or protected file, more text than the limits allow. Raises OSError where no
-    process can be started.
+    Args:
+        data: Bytes of the file.
+        name: Its name. The ending tells the format, and the rest is the title where the document has none.
+        max_bytes: Most bytes.
+        process: Process that the caller may `kill` from another thread, for a reader who left; it ends here.
+
+    Returns:
+        The document.
+
+    Raises:
+        DocumentError: With the reason: an unknown ending, too many bytes, a damaged, empty or protected file, or more
+            text than the limits allow.
+        OSError: No process can be started, or it was killed before.
     """
     document_format(name)
     if len(data) > max_bytes:
         raise DocumentError(f"The document has {len(data)} bytes; at most {max_bytes} are accepted.")
-    process = ReaderProcess()
+    process = process or ReaderProcess()
     try:
         return process.read(data, name)
     finally:

@@ -32,7 +32,7 @@ TOO_MUCH: Final = "The document cannot be read: it is damaged, or takes too much
 CPU_SECONDS: Final = 60.0
 # Bytes beside those for the document itself.
 MEMORY: Final = 512 << 20
-MEMORY_PER_BYTE: Final = 16
+MEMORY_PER_BYTE: Final = 4
 
 
 def answer(name: str, data: bytes) -> tuple[bool, bytes, bytes]:

@@ -159,6 +159,8 @@ class ChapterWriter:
         self._pieces: list[TimedText] = []
         self._done: ChapterFile | None = None
         self._coding = coding(kind, sample_rate, bit_rate)
+        # Those of an earlier chapter in this file say nothing of the new one.
+        _sidecar(path).unlink(missing_ok=True)
         with ExitStack() as stack:
             self._output = stack.enter_context(written(path, self._coding.container, kind))
             own = {"title": clean(title) or clean(tags.title), "track": str(number)}

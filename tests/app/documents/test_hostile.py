@@ -6,11 +6,13 @@ import io
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import docx
 import pytest
 
 from app.documents import chapters, reader, reader_process
@@ -105,7 +107,8 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "a PDF": ("a.pdf", lambda: b"%PDF-1.7", r"'\.pdf'; accepted are \.txt, \.md"),
     "no ending": ("book", lambda: b"text", "no ending"),
     "empty": ("a.txt", lambda: b" \n ", "empty"),
-    "a million headings": ("a.html", lambda: b"<h1>a</h1><p>b" * 1_000_000, "more than"),
+    "a million headings": ("a.html", lambda: b"<h1>a</h1><p>b" * 1_000_000, "more than 1000000 tags"),
+    "many paragraphs": ("a.html", lambda: b"<p>a" * 200_001, "more than 200000 paragraphs"),
     "a million lines": ("a.md", lambda: b"# a\n\nb\n" * 500_000, "more than 1000000 lines"),
     "many chapters": ("a.md", lambda: b"# a\n\nb\n\n" * 5_001, "more than 5000 chapters"),
     "deep elements": ("a.html", lambda: b"<div>" * 1_000_000 + b"x", "deep"),
@@ -136,6 +139,50 @@ def test_the_upload_is_bounded() -> None:
         read_document(b"12345", "a.txt", max_bytes=4)
 
 
+def manuscript() -> bytes:
+    file = io.BytesIO()
+    document = docx.Document()
+    document.add_paragraph("Text.")
+    document.save(file)
+    return file.getvalue()
+
+
+def bare_manuscript() -> bytes:
+    """The least that a DOCX file has: no styles, no properties."""
+    types = "http://schemas.openxmlformats.org/package/2006/content-types"
+    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    return zipped(
+        {
+            "[Content_Types].xml": f'<Types xmlns="{types}"><Default Extension="rels" ContentType="application/vnd.'
+            f'openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" ContentType="{main}"/>'
+            "</Types>",
+            "_rels/.rels": f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{office}/officeDocument" '
+            'Target="word/document.xml"/></Relationships>',
+            "word/document.xml": '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+            "<w:body><w:p><w:r><w:t>Text.</w:t></w:r></w:p></w:body></w:document>",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("a.docx", manuscript),
+        ("a.docx", bare_manuscript),
+        ("a.srt", lambda: b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
+        ("a.vtt", lambda: b"WEBVTT\n\n00:01.000 --> 00:02.000\nText.\n"),
+        ("a.md", lambda: b"---\ntitle: x\n---\n*Text.*\n\n|  |\n|-|\n"),
+        ("a.html", lambda: b"<meta charset=shift_jis><p>Text.</p>"),
+        ("a.html", lambda: b'<?xml version="1.0" encoding="windows-1251"?><html><p>Text.</p></html>'),
+        ("a.txt", lambda: "Text.".encode("utf-16")),
+    ],
+)
+def test_each_format_is_read_where_no_file_can_be_opened(name: str, make: Callable[[], bytes]) -> None:
+    assert [each.text for each in read_document(make(), name).chapters[0].passages] == ["Text."]
+
+
 def test_a_good_document_goes_through_the_process() -> None:
     document = read_document(epub(PAGE), "a.epub")
     assert document.chapters[0].passages[0].text == "Text."
@@ -164,6 +211,21 @@ def test_what_breaks_the_parser_ends_its_process_only(
         with pytest.raises(DocumentError, match="cannot be read"):
             read_document(b"text", "a.txt")
     assert read_document(b"text", "a.txt").characters == 4
+
+
+def test_a_reader_who_leaves_ends_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stub = tmp_path / "stub.py"
+    busy = "import time; formats.parse = lambda *_: time.sleep(600)"
+    stub.write_text(f"from app.documents import formats, reader_process as program\n{busy}\nprogram.main()\n")
+    monkeypatch.setattr(reader_process, "__file__", str(stub))
+    process = reader.ReaderProcess()
+    process.pipes()
+    leave = threading.Timer(0.2, process.kill)
+    leave.start()
+    with pytest.raises(DocumentError, match="cannot be read"):
+        read_document(b"text", "a.txt", process=process)
+    assert process.ended
+    leave.join()
 
 
 def test_the_program_needs_no_folder_of_its_own(tmp_path: Path) -> None:

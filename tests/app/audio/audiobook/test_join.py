@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +21,7 @@ from app.audio.audiobook.join import join
 from app.audio.subtitles import Cue, render
 from tests.app.documents.books import PNG
 
+ROOT = Path(__file__).parents[4]
 RATE = 24_000
 TAGS = Tags("Büch", "Ada Author", "en", PNG)
 GAPS = Gaps(passage=0.5, chapter=1.0)
@@ -110,6 +114,36 @@ def test_an_unfinished_chapter_leaves_nothing(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with ChapterWriter(tmp_path / "a.m4a", "m4a", RATE, title="", tags=TAGS) as writer:
         writer.add(tone(1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_chapter_that_is_written_again_is_unfinished_until_then(write: Write) -> None:
+    chapter = write("a", "m4a")
+    with ChapterWriter(chapter.path, "m4a", RATE, title="", tags=TAGS):
+        assert ChapterFile.load(chapter.path) is None
+    assert write("a", "m4a") == chapter
+
+
+def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    code = f"""
+import resource, sys
+import numpy as np
+from pathlib import Path
+from app.audio.audiobook.chapter_file import ChapterWriter
+from app.audio.audiobook.container import Tags
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for kind in ("wav", "m4a", "mp3"):
+    try:
+        with ChapterWriter(Path({str(tmp_path)!r}) / kind, kind, 24_000, title="", tags=Tags("x")) as writer:
+            for _ in range(60):
+                writer.add(np.random.default_rng(0).uniform(-1, 1, 24_000).astype(np.float32))
+            writer.close()
+        print("written")
+    except OSError as error:
+        print(error.errno)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == [str(errno.EFBIG)] * 3
     assert list(tmp_path.iterdir()) == []
 
 
