@@ -17,7 +17,7 @@ from typing import Final
 
 from app import errors
 from app.config import Settings
-from app.documents.reader import read_document
+from app.documents.reader import ReaderProcess, read_document
 from app.documents.types import Chapter, Document, DocumentError, Passage
 from app.engine.admission import Client, client
 from app.engine.spool import Spool
@@ -114,13 +114,7 @@ class JobService:
         self.check_enabled()
         await self._check_room(len(data))
         options = await self._resolve(new.options)
-        try:
-            async with self._reading:
-                document = await asyncio.to_thread(
-                    read_document, data, new.name, max_bytes=self.settings.max_document_bytes
-                )
-        except DocumentError as error:
-            raise errors.InvalidDocumentError(str(error)) from None
+        document = await self._read(data, new.name)
         options = await self._with_language(new.options, options, document)
         if not any(_speakable(passage.text) for chapter in document.chapters for passage in chapter.passages):
             raise errors.InvalidDocumentError("The document holds nothing that can be spoken.")
@@ -227,6 +221,19 @@ class JobService:
         self.notify()
 
     # Checks.
+
+    async def _read(self, data: bytes, name: str) -> Document:
+        """Return a document. The process that reads it ends with the request. Raises InvalidDocumentError, OSError."""
+        async with self._reading:
+            process = ReaderProcess()
+            limit = self.settings.max_document_bytes
+            try:
+                return await asyncio.to_thread(read_document, data, name, max_bytes=limit, process=process)
+            except DocumentError as error:
+                raise errors.InvalidDocumentError(str(error)) from None
+            except asyncio.CancelledError:
+                process.kill()
+                raise
 
     async def _resolve(self, options: JobOptions) -> JobOptions:
         """Return `options` with the names of the model and the voice that they mean now. Raises ServiceError.
