@@ -75,6 +75,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         raise CommandError(f"'{arguments.output.name}' must end in {', '.join(_FORMATS)}", USAGE_ERROR)
     if not arguments.output.absolute().parent.is_dir():
         raise CommandError(f"there is no folder {arguments.output.parent}")
+    for place in (arguments.output, *(arguments.output.with_suffix(f".{kind}") for kind in arguments.subtitles)):
+        if place.exists() and Path(arguments.file).exists() and place.samefile(arguments.file):
+            raise CommandError(f"{place} would be written over the document: give -o another name", USAGE_ERROR)
     from app.jobs.types import JobOptions
 
     names = JobOptions.model_fields.keys() & vars(arguments).keys()

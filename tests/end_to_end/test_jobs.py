@@ -59,6 +59,9 @@ def test_a_book_without_a_server(tmp_path: Path) -> None:
 
 def test_wrong_commands(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_text("text")
+    (tmp_path / "film.srt").write_text("1\n00:00:01,000 --> 00:00:03,000\nHello.\n")
+    done = book(tmp_path, str(tmp_path / "film.srt"), "-o", str(tmp_path / "film.mp3"), "--subtitles", "srt")
+    assert (done.returncode, "over the document" in done.stderr) == (2, True), done.stderr
     for arguments, message in (
         (("-o", "a.wav"), "must end in"),
         (("-o", str(tmp_path / "none" / "a.m4b")), "there is no folder"),
