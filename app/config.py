@@ -149,6 +149,16 @@ class Settings(BaseModel):
     )
     voice_cache_bytes: int = Field(256 << 20, ge=0, description="memory for cloned voices made ready for a model")
 
+    jobs: bool = Field(True, description="take documents to be made into audiobooks in the background (/v1/jobs)")
+    max_document_bytes: int = Field(64 << 20, ge=1024, le=1 << 30, description="largest upload of a document for a job")
+    max_jobs: int = Field(1_000, ge=0, le=100_000, description="most jobs kept, whatever their status")
+    jobs_bytes: int = Field(20 << 30, ge=0, le=1 << 44, description="disk for all jobs, in the data directory")
+    key_jobs: int = Field(100, ge=0, le=100_000, description="most jobs kept for a key; 0: any number")
+    key_jobs_bytes: int = Field(5 << 30, ge=0, le=1 << 44, description="disk for the jobs of a key; 0: any amount")
+    jobs_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = Field(
+        604_800.0, description="how long the results of a job are kept, and after that its entry in the list"
+    )
+
     speech_cache_bytes: int = Field(
         0, ge=0, le=1 << 40, description="memory for sentences that were spoken, to be sent again; 0: none is kept"
     )

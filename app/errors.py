@@ -19,6 +19,7 @@ A class inherits what it does not name.
     │   ├── LanguageNotDetectedError  too little text, or too mixed
     │   ├── OutsideCoverageError    text for which a demonstration model was not made
     │   ├── InvalidLexiconError     a pronunciation lexicon that cannot be read
+    │   ├── InvalidDocumentError    a document for a job that cannot be read
     │   ├── MarkupError             malformed `[word](/ipa/)` or `[pause:...]`
     │   ├── ProtocolError           WebSocket message malformed or out of order
     │   ├── UnknownModelError       404
@@ -191,6 +192,10 @@ class OutsideCoverageError(InvalidRequestError, code="outside_coverage", param="
 
 class InvalidLexiconError(InvalidRequestError, code="invalid_lexicon", param="lexicon"):
     """Raised for a pronunciation lexicon, or an entry, that cannot be read or used."""
+
+
+class InvalidDocumentError(InvalidRequestError, code="invalid_document", param="file"):
+    """Raised for a document that cannot be read, or that holds nothing to speak."""
 
 
 class MarkupError(InvalidRequestError, code="invalid_markup", param="input"):

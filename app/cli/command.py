@@ -74,13 +74,16 @@ def read_stdin() -> str:
         raise CommandError(f"standard input is not UTF-8 (byte {error.start})", USAGE_ERROR) from None
 
 
-def read_file(name: str, limit: int) -> bytes:
-    """Return the bytes of a file; `-` is standard input. Raises BodyTooLargeError and OSError."""
+def read_file(name: str, limit: int, setting: str = "max_recording_bytes") -> bytes:
+    """Return the bytes of a file; `-` is standard input. Raises BodyTooLargeError and OSError.
+
+    `setting` names the `limit`, in bytes.
+    """
     if name == "-":
         data = sys.stdin.buffer.read(limit + 1)
     else:
         with open(name, "rb") as file:  # noqa: PTH123  (as it was given: the error quotes it)
             data = file.read(limit + 1)
     if len(data) > limit:
-        raise BodyTooLargeError(f"{name} is too large; at most {limit} bytes are read (max_recording_bytes)")
+        raise BodyTooLargeError(f"{name} is too large; at most {limit} bytes are read ({setting})")
     return data

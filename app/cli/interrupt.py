@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,3 +39,10 @@ def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
         if interrupted:
             raise KeyboardInterrupt from None
         raise
+
+
+async def shielded(work: Coroutine[Any, Any, T], seconds: float = 5.0) -> None:
+    """Do some last `work` of a task that was cancelled, within so many seconds. Its errors are dropped."""
+    with suppress(Exception):
+        async with asyncio.timeout(seconds):
+            await work

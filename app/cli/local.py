@@ -44,7 +44,7 @@ class LocalSpeech:
     """Loaded model and text front end."""
 
     def __init__(self, service: SpeechService, worker: ModelWorker, name: str, synthesizer: Synthesizer) -> None:
-        self._service, self._worker = service, worker
+        self.service, self._worker = service, worker
         self.name = name
         self.synthesizer = synthesizer
 
@@ -53,10 +53,10 @@ class LocalSpeech:
     ) -> AsyncIterator[Pcm]:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
         document = plain_document(text)
-        speech = await self._service.prepare(options)
+        speech = await self.service.prepare(options)
         if holds_ssml(text, input_type, translated=options.translate_to is not None):
-            document = await read_document(self._service, text, speech.language)
-        speech, document = await document.prepare(self._service, speech)
+            document = await read_document(self.service, text, speech.language)
+        speech, document = await document.prepare(self.service, speech)
         if document.ignored:
             log.warning("not used in the text: %s", ", ".join(document.ignored))
         stream = self._stream(speech, timeline, document.variants)
@@ -77,12 +77,12 @@ class LocalSpeech:
 
     async def open(self, options: SpeechOptions, timeline: Timeline) -> SpeechStream:
         """Return a stream that takes text as it comes; close it in the end. Raises ServiceError."""
-        return self._stream(await self._service.prepare(options), timeline)
+        return self._stream(await self.service.prepare(options), timeline)
 
     def _stream(self, speech: PreparedSpeech, timeline: Timeline, variants: Variants | None = None) -> SpeechStream:
         # A process of its own with nobody to scrape it: the label's value does not matter.
         labels = metrics.Labels(speech.model, "openai", True)
-        return SpeechStream(self._service, speech, timeline, labels, variants=variants)
+        return SpeechStream(self.service, speech, timeline, labels, variants=variants)
 
 
 @asynccontextmanager

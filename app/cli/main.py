@@ -1,4 +1,4 @@
-"""The command `nightingale`: serve, say, translate, transcribe, interpret, mcp, speech-dispatcher, bench, doctor;
+"""The command `nightingale`: serve, say, book, translate, transcribe, interpret, mcp, speech-dispatcher, bench, doctor;
 voices (add, list, remove), lexicon (check), models (list, pull, verify, load, unload), extras (list, install), service
 (install, uninstall, status).
 
@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from app import __version__, extras
 from app.cli import (
+    book,
     doctor,
     interpret,
     lexicon,
@@ -114,6 +115,7 @@ def _parser() -> _Parser:
 
     serve.add_arguments(commands, common)
     say.add_arguments(commands, common)
+    book.add_arguments(commands, common)
     translate.add_arguments(commands, common)
     transcribe.add_arguments(commands, common)
     interpret.add_arguments(commands, common)

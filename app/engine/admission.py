@@ -250,6 +250,15 @@ class Admission:
         self._speaking[admitted] = model
         return admitted
 
+    def open_background(self, who: Client | None) -> StreamAdmission:
+        """Let a stream speak to which nobody listens yet, and which `who` pays for. It is no part of the load."""
+        return StreamAdmission(self, who)
+
+    @property
+    def full(self) -> bool:
+        """Whether the live streams need all of the load that is allowed."""
+        return bool(self._max_load and self._speaking and self.load >= self._max_load)
+
     def end(self, admitted: StreamAdmission, busy: float, audio: float, *, whole: bool) -> None:
         """Count a stream no more. One that was not spoken to its end is no measurement."""
         model = self._speaking.pop(admitted, None)

@@ -57,15 +57,23 @@ URGENT = 0.25
 
 
 class Priority(IntEnum):
-    """FIRST_AUDIO: the client has nothing yet. CONTINUATION: it has audio to play, or text to read, meanwhile."""
+    """FIRST_AUDIO: the client has nothing yet. CONTINUATION: it has audio to play, or text to read, meanwhile.
+
+    BACKGROUND: nobody waits; it has a turn only where no other job waits for one.
+    """
 
     FIRST_AUDIO = 0
     CONTINUATION = 1
+    BACKGROUND = 2
 
     @property
     def label(self) -> str:
         """Name in metrics."""
-        return "first" if self is Priority.FIRST_AUDIO else "later"
+        return ("first", "later", "background")[self]
+
+    def after_first(self) -> Priority:
+        """Return the priority of what follows the first item."""
+        return max(self, Priority.CONTINUATION)
 
 
 class CancelToken:
@@ -290,12 +298,13 @@ class Queues:
     `first_audio` are the jobs of clients that have nothing yet; a newcomer is one of them that has had no turn.
     `continuations` belong to streams that have audio left. `pop` asks four rules in turn: the stream that has its turns
     to itself, a newcomer, the continuation that is needed soonest, a first job that has begun. A job that takes many
-    turns to its first item holds up a newcomer by one of them at most, but for EXCLUSIVE_SECONDS at times. No kind can
-    starve another.
+    turns to its first item holds up a newcomer by one of them at most, but for EXCLUSIVE_SECONDS at times. Neither of
+    these kinds can starve the other. Both starve `background`, which holds up either by one turn at most.
     """
 
     first_audio: deque[Job[Any]] = field(default_factory=deque)
     continuations: deque[Job[Any]] = field(default_factory=deque)
+    background: deque[Job[Any]] = field(default_factory=deque)
     newcomers_in_a_row: int = 0
     # Whether the last choice between an urgent continuation and a first job that has begun fell on the continuation.
     continuation_was_last: bool = False
@@ -305,16 +314,18 @@ class Queues:
 
     def __bool__(self) -> bool:
         """Whether any job waits."""
-        return bool(self.first_audio or self.continuations)
+        return bool(self.first_audio or self.continuations or self.background)
 
     def push(self, job: Job[Any]) -> None:
         """Put `job` at the end of its queue, or before its stream's next sentences if it has begun."""
         if job.priority is Priority.FIRST_AUDIO:
             self.first_audio.append(job)
-        elif job.items is None:
-            self.continuations.append(job)
+            return
+        queue = self.continuations if job.priority is Priority.CONTINUATION else self.background
+        if job.items is None:
+            queue.append(job)
         else:
-            self.continuations.appendleft(job)
+            queue.appendleft(job)
 
     def pop(self, now: float) -> Job[Any] | None:
         """Take the job whose turn it is at `now`; None: no job waits."""
@@ -337,7 +348,8 @@ class Queues:
             self.continuations.remove(soonest)
             return soonest
         self.continuation_was_last = False
-        return self.first_audio.popleft() if self.first_audio else None
+        left = self.first_audio or self.background
+        return left.popleft() if left else None
 
     def _has_turns_to_itself(self, urgent: Job[Any], now: float) -> bool:
         """Rule 1: a stream that was just saved from silence keeps the thread for a while."""
@@ -355,9 +367,9 @@ class Queues:
         """Take the jobs that are computed with `job`, which was taken, and that wait in the same queue.
 
         First jobs are taken in the order in which they came, continuations by when they are needed. Nobody is waited
-        for.
+        for. A background job is computed alone: a batch is a longer turn.
         """
-        if job.batch_key is None or job.items is not None:
+        if job.batch_key is None or job.items is not None or job.priority is Priority.BACKGROUND:
             return []
         queue = self.first_audio if job.priority is Priority.FIRST_AUDIO else self.continuations
         able = [

@@ -114,6 +114,7 @@ class ModelWorker:
             return {
                 Priority.FIRST_AUDIO: len(self._queues.first_audio),
                 Priority.CONTINUATION: len(self._queues.continuations),
+                Priority.BACKGROUND: len(self._queues.background),
             }
 
     def state(self, name: str) -> ModelState:
@@ -174,7 +175,7 @@ class ModelWorker:
         """Queue a job of a warm model; call on the event loop that reads its results.
 
         Raises UnavailableError while the server stops, and OverloadedError if `queue_size` first jobs wait already.
-        Continuations belong to a stream that was let in, and are bounded by how far it may run ahead.
+        Other jobs belong to a stream that was let in, and are bounded by how far it may run ahead.
         """
         first = job.priority is Priority.FIRST_AUDIO
         with self._changed:
@@ -349,7 +350,7 @@ class ModelWorker:
 
     def _fail_waiting(self) -> None:
         with self._changed:
-            jobs = [*self._queues.first_audio, *self._queues.continuations]
+            jobs = [*self._queues.first_audio, *self._queues.continuations, *self._queues.background]
             self._queues = Queues()
         for job in jobs:
             self._end(job, UnavailableError("The server stopped before this was done."))
@@ -423,7 +424,7 @@ class ModelWorker:
         last = job.is_last(item)
         with self._changed:
             # The rest is needed later: the client has something to play or to read.
-            job.priority = Priority.CONTINUATION
+            job.priority = job.priority.after_first()
             job.unread += 1
             job.send(item)
             job.parked = not last and job.unread >= job.room and not job.abandoned

@@ -22,7 +22,16 @@ from models.timeline import Stage, Timeline
 disable_created_metrics()
 
 Surface = Literal[
-    "openai", "websocket", "elevenlabs", "deepgram", "wyoming", "translate", "libretranslate", "realtime", "interpret"
+    "openai",
+    "websocket",
+    "elevenlabs",
+    "deepgram",
+    "wyoming",
+    "translate",
+    "libretranslate",
+    "realtime",
+    "interpret",
+    "jobs",
 ]
 Outcome = Literal["ok", "cancelled", "rejected", "failed"]
 
@@ -170,6 +179,10 @@ longest_turn = Gauge(
     "Longest turn on the model thread: the longest wait of a new request",
     ("model",),
 )
+jobs = Gauge("nightingale_jobs", "Jobs that are kept, by status", ("status",))
+jobs_finished = Counter("nightingale_jobs_finished", "Jobs that ended, by status", ("status",))
+job_passages = Counter("nightingale_job_passages", "Passages of jobs that were spoken, or could not be", ("outcome",))
+job_storage = Gauge("nightingale_job_storage_bytes", "Bytes of the files of jobs")
 queue_depth = Gauge("nightingale_queue_depth", "Jobs waiting for the model thread", ("priority",))
 active_streams = Gauge("nightingale_active_streams", "Requests and sockets being served")
 predicted_load = Gauge("nightingale_predicted_load", "Share of the model thread's time that the live streams will need")
@@ -349,6 +362,14 @@ def record(timeline: Timeline, labels: Labels, outcome: Outcome, playback: Playb
         underrun.labels(*values).observe(playback.underrun)
         if timeline.rtf is not None:
             rtf.labels(*values).observe(timeline.rtf)
+
+
+def record_background(timeline: Timeline, labels: Labels) -> None:
+    """Count the audio of a part of a job. Nobody waited for it, so that it is no request and has no latency."""
+    values = labels.values()
+    audio_seconds.labels(*values).inc(timeline.audio_seconds)
+    if timeline.tokens:
+        speech_tokens.labels(*values).inc(timeline.tokens)
 
 
 def record_recognition(timeline: Timeline, labels: Labels, outcome: Outcome, seconds: float) -> None:

@@ -39,6 +39,7 @@ from app.server.routes import (
     dialogue,
     health,
     interpret,
+    jobs,
     lexicons,
     models,
     pages,
@@ -49,6 +50,7 @@ from app.server.routes import (
     voices,
 )
 from app.server.routes import speech as openai
+from app.server.routes.job_form import PATH as JOBS_PATH
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +68,7 @@ _ROUTERS: tuple[tuple[APIRouter, str | None], ...] = (
     (translation_routes.router, "Speech translation"),
     (phonemes.router, "Speech and models"),
     (lexicons.router, "Lexicons"),
+    (jobs.router, "Jobs"),
     (translate.router, "Translation"),
     (libretranslate.router, "LibreTranslate"),
     (deepgram_rest.router, "Deepgram"),
@@ -144,7 +147,10 @@ def _middleware(settings: Settings) -> list[Middleware]:
         open_metrics=settings.open_metrics,
     )
     recordings = (*transcriptions.PATHS, LISTEN_PATH, SPEECH_TO_TEXT_PATH)
-    uploads = {voices.PATH: settings.max_upload_bytes} | dict.fromkeys(recordings, settings.max_recording_bytes)
+    documents = {JOBS_PATH: settings.max_document_bytes + jobs.FORM_BYTES}
+    uploads = (
+        {voices.PATH: settings.max_upload_bytes} | documents | dict.fromkeys(recordings, settings.max_recording_bytes)
+    )
     return [
         Middleware(RequestId),
         *_cors(settings),

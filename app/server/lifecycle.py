@@ -16,6 +16,8 @@ from app.engine.model_loader import ModelLoads
 from app.engine.unloading import UnloadRules
 from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
+from app.jobs.runner import JobRunner
+from app.jobs.service import JobService
 from app.observability import metrics, tracing
 from app.recognition.service import RecognitionService
 from app.server.compat.wyoming import server as wyoming
@@ -69,8 +71,9 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         interpretation = InterpretationService(recognition, speech)
         loop = asyncio.get_running_loop()
         worker.loader.on_unloaded = lambda name: _call_soon(loop, speech.forget_model, name)
+        jobs = JobService(settings, speech, settings.data_dir / "jobs")
         services = Services(
-            settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation, preload
+            settings, catalog, worker, loads, admission, speech, translation, recognition, interpretation, jobs, preload
         )
         app.state.services = services
         if traces is not None:
@@ -82,6 +85,7 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
         lexicons = asyncio.create_task(services.speech.warm())
         translates = any(catalog.kind(name) == "translation" for name in preload)
         phrases = asyncio.create_task(_keep_phrases(services))
+        background = asyncio.create_task(_work_on_jobs(services))
         languages = asyncio.create_task(services.translation.warm(detect=translates))
         await services.speech.voices.start()
         satellites = wyoming.WyomingServer(services)
@@ -91,11 +95,13 @@ def lifespan(settings: Settings, catalog: Catalog, preload: tuple[str, ...], tra
             yield
         finally:
             services.admission.drain()
+            await background
             await satellites.stop()
             lag.cancel()
             lexicons.cancel()
             phrases.cancel()
             languages.cancel()
+            services.jobs.close()
             services.speech.close()
             services.translation.close()
             services.recognition.close()
@@ -123,6 +129,20 @@ async def _keep_phrases(app: Services) -> None:
             return
         await asyncio.sleep(_CHECK_EVERY)
     await app.speech.keep_phrases(path)
+
+
+async def _work_on_jobs(app: Services) -> None:
+    """Work on jobs from the time that everything is warm until the server drains. A restart goes on with them."""
+    if not app.settings.jobs:
+        return
+    while not app.ready:
+        if app.admission.draining:
+            return
+        await asyncio.sleep(_CHECK_EVERY)
+    runner = JobRunner(app.jobs)
+    runner.start()
+    await app.admission.drained()
+    await runner.stop()
 
 
 async def drain(admission: Admission, seconds: float) -> None:

@@ -12,6 +12,7 @@ from app.engine.catalog import Catalog
 from app.engine.model_loader import ModelLoads, ModelState
 from app.engine.worker import ModelWorker
 from app.interpretation.service import InterpretationService
+from app.jobs.service import JobService
 from app.recognition.service import RecognitionService
 from app.speech.service import SpeechService
 from app.translation.service import TranslationService
@@ -30,6 +31,7 @@ class Services:
     translation: TranslationService
     recognition: RecognitionService
     interpretation: InterpretationService
+    jobs: JobService
     preload: tuple[str, ...]
 
     def states(self) -> list[ModelState]:

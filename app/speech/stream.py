@@ -61,6 +61,7 @@ class SpeechStream:
         admitted: StreamAdmission | None = None,
         verifier: Verifier | None = None,
         variants: Variants | None = None,
+        priority: Priority = Priority.FIRST_AUDIO,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -73,6 +74,7 @@ class SpeechStream:
                 admitted here, or ends with the error, and the client paid for its text as it was received.
             verifier: hears the sentences; None: they are not verified.
             variants: voices of the text that are prepared already.
+            priority: that of the first sentence. BACKGROUND: nobody listens yet; no time of a listener is recorded.
         """
         self.speech = speech
         self.timeline = timeline
@@ -84,7 +86,7 @@ class SpeechStream:
         self._interpreter = None
         if speech.route is not None:
             translating = replace(labels, model=speech.route.model or "none")
-            self._interpreter = Interpreter(service.translation, speech.route, timeline, translating)
+            self._interpreter = Interpreter(service.translation, speech.route, timeline, translating, priority)
         self._marking = None if speech.marker is None else service.watermark.mark(speech.marker, self._rate)
         self._playback = metrics.Playback()
         # As `feed` takes them. Unbounded: callers bound the characters of one stream.
@@ -101,7 +103,8 @@ class SpeechStream:
         self._room = asyncio.Semaphore(1 + AHEAD)
         self._looked_ahead = asyncio.Event()
         self._unfinished: set[SentenceResults] = set()
-        self._priority = Priority.FIRST_AUDIO
+        self._background = priority is Priority.BACKGROUND
+        self._priority = priority
         self._count = 0
         self._whole = False
         self._pauses = False
@@ -219,7 +222,10 @@ class SpeechStream:
             self._verifier.close()
         if self._admission is not None:
             self._admission.close(self.timeline.busy, self.timeline.audio_seconds, whole=outcome == "ok")
-        metrics.record(self.timeline, self.labels, outcome, self._playback)
+        if self._background:
+            metrics.record_background(self.timeline, self.labels)
+        else:
+            metrics.record(self.timeline, self.labels, outcome, self._playback)
 
     # From text to submitted sentences.
 
@@ -345,7 +351,7 @@ class SpeechStream:
                     await asyncio.sleep(GIVE_WAY)
 
     async def _submit(self, utterance: Utterance, origin: Origin, speech: PreparedSpeech) -> Sentence:
-        priority, self._priority = self._priority, Priority.CONTINUATION
+        priority, self._priority = self._priority, self._priority.after_first()
         request = speech.request(utterance, first=priority is Priority.FIRST_AUDIO)
         return Sentence(utterance, origin, speech, request, await self._results(speech, request, priority))
 
@@ -463,7 +469,7 @@ class SpeechStream:
                 verifier.note(best[0], attempt)
                 break
             again = replace(sentence.request, seed=sentence.request.seed + attempt)
-            sentence.results = self._submit_request(sentence.speech, again, Priority.CONTINUATION)
+            sentence.results = self._submit_request(sentence.speech, again, self._priority)
         for chunk in best[1] if best is not None else ():
             yield chunk
 

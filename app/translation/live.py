@@ -51,14 +51,29 @@ class Interpreter:
     """
 
     def __init__(
-        self, service: TranslationService, options: TranslationOptions, timeline: Timeline, labels: metrics.Labels
+        self,
+        service: TranslationService,
+        options: TranslationOptions,
+        timeline: Timeline,
+        labels: metrics.Labels,
+        priority: Priority = Priority.FIRST_AUDIO,
     ) -> None:
+        """Make a translator of a stream.
+
+        Args:
+            service: the parts of the server that it uses.
+            options: languages and model.
+            timeline: record of the stream's time.
+            labels: labels of its metrics.
+            priority: that of the first sentence of each text.
+        """
         self.cancelled = CancelToken()
         self.timeline = timeline
         self._service = service
         self._worker: ModelWorker = service.worker
         self._options = options
         self._labels = labels
+        self._priority = priority
         self._draft: _Draft | None = None
         self._speculated = ""
         self._speculating: asyncio.Task[None] | None = None
@@ -101,7 +116,13 @@ class Interpreter:
             plan = replace(plan, draft=self._draft.tokens)
         self._draft = None
         stream = TranslationStream(
-            self._service, plan, self.timeline, self._labels, in_order=True, cancelled=self.cancelled
+            self._service,
+            plan,
+            self.timeline,
+            self._labels,
+            in_order=True,
+            cancelled=self.cancelled,
+            priority=self._priority,
         )
         outcome: metrics.Outcome = "cancelled"
         position = 0

@@ -172,6 +172,7 @@ class TranslationStream:
         *,
         in_order: bool = False,
         cancelled: CancelToken | None = None,
+        priority: Priority = Priority.FIRST_AUDIO,
     ) -> None:
         """Open a stream; call on the event loop.
 
@@ -182,6 +183,7 @@ class TranslationStream:
             labels: labels of its metrics.
             in_order: sentences can be iterated over, and the first comes soon; otherwise the whole texts come soonest.
             cancelled: the token of the request that this stream is a part of, if it is one.
+            priority: that of the first batch.
         """
         self.timeline = timeline
         self.labels = labels
@@ -191,6 +193,7 @@ class TranslationStream:
         self._thread = service.thread
         self._plan = plan
         self._in_order = in_order
+        self._priority = priority
         self._pending = _Pending(plan.glossary, plan.protected)
         self._sentences: list[_SegmentState] = []
         self._turn = time.perf_counter()
@@ -256,7 +259,7 @@ class TranslationStream:
         route = self._plan.route
         # Alone the first sentence comes soonest; then there is something to read.
         size = 1 if self._in_order else route.translator.max_batch
-        priority = Priority.FIRST_AUDIO
+        priority = self._priority
         position = 0
         while self._pending.pieces:
             pieces = [self._pending.pieces.popleft() for _ in range(min(size, len(self._pending.pieces)))]
@@ -281,7 +284,7 @@ class TranslationStream:
                         await self._yield_turn()
             except REQUEST_ERRORS as error:
                 raise service_error(error, text_param="text") from error
-            size, priority = min(2 * size, route.translator.max_batch), Priority.CONTINUATION
+            size, priority = min(2 * size, route.translator.max_batch), priority.after_first()
 
     async def _advance(self, phrase: _Phrase) -> None:
         for sentence in tuple(phrase.sentences):

@@ -304,6 +304,16 @@ def panels() -> list[dict[str, Any]]:
     endings = {"{{ending}}": rate("nightingale_interpretation_sentences_total", of_surface, "ending")}
     board.graph("Interpreted sentences a second", endings, unit="short", width=8)
 
+    board.row("Jobs")
+    kept = {"{{status}}": f"sum by (status) (nightingale_jobs{{{HERE}}})"}
+    board.graph("Jobs kept", kept, unit="short", width=6, stack=True)
+    ended = {"{{status}}": f"sum by (status) (increase(nightingale_jobs_finished_total{{{HERE}}}[1h]))"}
+    board.graph("Jobs ended in an hour", ended, unit="short", width=6)
+    passages = {"{{outcome}}": rate("nightingale_job_passages_total", HERE, "outcome")}
+    board.graph("Passages a second", passages, unit="short", width=6, about="Paragraphs, titles of chapters and cues.")
+    held = {"{{instance}}": f"nightingale_job_storage_bytes{{{HERE}}}"}
+    board.graph("Disk for jobs", held, unit="bytes", width=6)
+
     board.row("Speech tokens and cloned voices")
     board.graph(
         "Speech tokens a second", {"{{model}}": rate("nightingale_t3_tokens_total", by="model")}, unit="short", width=8

@@ -252,6 +252,8 @@ def traffic(url: str) -> None:
         assert client.post("/v1/models/phrasebook/unload", headers=wait).status_code == 200
         assert client.post("/v1/translate", json=body, headers=wait).status_code == 200
         assert client.post("/v1/audio/speech", json={"input": ""}).status_code == 400
+        job = client.post("/v1/jobs", files={"file": ("a.txt", "Hello world.")}).raise_for_status().json()["id"]
+        assert "job.completed" in client.get(f"/v1/jobs/{job}/events").text
     live = f"{url.replace('http', 'ws', 1)}/v1/realtime?intent=transcription&model={HEARS}"
     with websockets.sync.client.connect(live) as socket:
         turns = {"session": {"audio": {"input": {"turn_detection": None, "transcription": {"language": "en"}}}}}

@@ -87,6 +87,7 @@ async def settings(request: Request) -> JSONResponse:
             "languages": [{"tag": language.tag, "name": language.name} for language in LANGUAGES],
             "sampling": SAMPLING_RANGES,
             "max_input_characters": services(request).settings.max_input_characters,
+            "jobs": services(request).settings.jobs,
         }
     )
 

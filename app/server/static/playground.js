@@ -1,5 +1,6 @@
 // The playground: a text, options from the server, speech over the WebSocket, and what is seen of it.
 import { loadingLine, progressOf, whenLoaded } from "./api.js";
+import { setUpBook } from "./book.js";
 import { setUpCode, showCode } from "./code.js";
 import { $, duration } from "./dom.js";
 import { showError } from "./errors.js";
@@ -152,6 +153,12 @@ addEventListener("keydown", (event) => {
 $("settings").open = matchMedia("(min-width: 60rem)").matches;
 onEdit();
 watchState($("state"));
-const load = () => loadOptions().catch(complain).finally(onEdit);
+let offered = false;
+function offerBook() {
+  if (!settings.jobs || offered) return;
+  offered = true;
+  setUpBook(chosen);
+}
+const load = () => loadOptions().then(offerBook).catch(complain).finally(onEdit);
 setUpKey(load);
 load();

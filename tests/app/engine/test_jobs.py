@@ -62,6 +62,33 @@ def make(loop: asyncio.AbstractEventLoop) -> JobFactory:
     return JobFactory(loop)
 
 
+def in_background(job: Job[Any]) -> Job[Any]:
+    job.priority = Priority.BACKGROUND
+    return job
+
+
+def test_background_goes_last_and_alone(make: JobFactory) -> None:
+    queues = Queues()
+    books = [in_background(make(name)) for name in ("first", "second")]
+    for job in books:
+        job.batch_key, job.max_batch = "any", 8
+        queues.push(job)
+    queues.push(make("late", audio=99.0))
+    queues.push(make("new"))
+    queues.push(make("begun", began=True))
+    assert order(queues) == ["new", "begun", "late", "first", "second"]
+    # One that has begun goes on before the next sentence of its book, and after whoever came meanwhile.
+    begun = in_background(make("book", began=True))
+    queues.push(books[0])
+    queues.push(begun)
+    assert bool(queues)
+    assert queues.take_batch(books[1]) == []
+    queues.push(make("live", audio=5.0))
+    assert order(queues) == ["live", "book", "first"]
+    assert Priority.BACKGROUND.after_first() is Priority.BACKGROUND
+    assert Priority.FIRST_AUDIO.after_first() is Priority.CONTINUATION
+
+
 def order(queues: Queues) -> list[str]:
     names = []
     while (job := queues.pop(NOW)) is not None:

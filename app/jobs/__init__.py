@@ -1,0 +1,1 @@
+"""Long work as jobs: a document to an audiobook, at background priority, across restarts."""

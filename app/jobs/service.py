@@ -1,0 +1,382 @@
+"""Jobs of one server: take them, list them, cancel them, keep their results for a while. A job belongs to its key."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from app import errors
+from app.config import Settings
+from app.documents.reader import ReaderProcess, read_document
+from app.documents.types import Chapter, Document, DocumentError, Passage
+from app.engine.admission import Client, client
+from app.engine.spool import Spool
+from app.jobs.store import JobStore
+from app.jobs.types import ENDED, MAX_NAME, STATUSES, Job, JobFile, JobOptions
+from app.observability import metrics
+from app.speech.service import SpeechService
+from app.voices.store import storage_error
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+_ID_BYTES: Final = 12
+# Characters of a document by which its language is told.
+_SAMPLE: Final = 2_000
+_READERS: Final = 2
+# Seconds after which a change that another process made is seen.
+LOOK_EVERY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """Request for a job. `name` is the name of the document's file."""
+
+    name: str
+    options: JobOptions
+    metadata: dict[str, str]
+
+
+class JobService:
+    """Jobs in a directory, which is made with the first one. For the event loop."""
+
+    def __init__(self, settings: Settings, speech: SpeechService, directory: Path) -> None:
+        """Make the service.
+
+        Args:
+            settings: the deployment's choices.
+            speech: checks the options of a job.
+            directory: it holds the list of jobs, and a folder for each.
+        """
+        self.settings = settings
+        self.speech = speech
+        self.directory = directory
+        self.store = JobStore(directory)
+        # Uploads that come at once: two of the largest size.
+        self.spool = Spool(2 * settings.max_document_bytes)
+        # Stops the work on a job of that id, if this process works on it.
+        self.on_cancel: Callable[[str], None] = lambda job: None
+        self._adding = asyncio.Lock()
+        # A document takes memory, and a processor.
+        self._reading = asyncio.Semaphore(_READERS)
+        # Number of the last change of any job in this process.
+        self.version = 0
+        self._changed = asyncio.Event()
+
+    def close(self) -> None:
+        """Close the list."""
+        self.store.close()
+
+    # Changes, which readers wait for.
+
+    def notify(self) -> None:
+        """Wake those who wait for a change of any job."""
+        self.version += 1
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def changed(self, version: int, seconds: float) -> None:
+        """Wait for a change of any job in this process after `version`, at most so many seconds."""
+        if self.version != version:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+    async def change(self, job: str, change: Callable[[Job], Job | None]) -> Job | None:
+        """Change a job as `JobStore.change` does, and tell those who wait."""
+        changed = await asyncio.to_thread(self.store.change, job, change)
+        self.notify()
+        return changed
+
+    # Requests.
+
+    def check_enabled(self) -> None:
+        """Raise NotFoundError where the settings allow no jobs."""
+        if not self.settings.jobs:
+            raise errors.NotFoundError("This server takes no jobs (setting 'jobs').")
+
+    async def create(self, new: NewJob, data: bytes) -> Job:
+        """Keep a job for the request's key.
+
+        Raises ServiceError: options that cannot be used, a document that cannot be read, no room.
+        """
+        self.check_enabled()
+        await self._check_room(len(data))
+        options = await self._resolve(new.options)
+        document = await self._read(data, new.name)
+        options = await self._with_language(new.options, options, document)
+        if not any(_speakable(passage.text) for chapter in document.chapters for passage in chapter.passages):
+            raise errors.InvalidDocumentError("The document holds nothing that can be spoken.")
+        who = client.get()
+        job = Job(
+            id=f"job_{secrets.token_hex(_ID_BYTES)}",
+            owner=None if who is None else who.name,
+            client=None if who is None else asdict(who),
+            name=new.name[:MAX_NAME],
+            options=options,
+            metadata=new.metadata,
+            created=int(time.time()),
+            title=(options.title or document.title or Path(new.name).stem)[:MAX_NAME],
+            chapters=len(document.chapters),
+            passages=sum(len(script(chapter)) for chapter in document.chapters),
+            times={"validating": int(time.time())},
+        )
+        try:
+            size = await asyncio.to_thread(write_document, self.folder(job.id), document)
+            async with self._adding:
+                await self._check_room(size)
+                job = replace(job, bytes=size)
+                await asyncio.to_thread(self.store.add, job)
+        except OSError as error:
+            await self.discard(job.id)
+            raise storage_error("The document cannot be stored", error) from error
+        except BaseException:
+            await self.discard(job.id)
+            raise
+        self.notify()
+        return job
+
+    async def jobs(self, after: str | None, limit: int) -> list[Job]:
+        """Return the jobs that the request's key may see, the newest first, those that follow the job `after`.
+
+        Raises NotFoundError where the key may see no job `after`.
+        """
+        self.check_enabled()
+        if after is not None:
+            await self.get(after, param="after")
+        found = await asyncio.to_thread(self.store.listing, _owner(), after, limit)
+        return [job for job in found if job.expires != 0]
+
+    async def get(self, job: str, *, param: str | None = None) -> Job:
+        """Return a job. Raises NotFoundError if the request's key may see none of that id."""
+        self.check_enabled()
+        found = await asyncio.to_thread(self.store.get, job)
+        # One that was removed while it is worked on has `expires` 0.
+        if found is None or found.expires == 0 or found.owner not in (None, _owner()):
+            raise errors.NotFoundError(f"There is no job '{job[:40]}'.", param=param)
+        return found
+
+    async def cancel(self, job: str) -> Job:
+        """Stop a job; one that has ended stays as it is. Raises NotFoundError, PermissionDeniedError."""
+        found = await self._own(job)
+        if not found.ended:
+            found = await self.change(job, _cancelled) or found
+            self.on_cancel(job)
+        return found
+
+    async def remove(self, job: str) -> None:
+        """Stop and forget a job, with its files. Raises NotFoundError, PermissionDeniedError."""
+        found = await self.cancel(job)
+        if found.ended:
+            await self.forget(job)
+        else:
+            # The process that works on it forgets it.
+            await self.change(job, lambda each: replace(each, expires=0))
+
+    async def file(self, job: str, name: str) -> tuple[Path, JobFile]:
+        """Return the place of a result. Raises NotFoundError."""
+        found = await self.get(job)
+        for file in found.files:
+            path = self.results(job) / file.name
+            if file.name == name and await asyncio.to_thread(path.is_file):
+                return path, file
+        has = ", ".join(file.name for file in found.files) or "none"
+        raise errors.NotFoundError(f"Job '{job}' has no file '{name[:100]}'; it has {has}.")
+
+    async def _own(self, job: str) -> Job:
+        found = await self.get(job)
+        if found.owner != _owner():
+            raise errors.PermissionDeniedError(f"Job '{job}' was made without a key.")
+        return found
+
+    # Places.
+
+    def folder(self, job: str) -> Path:
+        """Return the folder of a job."""
+        return self.directory / job
+
+    def results(self, job: str) -> Path:
+        """Return the folder of its results."""
+        return self.folder(job) / "results"
+
+    async def discard(self, job: str) -> None:
+        """Delete the files of a job."""
+        await asyncio.to_thread(shutil.rmtree, self.folder(job), ignore_errors=True)
+
+    async def forget(self, job: str) -> None:
+        """Delete a job with its files."""
+        await self.discard(job)
+        await asyncio.to_thread(self.store.remove, job)
+        self.notify()
+
+    # Checks.
+
+    async def _read(self, data: bytes, name: str) -> Document:
+        """Return a document. The process that reads it ends with the request. Raises InvalidDocumentError, OSError."""
+        async with self._reading:
+            process = ReaderProcess()
+            limit = self.settings.max_document_bytes
+            try:
+                return await asyncio.to_thread(read_document, data, name, max_bytes=limit, process=process)
+            except DocumentError as error:
+                raise errors.InvalidDocumentError(str(error)) from None
+            except asyncio.CancelledError:
+                process.kill()
+                raise
+
+    async def _resolve(self, options: JobOptions) -> JobOptions:
+        """Return `options` with the names of the model and the voice that they mean now. Raises ServiceError.
+
+        A default that changes must not change a job that has begun.
+        """
+        speech = await self.speech.prepare(options.speech())
+        return options.model_copy(update={"model": speech.model, "voice": speech.voice})
+
+    async def _with_language(self, asked: JobOptions, options: JobOptions, document: Document) -> JobOptions:
+        """Return `options` with the language of the document where none is asked for. Raises ServiceError."""
+        if options.translate_to is not None:
+            if options.source is None or options.source.strip().lower() == "auto":
+                return options.model_copy(update={"source": await self._source(options, document)})
+            return options
+        if asked.lang is not None or asked.voice is not None or not document.language:
+            return options
+        try:
+            return await self._resolve(asked.model_copy(update={"lang": document.language}))
+        except errors.UnsupportedLanguageError as error:
+            raise errors.UnsupportedLanguageError(
+                f"The document says that its language is '{document.language[:40]}'. {error.message} "
+                "A 'lang' or a 'voice' in the request goes before it.",
+                param="lang",
+            ) from None
+
+    async def _source(self, options: JobOptions, document: Document) -> str:
+        """Return the language to translate from: a passage alone may be too short to tell. Raises ServiceError."""
+        translation = self.speech.translation
+        route = await translation.route(options.translate_model, options.translate_to or "", "translate_to")
+        if document.language:
+            with suppress(errors.UnsupportedLanguageError):
+                return translation.language(document.language, route.translator, "source")
+        passages = (passage.text for chapter in document.chapters for passage in chapter.passages)
+        # Each passage has a character or more.
+        sample = " ".join(itertools.islice(passages, _SAMPLE))
+        guess = (await translation.detect(sample[:_SAMPLE], 1, Timeline()))[0]
+        return translation.language(guess.language, route.translator, "source")
+
+    async def _check_room(self, size: int) -> None:
+        """Raise QuotaExceededError or StorageFullError if a job of so many bytes has no room."""
+        settings, owner = self.settings, _owner()
+        used = await asyncio.to_thread(self.store.used)
+        count, held = used.get(owner, (0, 0))
+        if owner is not None and settings.key_jobs and count >= settings.key_jobs:
+            raise errors.QuotaExceededError(f"This key has {count} jobs already; delete one first.")
+        if owner is not None and settings.key_jobs_bytes and held + size > settings.key_jobs_bytes:
+            raise errors.QuotaExceededError(
+                f"The jobs of this key have {held} bytes; at most {settings.key_jobs_bytes} are kept. Delete one first."
+            )
+        if sum(count for count, _ in used.values()) >= settings.max_jobs:
+            raise errors.OverloadedError(f"{settings.max_jobs} jobs are kept already; delete one first.")
+        total = sum(held for _, held in used.values())
+        if total + size > settings.jobs_bytes:
+            raise errors.StorageFullError(
+                f"The jobs have {total} bytes; at most {settings.jobs_bytes} are kept. Delete one first."
+            )
+
+    def over_quota(self, job: Job) -> str | None:
+        """Return why a job may not have the bytes that it has; None: it may. Blocks."""
+        settings = self.settings
+        used = self.store.used()
+        held = used.get(job.owner, (0, 0))[1]
+        if job.owner is not None and settings.key_jobs_bytes and held > settings.key_jobs_bytes:
+            return f"The jobs of this key need more than the {settings.key_jobs_bytes} bytes that are kept."
+        if sum(held for _, held in used.values()) > settings.jobs_bytes:
+            return f"The jobs need more than the {settings.jobs_bytes} bytes that are kept."
+        return None
+
+    # The end of jobs.
+
+    def ended(self, job: Job, status: str, **changes: object) -> Job:
+        """Return a job that ends now, and is kept for `jobs_seconds`."""
+        if status not in ENDED:
+            raise ValueError(status)
+        # One that was removed while it was worked on stays so.
+        expires = 0 if job.expires == 0 else int(time.time() + self.settings.jobs_seconds)
+        return replace(job.to(status, expires=expires), **changes)  # type: ignore[arg-type]
+
+    async def sweep(self) -> None:
+        """Delete the results of jobs that have expired, and later the jobs, and folders that no job has."""
+        now = time.time()
+        for job in await asyncio.to_thread(self.store.ended_jobs):
+            if job.expires is None or job.expires > now:
+                continue
+            if job.status == "completed" and job.expires:
+                await self.discard(job.id)
+                await self.change(job.id, lambda each: self.ended(each, "expired", files=(), bytes=0))
+                metrics.jobs_finished.labels("expired").inc()
+            else:
+                await self.forget(job.id)
+        await self._count()
+
+    async def _count(self) -> None:
+        counts = await asyncio.to_thread(self.store.counts)
+        for status in STATUSES:
+            metrics.jobs.labels(status).set(counts.get(status, 0))
+        used = await asyncio.to_thread(self.store.used)
+        metrics.job_storage.set(sum(held for _, held in used.values()))
+
+
+def _cancelled(job: Job) -> Job | None:
+    return None if job.ended or job.status == "cancelling" else job.to("cancelling")
+
+
+def script(chapter: Chapter) -> tuple[Passage, ...]:
+    """Return what is spoken of a chapter: its title, and its passages."""
+    titled = _speakable(chapter.title) and chapter.passages[0].start is None
+    return (Passage(chapter.title), *chapter.passages) if titled else chapter.passages
+
+
+def _speakable(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def write_document(folder: Path, document: Document) -> int:
+    """Write a document to the folder of a job; return its bytes. Blocks. Raises OSError."""
+    folder.mkdir(parents=True)
+    if document.cover is not None:
+        (folder / "cover").write_bytes(document.cover)
+    values = asdict(replace(document, cover=None))
+    text = json.dumps(values)
+    (folder / "document.json").write_text(text, encoding="utf-8")
+    return len(text) + len(document.cover or b"")
+
+
+def load_document(folder: Path) -> Document:
+    """Return the document of a job. Blocks. Raises OSError and ValueError."""
+    values = json.loads((folder / "document.json").read_text(encoding="utf-8"))
+    cover = folder / "cover"
+    chapters = tuple(
+        Chapter(chapter["title"], tuple(Passage(**passage) for passage in chapter["passages"]))
+        for chapter in values.pop("chapters")
+    )
+    values["cover"] = cover.read_bytes() if cover.exists() else None
+    return Document(**values, chapters=chapters)
+
+
+def owner_of(job: Job) -> Client | None:
+    """Return the client for whom a job is done."""
+    return None if job.client is None else Client(**job.client)
+
+
+def _owner() -> str | None:
+    who = client.get()
+    return None if who is None else who.name

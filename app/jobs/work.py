@@ -1,0 +1,325 @@
+"""One turn of work on a job: speak its next chapter, or a part of it, or put its chapters together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+
+from app import errors
+from app.audio.audiobook.dub import dub
+from app.audio.subtitles import Cue, cues
+from app.documents.types import Document
+from app.engine.jobs import Priority
+from app.jobs import results
+from app.jobs.journal import ChapterJournal, Record, read_samples
+from app.jobs.service import JobService, load_document, owner_of, script
+from app.jobs.types import Job, JobError, Totals
+from app.observability import metrics
+from app.speech.sentence import SpokenChunk
+from app.speech.service import PreparedSpeech
+from app.speech.stream import SpeechStream
+from app.voices.store import storage_error
+from models.contract import MAX_SPEED, Pcm
+from models.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Times that a passage is tried on which the model fails.
+_ATTEMPTS: Final = 3
+# Passages in a row that cannot be spoken: the next ones cannot, either.
+_FAILED_IN_A_ROW: Final = 10
+# Seconds between two attempts of what cannot be done now: they double, up to the second number.
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+# Seconds for which a server that cannot serve is tried.
+_UNAVAILABLE_SECONDS: Final = 3_600.0
+# Seconds after which the jobs of another key have their turn.
+_TURN: Final = 60.0
+# Seconds between two looks whether the live streams leave room.
+_PAUSE: Final = 0.5
+
+
+class JobFailedError(Exception):
+    """Raised where a job cannot go on. `reason`: what its owner is told."""
+
+    def __init__(self, reason: JobError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+class StoppedError(Exception):
+    """Raised where a job is to be cancelled, by another process perhaps."""
+
+
+async def work(jobs: JobService, job: Job) -> None:
+    """Speak the next chapter of a job that is in progress, or a part of it, or put together those there are.
+
+    Raises JobFailedError and ServiceError where the job cannot go on.
+    """
+    folder = jobs.folder(job.id)
+    try:
+        document = await asyncio.to_thread(load_document, folder)
+        if job.chapter < job.chapters:
+            await _ChapterWork(jobs, job, document).run()
+        else:
+            await _finish(jobs, job, document)
+    except StoppedError:
+        return
+    except FileNotFoundError as error:
+        raise errors.StorageError(f"A file of the job is missing: {Path(error.filename or '').name}.") from error
+    except OSError as error:
+        raise storage_error("The job cannot be stored", error) from error
+
+
+class _ChapterWork:
+    """Work on one chapter."""
+
+    def __init__(self, jobs: JobService, job: Job, document: Document) -> None:
+        self._jobs = jobs
+        self._job = job
+        self._folder = jobs.folder(job.id) / results.CHAPTERS
+        self._document = document
+        self._passages = script(document.chapters[job.chapter])
+        self._characters = sum(len(each.text) for chapter in document.chapters for each in script(chapter))
+        self._failed_in_a_row = 0
+
+    async def run(self) -> None:
+        """Speak the passages that are missing, then write the chapter's file."""
+        job = self._job
+        speech = await _patiently(partial(self._jobs.speech.prepare, job.options.speech()))
+        rate = speech.synthesizer.sample_rate
+        journal = await asyncio.to_thread(ChapterJournal, self._folder, job.chapter)
+        try:
+            if self._document.timed:
+                await self._dub(speech, journal)
+            elif not await self._read(speech, journal):
+                return
+            totals = self._totals(journal.records, rate)
+        finally:
+            await asyncio.to_thread(journal.close)
+        await asyncio.to_thread(results.finish_chapter, self._folder, job, self._document, rate)
+        size = await asyncio.to_thread(results.folder_size, self._jobs.folder(job.id))
+        await self._update(
+            lambda each: replace(each, chapter=job.chapter + 1, before=totals, totals=totals, bytes=size)
+        )
+
+    async def _read(self, speech: PreparedSpeech, journal: ChapterJournal) -> bool:
+        """Speak passages one after the other; return whether the chapter is whole."""
+        until = time.monotonic() + _TURN
+
+        async def write(pcm: Pcm) -> None:
+            await asyncio.to_thread(journal.write, pcm)
+
+        for passage in self._passages[len(journal.records) :]:
+            if time.monotonic() > until:
+                return False
+            spoken, failure = await self._tried(speech, passage.text, write, journal.rewind)
+            offset = journal.length / speech.synthesizer.sample_rate
+            shown = [Cue(cue.start + offset, cue.end + offset, cue.text) for cue in cues(spoken)]
+            await asyncio.to_thread(journal.finish, len(passage.text), shown, failed=failure is not None)
+            await self._note(journal, speech, failure)
+        return True
+
+    async def _dub(self, speech: PreparedSpeech, journal: ChapterJournal) -> None:
+        """Speak cues, each at its time. Those that are in the journal are taken from there."""
+        rate = speech.synthesizer.sample_rate
+        known, failures, texts = len(journal.records), dict[int, JobError](), dict[int, str]()
+        index = -1
+
+        async def synthesize(text: str, speed: float) -> Pcm:
+            nonlocal index
+            # The first attempt of each cue is at the usual speed.
+            index += speed == 1.0
+            if index < known:
+                record = journal.records[index]
+                start = record.start + record.silence
+                return await asyncio.to_thread(_samples, self._folder, self._job.chapter, start, record.end)
+            pieces: list[Pcm] = []
+
+            async def keep(pcm: Pcm) -> None:
+                pieces.append(pcm)
+
+            faster = replace(speech, speed=min(speech.speed * speed, MAX_SPEED))
+            spoken, failure = await self._tried(faster, text, keep, pieces.clear)
+            if failure is not None:
+                failures[index] = failure
+                return np.zeros(0, np.float32)
+            texts[index] = " ".join(chunk.text for chunk in spoken if chunk.text and chunk.last)
+            return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+
+        async def skip(until: int) -> None:
+            """Note the cues before `until` that left no sound."""
+            while (number := len(journal.records)) < until:
+                failure = failures.get(number)
+                characters = len(self._passages[number].text)
+                await asyncio.to_thread(journal.finish, characters, failed=failure is not None)
+                await self._note(journal, speech, failure)
+
+        given = [Cue(each.start or 0.0, each.end or 0.0, each.text) for each in self._passages]
+        async for dubbed in dub(given, synthesize, rate):
+            if index < known:
+                continue
+            await skip(index)
+            silence = np.zeros(dubbed.silence, np.float32)
+            await asyncio.to_thread(journal.write, silence)
+            await asyncio.to_thread(journal.write, dubbed.pcm)
+            cue = replace(dubbed.cue, text=texts[index])
+            await asyncio.to_thread(journal.finish, len(self._passages[index].text), [cue], silence=dubbed.silence)
+            await self._note(journal, speech, None)
+        await skip(len(given))
+
+    async def _tried(
+        self,
+        speech: PreparedSpeech,
+        text: str,
+        write: Callable[[Pcm], Awaitable[None]],
+        rewind: Callable[[], None],
+    ) -> tuple[list[SpokenChunk], JobError | None]:
+        """Speak a passage, again where the model fails.
+
+        Args:
+            speech: voice and speed.
+            text: the passage.
+            write: takes its samples.
+            rewind: drops those that were written, for another attempt.
+
+        Returns:
+            Its chunks without their samples, and why it could not be spoken, if so.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await _patiently(partial(self._once, speech, text, write, rewind)), None
+            except errors.NothingToSpeakError:
+                return [], None
+            except (errors.InvalidRequestError, errors.ModelFailedError) as error:
+                if attempt < _ATTEMPTS and isinstance(error, errors.ModelFailedError):
+                    await asyncio.sleep(_FIRST_WAIT)
+                    continue
+                await asyncio.to_thread(rewind)
+                return [], JobError(error.code, error.message, error.body()["param"])
+        raise AssertionError("the last attempt returns")
+
+    async def _once(
+        self,
+        speech: PreparedSpeech,
+        text: str,
+        write: Callable[[Pcm], Awaitable[None]],
+        rewind: Callable[[], None],
+    ) -> list[SpokenChunk]:
+        """Speak a passage once. Raises ServiceError."""
+        while self._jobs.speech.admission.full:  # noqa: ASYNC110  (it follows from many streams)
+            await asyncio.sleep(_PAUSE)
+        await asyncio.to_thread(rewind)
+        service, found = self._jobs.speech, []
+        labels = metrics.Labels(speech.model, "jobs", streaming=False)
+        admitted = service.admission.open_background(owner_of(self._job))
+        stream = SpeechStream(service, speech, Timeline(), labels, admitted, priority=Priority.BACKGROUND)
+        outcome: metrics.Outcome = "failed"
+        try:
+            stream.feed(text)
+            stream.finish()
+            async for chunk in stream:
+                stream.delivered(chunk)
+                await write(chunk.pcm)
+                found.append(replace(chunk, pcm=chunk.pcm[:0]))
+            outcome = "ok"
+        finally:
+            stream.close(outcome)
+        return found
+
+    def _totals(self, records: list[Record], rate: int) -> Totals:
+        before = self._job.before
+        failed = sum(record.failed for record in records)
+        return Totals(
+            before.completed + len(records) - failed,
+            before.failed + failed,
+            before.characters + sum(record.characters for record in records),
+            before.seconds + (records[-1].end / rate if records else 0.0),
+        )
+
+    async def _note(self, journal: ChapterJournal, speech: PreparedSpeech, failure: JobError | None) -> None:
+        """Tell how far the job is after a passage. Raises JobFailedError where it cannot go on."""
+        totals = self._totals(journal.records, speech.synthesizer.sample_rate)
+        size = self._job.bytes + journal.bytes
+        metrics.job_passages.labels("spoken" if failure is None else "failed").inc()
+
+        def note(each: Job) -> Job:
+            if failure is not None:
+                each = each.with_error(replace(failure, line=totals.completed + totals.failed))
+            progress = totals.characters / max(1, self._characters)
+            return replace(each, totals=totals, progress=min(1.0, progress), bytes=size, starts=0)
+
+        await self._update(note)
+        self._failed_in_a_row = 0 if failure is None else self._failed_in_a_row + 1
+        if failure is not None and self._failed_in_a_row >= _FAILED_IN_A_ROW:
+            reason = f"{_FAILED_IN_A_ROW} passages in a row could not be spoken. The last one: {failure.message}"
+            raise JobFailedError(replace(failure, message=reason))
+        if (over := await asyncio.to_thread(self._jobs.over_quota, self._job)) is not None:
+            raise JobFailedError(JobError("storage_full", over))
+
+    async def _update(self, change: Callable[[Job], Job]) -> None:
+        await update(self._jobs, self._job.id, change)
+
+
+async def update(jobs: JobService, job: str, change: Callable[[Job], Job]) -> Job:
+    """Change a job that is worked on; return it. Raises StoppedError where it is to be cancelled, or is gone."""
+    applied = False
+
+    def change_open(each: Job) -> Job | None:
+        nonlocal applied
+        applied = not each.ended and each.status != "cancelling"
+        return change(each) if applied else None
+
+    changed = await jobs.change(job, change_open)
+    if changed is None or not applied:
+        raise StoppedError
+    return changed
+
+
+async def _finish(jobs: JobService, job: Job, document: Document) -> None:
+    """Write the results of a job whose chapters are whole. Raises JobFailedError, OSError."""
+    if job.totals.failed >= job.passages or not job.totals.seconds:
+        raise JobFailedError(job.errors[0] if job.errors else JobError("nothing_to_speak", "No passage was spoken."))
+    job = await update(jobs, job.id, lambda each: each if each.status == "finalizing" else each.to("finalizing"))
+    folder, place = jobs.folder(job.id), jobs.results(job.id)
+    files = await asyncio.to_thread(results.write, folder / results.CHAPTERS, place, job, document)
+    size = await asyncio.to_thread(results.folder_size, place)
+    done = await update(jobs, job.id, lambda each: jobs.ended(each, "completed", files=files, bytes=size, progress=1.0))
+    metrics.jobs_finished.labels("completed").inc()
+    await asyncio.to_thread(shutil.rmtree, folder / results.CHAPTERS, ignore_errors=True)
+    log.info("job %s is done: %.0f seconds of audio", done.id, done.totals.seconds)
+
+
+def _samples(folder: Path, number: int, start: int, end: int) -> Pcm:
+    return np.concatenate([np.zeros(0, np.float32), *read_samples(folder, number, start, end)])
+
+
+async def _patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `attempt`, which is made again while the server is busy, or the key has used up its quota.
+
+    Raises ServiceError for what does not pass.
+    """
+    wait, waited = _FIRST_WAIT, 0.0
+    while True:
+        try:
+            return await attempt()
+        except errors.QuotaExceededError as error:
+            seconds = float(error.headers().get("retry-after", _FIRST_WAIT))
+        except errors.ModelAbsentError:
+            raise
+        except errors.UnavailableError:
+            if waited >= _UNAVAILABLE_SECONDS:
+                raise
+            seconds, wait = wait, min(2 * wait, _LONGEST_WAIT)
+            waited += seconds
+        await asyncio.sleep(seconds)

@@ -1,0 +1,343 @@
+"""Jobs over HTTP: their life, their owners, their limits, and that live streams go first."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import av
+import httpx
+import pytest
+
+from app.config import Settings
+from app.jobs.store import JobStore
+from tests.app.conftest import PATIENCE, Running, ToneCatalog, start, stop, wait_until
+from tests.app.server.middleware import keys
+
+BOOK = "Chapter 1\n\nOne sentence. Another one.\n\nA paragraph.\n\nChapter 2\n\nThe end.\n"
+PASSAGES = 5  # with two titles
+
+
+class Client:
+    """Client of one server, with a key or without."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        self.url = url
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+
+    def ask(self, method: str, path: str = "", headers: dict[str, str] | None = None, **sent: Any) -> httpx.Response:
+        given = self._headers | (headers or {})
+        return httpx.request(method, f"{self.url}/v1/jobs{path}", headers=given, timeout=PATIENCE, **sent)
+
+    def post(self, text: str | bytes = BOOK, name: str = "book.txt", **fields: Any) -> httpx.Response:
+        return self.ask("POST", files={"file": (name, text)}, data=fields)
+
+    def make(self, text: str = BOOK, **fields: Any) -> str:
+        reply = self.post(text, **fields)
+        assert reply.status_code == 200, reply.text
+        return str(reply.json()["id"])
+
+    def get(self, path: str = "", **fields: Any) -> httpx.Response:
+        return self.ask("GET", path, **fields)
+
+    def cancel(self, job: str) -> httpx.Response:
+        return self.ask("POST", f"/{job}/cancel")
+
+    def delete(self, job: str) -> httpx.Response:
+        return self.ask("DELETE", f"/{job}")
+
+    def wait(self, job: str, *statuses: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def reached() -> bool:
+            found.update(self.get(f"/{job}").json())
+            return found["status"] in (statuses or ("completed", "failed", "cancelled", "expired"))
+
+        assert wait_until(reached), found
+        return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("jobs")
+
+
+@pytest.fixture(scope="module")
+def shared(folder: Path) -> Iterator[Running]:
+    running = start(Settings(data_dir=folder), ToneCatalog())
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def client(shared: Running) -> Client:
+    shared.tone.gate.set()
+    return Client(shared.url)
+
+
+def test_a_book_with_chapters_and_subtitles(client: Client, shared: Running, folder: Path) -> None:
+    fields = {"subtitles": '["srt", "vtt"]', "author": "A. Nobody", "metadata": '{"a": "b"}'}
+    job = client.wait(client.make(**fields))
+    assert job["status"] == "completed", job
+    assert wait_until(lambda: 'nightingale_jobs_finished_total{status="completed"}' in shared.metrics())
+    assert job["request_counts"] == {"total": PASSAGES, "completed": PASSAGES, "failed": 0}
+    assert job["chapters"] == {"total": 2, "completed": 2}
+    assert (job["progress"], job["metadata"], job["input_file"]) == (1.0, {"a": "b"}, "book.txt")
+    assert job["created_at"] <= job["in_progress_at"] <= job["finalizing_at"] <= job["completed_at"]
+    assert job["expires_at"] > time.time() + 600_000
+    files = {file["name"]: file for file in job["files"]}
+    assert set(files) == {"book.m4b", "book.srt", "book.vtt"}
+    reply = client.get(f"/{job['id']}/files/book.m4b")
+    assert reply.headers["content-type"] == "audio/mp4"
+    assert 'filename="book.m4b"' in reply.headers["content-disposition"]
+    assert len(reply.content) == files["book.m4b"]["bytes"]
+    with av.open(io.BytesIO(reply.content)) as book:
+        assert [chapter["metadata"]["title"] for chapter in book.chapters()] == ["Chapter 1", "Chapter 2"]
+        assert (book.metadata["artist"], book.metadata["title"]) == ("A. Nobody", "book")
+    subtitles = client.get(f"/{job['id']}/files/book.srt").text
+    assert subtitles.index("Chapter 1") < subtitles.index("Another one.") < subtitles.index("The end.")
+    data = folder / "jobs" / job["id"]
+    assert wait_until(lambda: {path.name for path in data.iterdir()} == {"document.json", "results"})
+    part = client.get(f"/{job['id']}/files/book.m4b", headers={"range": "bytes=4-11"})
+    assert (part.status_code, part.content) == (206, reply.content[4:12])
+
+
+def test_a_file_for_each_chapter(client: Client) -> None:
+    job = client.wait(client.make(format="chapters", chapter_format="flac", title="My: book/1"))
+    (file,) = job["files"]
+    assert file["name"] == "My-book-1.zip"
+    archive = zipfile.ZipFile(io.BytesIO(client.get(f"/{job['id']}/files/{file['name']}").content))
+    assert archive.namelist() == ["1-Chapter-1.flac", "2-Chapter-2.flac"]
+
+
+def test_subtitles_keep_their_times(client: Client) -> None:
+    text = "".join(f"{n}\n00:00:{n:02},500 --> 00:00:{n:02},900\nCue {n}.\n\n" for n in (1, 5, 9))
+    job = client.wait(client.make(text, name="film.srt", format="mp3", subtitles="srt"))
+    assert job["status"] == "completed", job
+    dubbed = client.get(f"/{job['id']}/files/film.srt").text
+    assert all(f"00:00:{n:02},500 -->" in dubbed for n in (1, 5, 9)), dubbed
+    with av.open(io.BytesIO(client.get(f"/{job['id']}/files/film.mp3").content)) as book:
+        assert 9.8 < (book.duration or 0) / av.time_base < 10.5
+
+
+def test_events_end_with_the_job_and_go_on(client: Client) -> None:
+    job = client.make()
+    with httpx.stream("GET", f"{client.url}/v1/jobs/{job}/events", timeout=PATIENCE) as reply:
+        assert reply.headers["content-type"] == "text/event-stream"
+        lines = list(reply.iter_lines())
+    events = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+    ids = [int(line.removeprefix("id: ")) for line in lines if line.startswith("id: ")]
+    assert set(events[:-1]) <= {"job.progress"}
+    assert events[-1] == "job.completed"
+    assert ids == sorted(set(ids))
+    assert json.loads([line for line in lines if line.startswith("data: ")][-1][6:])["status"] == "completed"
+    again = client.get(f"/{job}/events", headers={"last-event-id": str(ids[-1] - 1)})
+    assert again.text.count("event: ") == 1
+    assert client.get(f"/{job}/events", headers={"last-event-id": str(ids[-1])}).status_code == 204
+
+
+def test_pages(client: Client) -> None:
+    made = [client.make() for _ in range(3)]
+    first = client.get(params={"limit": 2}).json()
+    assert ([each["id"] for each in first["data"]], first["has_more"]) == ([made[2], made[1]], True)
+    assert (first["object"], first["first_id"], first["last_id"]) == ("list", made[2], made[1])
+    second = client.get(params={"limit": 1, "after": first["last_id"]}).json()
+    assert second["data"][0]["id"] == made[0]
+    assert client.get(params={"after": "job_nothing"}).status_code == 404
+    assert client.get(params={"limit": 0}).status_code == 400
+    for job in made:
+        client.wait(job)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({"speed": "9"}, "speed"), ({"voice": "nobody"}, "voice"), ({"model": "none"}, "model"), ({"x": "1"}, "x"),
+     ({"metadata": "[1]"}, "metadata"), ({"metadata": "{"}, "metadata"), ({"format": "ogg"}, "format"),
+     ({"subtitles": "[1"}, "subtitles"), ({"subtitles": "ass"}, "subtitles"), ({"title": "a" * 501}, "title"),
+     ({"lexicons": "lexicon_0"}, "lexicons"), ({"source": "fr"}, "source"), ({"lang": "tlh"}, "lang"),
+     ({"metadata": json.dumps({str(n): "" for n in range(17)})}, "metadata")],
+)  # fmt: skip
+def test_wrong_fields_are_refused(client: Client, fields: dict[str, str], param: str) -> None:
+    reply = client.post(**fields)
+    assert 400 <= reply.status_code < 500, reply.text
+    assert reply.json()["error"]["param"] == param, reply.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.txt", b""), ("a.txt", b"..."), ("a.pdf", b"text"), ("a", b"text"), ("a.epub", b"PK\x03\x04"), ("a.srt", b"a")],
+)
+def test_wrong_documents_are_refused(client: Client, name: str, text: bytes) -> None:
+    reply = client.post(text, name=name)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_document"), reply.text
+
+
+def test_wrong_requests_are_refused(client: Client) -> None:
+    reply = client.ask("POST", data={"voice": "steady"})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "file")
+    assert client.ask("POST", data={"file": "text"}).json()["error"]["param"] == "file"
+    assert client.ask("POST", json={"file": "text"}).status_code == 400
+    for path in ("/job_x", "/job_x/events", "/job_x/files/a", "/..%2f..%2fkeys/files/a"):
+        assert client.get(path).status_code == 404, path
+    job = client.make()
+    client.wait(job)
+    for name in ("document.json", "..%2fdocument.json", "%2e%2e%2fdocument.json", "book.mp3"):
+        assert client.get(f"/{job}/files/{name}").status_code == 404, name
+
+
+def test_a_passage_that_cannot_be_spoken_is_left_out(client: Client) -> None:
+    # An emphasis of pronunciation that is no phoneme.
+    job = client.wait(client.make("Good. \n\n[word](/\U0001f600/) wrong.\n\nGood again.\n"))
+    assert job["status"] == "completed", job
+    assert job["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
+    (error,) = job["errors"]["data"]
+    assert (error["line"], error["code"]) == (2, "invalid_markup")
+
+
+def test_a_model_that_fails_fails_the_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.jobs.work._FIRST_WAIT", 0.0)
+    job = client.wait(client.make("One.\n\nTwo.\n", voice="broken"))
+    assert job["status"] == "failed"
+    assert {error["code"] for error in job["errors"]["data"]} == {"model_failed"}
+    assert (job["files"], job["bytes"]) == ([], 0)
+
+
+def test_a_live_stream_goes_first(shared: Running) -> None:
+    client, tone = Client(shared.url), shared.tone
+    tone.gate.clear()
+    tone.begun.clear()
+    job = client.make("One is held. Two waits. Three waits.\n\nFour waits.\n", voice="gated")
+    assert wait_until(lambda: tone.begun == ["One is held."])
+
+    def listen() -> None:
+        body = {"input": "I am live. I go on.", "voice": "steady", "response_format": "pcm"}
+        heard.append(len(httpx.post(f"{shared.url}/v1/audio/speech", json=body).content))
+
+    heard: list[int] = []
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert wait_until(lambda: 'queue_depth{priority="first"} 1.0' in shared.metrics())
+    assert 'queue_depth{priority="background"} 2.0' in shared.metrics()
+    tone.gate.set()
+    listener.join(PATIENCE)
+    client.wait(job)
+    assert heard[0] > 0
+    assert tone.begun.index("I go on.") == 2, tone.begun
+    assert tone.begun == ["One is held.", "I am live.", "I go on.", "Two waits.", "Three waits.", "Four waits."]
+
+
+def test_cancel_and_delete(shared: Running) -> None:
+    client = Client(shared.url)
+    shared.tone.gate.clear()
+    held, waits = client.make(voice="gated"), client.make()
+    client.wait(held, "in_progress")
+    assert client.ask("HEAD", f"/{held}/events").status_code == 200
+    assert client.cancel(waits).json()["status"] == "cancelling"
+    assert client.cancel(held).json()["status"] == "cancelling"
+    for job in (held, waits):
+        assert client.wait(job)["status"] == "cancelled"
+        assert client.cancel(job).json()["status"] == "cancelled"
+        assert client.delete(job).json() == {"id": job, "object": "job", "deleted": True}
+        assert client.get(f"/{job}").status_code == 404
+    running = client.make(voice="gated")
+    client.wait(running, "in_progress")
+    assert client.delete(running).status_code == 200
+    assert client.get(f"/{running}").status_code == 404
+    shared.tone.gate.set()
+    client.wait(client.make())
+
+
+def test_a_restart_goes_on(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    first = start_server(data_dir=tmp_path)
+    first.tone.gate.clear()
+    client = Client(first.url)
+    job = client.make("One.\n\nTwo.\n\nThree.\n", voice="gated_second")
+    assert wait_until(lambda: first.tone.begun == ["One.", "Two."])
+    first.server.should_exit = True
+    first.thread.join(PATIENCE)
+    second = start_server(data_dir=tmp_path)
+    second.tone.gate.set()
+    found = Client(second.url).wait(job)
+    assert (found["status"], second.tone.begun) == ("completed", ["Two.", "Three."])
+
+
+def test_a_job_that_ends_the_server_is_given_up(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    running = start_server(data_dir=tmp_path)
+    running.tone.gate.clear()
+    client = Client(running.url)
+    held, job = client.make(voice="gated"), client.make()
+    with closing(JobStore(tmp_path / "jobs")) as store:
+        store.change(job, lambda each: replace(each, starts=3))
+    client.cancel(held)
+    found = client.wait(job)
+    assert found["status"] == "failed"
+    assert "ended 3 times" in found["errors"]["data"][0]["message"]
+
+
+def test_results_expire(start_server: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.jobs.runner._SWEEP_EVERY", 0.0)
+    monkeypatch.setattr("app.jobs.runner._LOOK_EVERY", 0.1)
+    running = start_server(data_dir=tmp_path, jobs_seconds=1)
+    client = Client(running.url)
+    job = client.make()
+    found = client.wait(job, "expired")
+    assert (found["files"], found["bytes"]) == ([], 0)
+    assert client.get(f"/{job}/files/book.m4b").status_code == 404
+    assert wait_until(lambda: client.get(f"/{job}").status_code == 404)
+    assert [path.name for path in (tmp_path / "jobs").glob("job_*")] == []
+
+
+def test_jobs_belong_to_their_key(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(keys.FILE.replace("characters_per_minute = 60\n", ""))
+    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"), key_jobs=2)
+    ada, bob = Client(running.url, keys.ADA), Client(running.url, keys.BOB)
+    job = ada.make()
+    assert ada.wait(job)["status"] == "completed"
+    assert bob.get().json()["data"] == []
+    for path in ("", "/events", "/files/book.m4b"):
+        assert bob.get(f"/{job}{path}").status_code == 404
+    assert (bob.cancel(job).status_code, bob.delete(job).status_code) == (404, 404)
+    assert Client(running.url).get().status_code == 401
+    ada.make()
+    refused = ada.post()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert "delete one" in refused.json()["error"]["message"]
+    bob.make()
+    ada.delete(job)
+    ada.make()
+
+
+def test_a_key_pays_for_its_book(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(f'[bob]\nkey = "{keys.BOB}"\ncharacters_per_minute = 3000\n')
+    running = start_server(data_dir=tmp_path, keys_file=str(tmp_path / "keys.toml"))
+    bob = Client(running.url, keys.BOB)
+    # The upload costs 1000 characters: the second passage waits until its quota has grown again.
+    job = bob.make("One.\n\n" + "word " * 410)
+    assert bob.wait(job)["status"] == "completed"
+    body = {"input": "word " * 400}
+    refused = httpx.post(f"{running.url}/v1/audio/speech", json=body, headers={"authorization": f"Bearer {keys.BOB}"})
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+def test_bytes_are_bounded(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    running = start_server(data_dir=tmp_path, jobs_bytes=60_000, max_document_bytes=100_000)
+    client = Client(running.url)
+    job = client.wait(client.make("A sentence of some length follows another one.\n\n" * 20))
+    assert (job["status"], job["errors"]["data"][0]["code"], job["bytes"]) == ("failed", "storage_full", 0)
+    reply = client.post("word " * 15_000)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (507, "storage_full")
+    assert client.post("word " * 300_000).status_code == 413
+
+
+def test_jobs_may_be_off(start_server: Callable[..., Running], tmp_path: Path) -> None:
+    client = Client(start_server(data_dir=tmp_path, jobs=False).url)
+    assert (client.post().status_code, client.get().status_code) == (404, 404)
+    assert not (tmp_path / "jobs").exists()

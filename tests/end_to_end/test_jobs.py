@@ -1,0 +1,75 @@
+"""Jobs on a real server, and the command that makes a book with a server and without one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+
+PATIENCE = 300
+BOOK = "# Morning\n\nThe last bus was late again.\n\n# Evening\n\nThe office closes at six.\n"
+
+
+def book(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("NIGHTINGALE_", "HOST", "PORT"))}
+    clean |= {"NIGHTINGALE_DATA_DIR": str(folder / "data")}
+    command = [sys.executable, "-m", "app.cli", "book", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=clean)
+
+
+def hear(path: Path, recognize: Callable[..., str]) -> list[tuple[str, set[str]]]:
+    """Title of each chapter, and the words that are heard in it."""
+    with av.open(str(path)) as container:
+        pcm = np.concatenate([frame.to_ndarray().mean(axis=0) for frame in container.decode(audio=0)])
+        rate = container.streams.audio[0].rate
+        heard = []
+        for each in container.chapters():
+            start, end = (round(each[edge] * each["time_base"] * rate) for edge in ("start", "end"))
+            heard.append((each["metadata"]["title"], set(recognize(pcm[start:end], rate).split())))
+    return heard
+
+
+def test_a_server_makes_a_book(server: str, tmp_path: Path, recognize: Callable[..., str]) -> None:
+    (tmp_path / "day.md").write_text(BOOK)
+    out = tmp_path / "day.m4b"
+    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(out), "--url", server, "--subtitles", "vtt")
+    assert (done.returncode, done.stderr) == (0, "")
+    (morning, first), (evening, second) = hear(out, recognize)
+    assert (morning, evening) == ("Morning", "Evening")
+    assert {"morning", "bus", "late"} <= first, first
+    assert {"evening", "office", "six"} <= second, second
+    assert "The office closes at six." in (tmp_path / "day.vtt").read_text()
+
+
+def test_a_book_without_a_server(tmp_path: Path) -> None:
+    (tmp_path / "day.md").write_text(BOOK)
+    out = tmp_path / "day.mp3"
+    done = book(tmp_path, str(tmp_path / "day.md"), "-o", str(out), "--title", "A day", "--author", "Nobody")
+    assert (done.returncode, done.stderr) == (0, "")
+    with av.open(str(out)) as container:
+        assert [each["metadata"]["title"] for each in container.chapters()] == ["Morning", "Evening"]
+        assert (container.metadata["title"], container.metadata["artist"]) == ("A day", "Nobody")
+    assert not list((tmp_path / "data" / "books").iterdir())
+
+
+def test_wrong_commands(server: str, tmp_path: Path) -> None:
+    (tmp_path / "a.xyz").write_text("text")
+    (tmp_path / "film.srt").write_text("1\n00:00:01,000 --> 00:00:03,000\nHello.\n")
+    done = book(tmp_path, str(tmp_path / "film.srt"), "-o", str(tmp_path / "film.mp3"), "--subtitles", "srt")
+    assert (done.returncode, "over the document" in done.stderr) == (2, True), done.stderr
+    for arguments, message in (
+        (("-o", "a.wav"), "must end in"),
+        (("-o", str(tmp_path / "none" / "a.m4b")), "there is no folder"),
+        (("-o", str(tmp_path / "a.m4b"), "--url", server), "accepted are .txt"),
+        (("-o", str(tmp_path / "a.m4b"), "--url", "ftp://x"), "is no address"),
+        (("-o", str(tmp_path / "a.m4b"), "--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
+    ):
+        done = book(tmp_path, str(tmp_path / "a.xyz"), *arguments)
+        assert done.returncode in (1, 2)
+        assert message in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
