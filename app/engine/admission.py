@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -269,10 +270,10 @@ class Admission:
 class Slot:
     """Slot of one request or socket. Its end as a context gives it back, with the models that it holds.
 
-    `ended`: the slot was given back.
+    `ended`: the slot was given back. Work in the background has no `admission`: it only holds models.
     """
 
-    def __init__(self, admission: Admission, who: Client | None) -> None:
+    def __init__(self, admission: Admission | None, who: Client | None) -> None:
         self.ended = False
         self._admission = admission
         self._who = who
@@ -286,7 +287,8 @@ class Slot:
         models, self._models = self._models, {}
         for release in models.values():
             release()
-        self._admission.release(self._who)
+        if self._admission is not None:
+            self._admission.release(self._who)
 
     def holds(self, model: str) -> bool:
         """Whether the request holds `model`: it is not unloaded before the end of the slot."""
@@ -299,6 +301,18 @@ class Slot:
 
 # The slot of the request or socket that is being served; None where no slot was taken.
 slot: ContextVar[Slot | None] = ContextVar("slot", default=None)
+
+
+@contextmanager
+def background() -> Iterator[None]:
+    """Hold the models that the work within asks for, as the slot of a request does, but take no slot."""
+    taken = Slot(None, None)
+    token = slot.set(taken)
+    try:
+        with taken:
+            yield
+    finally:
+        slot.reset(token)
 
 
 class StreamAdmission:

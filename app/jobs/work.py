@@ -18,6 +18,7 @@ from app import errors
 from app.audio.audiobook.dub import dub
 from app.audio.subtitles import Cue, cues
 from app.documents.types import Document
+from app.engine.admission import background
 from app.engine.jobs import Priority
 from app.jobs import results
 from app.jobs.journal import ChapterJournal, Record, read_samples
@@ -70,7 +71,8 @@ async def work(jobs: JobService, job: Job) -> None:
     try:
         document = await asyncio.to_thread(load_document, folder)
         if job.chapter < job.chapters:
-            await _ChapterWork(jobs, job, document).run()
+            with background():
+                await _ChapterWork(jobs, job, document).run()
         else:
             await _finish(jobs, job, document)
     except StoppedError:
