@@ -234,6 +234,21 @@ def test_a_live_stream_goes_first(shared: Running) -> None:
     assert tone.begun == ["One is held.", "I am live.", "I go on.", "Two waits.", "Three waits.", "Four waits."]
 
 
+def test_a_job_holds_its_model(shared: Running) -> None:
+    """It is not unloaded between two passages."""
+    client = Client(shared.url)
+
+    def requests() -> int:
+        return int(httpx.get(f"{shared.url}/v1/models/tone", timeout=PATIENCE).json()["requests"])
+
+    shared.tone.gate.clear()
+    job = client.make("One is held.\n\nTwo.\n", voice="gated")
+    assert wait_until(lambda: requests() == 1)
+    shared.tone.gate.set()
+    assert client.wait(job)["status"] == "completed"
+    assert wait_until(lambda: requests() == 0)
+
+
 def test_cancel_and_delete(shared: Running) -> None:
     client = Client(shared.url)
     shared.tone.gate.clear()
