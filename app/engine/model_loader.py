@@ -165,10 +165,7 @@ class ModelState:
         return self.status in (ModelStatus.LOADING, ModelStatus.WARMING)
 
     def ready_model(self) -> Model:
-        """Return the warm model, also one that is unloaded once nobody uses it.
-
-        Raises ModelLoadingError, ModelAbsentError, ModelFailedError, ModelTooLargeError or ModelMemoryError.
-        """
+        """Return the warm model, also one that is unloaded once nobody uses it. Raises what `unready` returns."""
         if self.status in (ModelStatus.READY, ModelStatus.UNLOADING) and (model := self.model) is not None:
             return model
         raise self.unready()
