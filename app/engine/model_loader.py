@@ -80,6 +80,12 @@ class Description:
     parameters: frozenset[str] = frozenset()
     voices: tuple[Voice, ...] = ()
 
+    @classmethod
+    def of(cls, model: Model) -> Description:
+        """Describe a model; only one that speaks has parameters and voices."""
+        languages, parameters, voices = (getattr(model, name, ()) for name in ("languages", "parameters", "voices"))
+        return cls(tuple(languages), frozenset(parameters), tuple(voices))
+
 
 @dataclass(slots=True)
 class ModelState:
@@ -140,14 +146,13 @@ class ModelState:
     def note_loaded(self, model: Model) -> None:
         """Keep the model, which is not warm yet."""
         self.model = model
-        self.description = Description(tuple(model.languages))
+        self.description = Description.of(model)
         if isinstance(model, Translator):
             self.kind, self.translator = "translation", model
         elif isinstance(model, Recognizer):
             self.kind, self.recognizer = "speech-recognition", model
         else:
             self.kind, self.synthesizer = "text-to-speech", model
-            self.description = Description(tuple(model.languages), frozenset(model.parameters), tuple(model.voices))
 
     @property
     def does(self) -> str:
@@ -160,10 +165,7 @@ class ModelState:
         return self.status in (ModelStatus.LOADING, ModelStatus.WARMING)
 
     def ready_model(self) -> Model:
-        """Return the warm model, also one that is unloaded once nobody uses it.
-
-        Raises ModelLoadingError, ModelAbsentError, ModelFailedError, ModelTooLargeError or ModelMemoryError.
-        """
+        """Return the warm model, also one that is unloaded once nobody uses it. Raises what `unready` returns."""
         if self.status in (ModelStatus.READY, ModelStatus.UNLOADING) and (model := self.model) is not None:
             return model
         raise self.unready()
