@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import os
 import shutil
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +15,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from app.cli.command import USAGE_ERROR, CommandError, configure_logging, number, read_file
 from app.cli.interrupt import run_interruptible
+from app.cli.server_client import add_server_arguments
 from app.config import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from app.jobs.types import Job, JobOptions, ResultFormat
 
 _FORMATS: Final[dict[str, ResultFormat]] = {".m4b": "m4b", ".m4a": "m4b", ".mp3": "mp3", ".zip": "chapters"}
-KEY_VARIABLE: Final = "API_KEY"
 _BAR: Final = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left{postfix}"
 
 
@@ -51,7 +50,7 @@ def add_arguments(commands: Any, common: argparse.ArgumentParser) -> None:
     book.add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True, help=".m4b or .mp3 with chapters, or .zip of them"
     )
-    book.add_argument("--url", help="server that makes it (default: this process); its key is the variable API_KEY")
+    add_server_arguments(book, "this process makes it")
     book.add_argument("--model", help="model (default: see `nightingale models list`)")
     book.add_argument("--voice", help="voice, or a blend such as 'rms(2)+slt(1)'")
     book.add_argument("--lang", help="language (default: the document's, or the voice's)")
@@ -91,8 +90,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         run_interruptible(_make_here(settings, name, data, options, arguments.output))
         return 0
     from app.cli.book_client import BookClient
+    from app.cli.server_client import ServerClient, read_key
 
-    client = BookClient(arguments.url, os.environ.get(KEY_VARIABLE), Bar(name))
+    client = BookClient(ServerClient(arguments.url, read_key(arguments.key_file)), Bar(name))
     run_interruptible(client.make(name, data, options, fingerprint(name, data, options), arguments.output))
     return 0
 

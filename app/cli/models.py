@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from app.cli.command import number
+from app.cli.server_client import add_server_arguments
 from app.config import Settings
 from app.errors import ServiceError
 
@@ -33,8 +34,7 @@ def add_arguments(actions: Any, common: argparse.ArgumentParser) -> None:
     for action in ("load", "unload"):
         parser = actions.add_parser(action, parents=[common], help=f"have a server {action} a model")
         parser.add_argument("name", metavar="MODEL")
-        parser.add_argument("--server", metavar="URL", help="address of the server (default: the settings' host, port)")
-        parser.add_argument("--key-file", metavar="FILE", help="file with an admin key; - is standard input")
+        add_server_arguments(parser, "the settings' host and port")
         parser.add_argument(
             "--timeout", metavar="SECONDS", type=number(0, 86_400), default=600.0, help="longest wait (default 600)"
         )

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from app.cli.command import USAGE_ERROR, CommandError
+
+if TYPE_CHECKING:
+    import httpx2
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 # Seconds to connect, and to wait for the next byte: a recording is answered after all of it was heard.
@@ -23,17 +24,24 @@ _ANSWER_BYTES = 8 << 20
 
 
 class ServerError(Exception):
-    """A server that cannot be reached, or that refuses; the message says what to do. `code` is that of the server."""
+    """A server that cannot be reached, or that refuses; the message says what to do.
 
-    def __init__(self, message: str, code: str | None = None) -> None:
+    `code` is that of the server, and `status` that of HTTP; None: there was no whole answer.
+    """
+
+    def __init__(self, message: str, code: str | None = None, status: int | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.status = code, status
 
 
-def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the server is."""
+def add_server_arguments(parser: argparse.ArgumentParser, otherwise: str = "") -> None:
+    """Add the options that say where the server is.
+
+    Without an address it is DEFAULT_URL. With `otherwise`, which says in words what happens then, it is None.
+    """
+    default = None if otherwise else DEFAULT_URL
     parser.add_argument(
-        "--url", type=server_url, default=DEFAULT_URL, help=f"address of a running server (default {DEFAULT_URL})"
+        "--url", type=server_url, default=default, help=f"address of a running server (default: {otherwise or default})"
     )
     parser.add_argument("--key-file", metavar="FILE", type=Path, help="file that holds the server's API key")
 
@@ -70,6 +78,8 @@ class ServerClient:
     """Client of one server, to be used as an asynchronous context manager."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
+        import httpx2  # here, as most commands need no client of HTTP
+
         self.url = url
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         # Without the environment's proxies: the key is for this address alone.
@@ -87,6 +97,8 @@ class ServerClient:
 
     async def ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         """Return the JSON object that the server answers. Raises ServerError."""
+        import httpx2
+
         async with self.stream(method, path, **content) as reply:
             body = b""
             async for piece in reply.aiter_bytes():
@@ -98,6 +110,8 @@ class ServerClient:
     @asynccontextmanager
     async def stream(self, method: str, path: str, **content: Any) -> AsyncIterator[httpx2.Response]:
         """Yield the answer to a request, whose body is not read yet. Raises ServerError, also within the block."""
+        import httpx2
+
         try:
             async with self._http.stream(method, path, **content) as reply:
                 if not reply.is_success:
@@ -116,8 +130,8 @@ class ServerClient:
             found = _object(reply, self.url).get("error")
             if isinstance(found, dict) and isinstance(found.get("message"), str):
                 hint = "; name a file with the key: --key-file" if reply.status_code == 401 else ""
-                return ServerError(f"{found['message'].rstrip('.')}{hint}", found.get("code"))
-        return ServerError(f"{self.url} refused with status {reply.status_code}")
+                return ServerError(f"{found['message'].rstrip('.')}{hint}", found.get("code"), reply.status_code)
+        return ServerError(f"{self.url} refused with status {reply.status_code}", status=reply.status_code)
 
 
 def _object(reply: httpx2.Response, url: str) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_wrong_commands(server: str, tmp_path: Path) -> None:
         (("-o", "a.wav"), "must end in"),
         (("-o", str(tmp_path / "none" / "a.m4b")), "there is no folder"),
         (("-o", str(tmp_path / "a.m4b"), "--url", server), "accepted are .txt"),
-        (("-o", str(tmp_path / "a.m4b"), "--url", "ftp://x"), "is no address"),
+        (("-o", str(tmp_path / "a.m4b"), "--url", "ftp://x"), "is not an address"),
         (("-o", str(tmp_path / "a.m4b"), "--url", "http://127.0.0.1:9"), "127.0.0.1:9"),
     ):
         done = book(tmp_path, str(tmp_path / "a.xyz"), *arguments)

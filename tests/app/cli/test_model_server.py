@@ -15,7 +15,7 @@ from tests.app.server.middleware.keys import ADA
 
 
 def run(running: Any, *arguments: str) -> int:
-    return main(["models", *arguments, "--server", running.url])
+    return main(["models", *arguments, "--url", running.url])
 
 
 def status(running: Any) -> str:
@@ -70,6 +70,8 @@ def test_no_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        assert main(["models", "unload", "house", "--server", url]) == 1
-    assert f"cannot reach {url}" in capsys.readouterr().err
-    assert main(["models", "unload", "house", "--server", "house"]) == 2
+        assert main(["models", "unload", "house", "--url", url]) == 1
+    assert f"no server answers at {url}" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["models", "unload", "house", "--url", "house"])
+    assert caught.value.code == 2
