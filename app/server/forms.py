@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,3 +28,13 @@ async def read_form(request: Request, **limits: Any) -> AsyncIterator[FormData]:
         yield form
     finally:
         await form.close()
+
+
+def from_json(value: Any) -> Any:
+    """Return what a field holds that is written as JSON. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not valid JSON") from None

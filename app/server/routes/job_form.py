@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
@@ -15,22 +14,13 @@ from app.errors import InvalidRequestError
 from app.jobs.service import NewJob
 from app.jobs.types import MAX_METADATA, Job, JobOptions, JobStatus, MetadataKey, MetadataValue
 from app.server.exception_handlers import explain
+from app.server.forms import from_json
 
 PATH: Final = "/v1/jobs"
 MAX_FIELDS: Final = 100
 MAX_FIELD_BYTES: Final = 16_384
 _NAME: Final = re.compile(r"(\w{1,40})(?:\[(.{0,100})\])?", re.ASCII)
 _LISTS: Final = frozenset({"lexicons", "subtitles"})
-
-
-def _from_json(value: Any) -> Any:
-    """Return what a field holds as JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not valid JSON") from None
 
 
 class JobForm(JobOptions):
@@ -45,7 +35,7 @@ class JobForm(JobOptions):
     ]
     metadata: Annotated[
         dict[MetadataKey, MetadataValue],
-        BeforeValidator(_from_json),
+        BeforeValidator(from_json),
         Field(max_length=MAX_METADATA, description="pairs of strings that are kept with the job, as JSON"),
     ] = {}  # noqa: RUF012  (pydantic copies it)
 
@@ -91,7 +81,7 @@ def _listed(name: str, value: str) -> list[Any]:
     if not value.lstrip().startswith("["):
         return [value]
     try:
-        found = _from_json(value)
+        found = from_json(value)
     except ValueError as error:
         raise InvalidRequestError(f"Invalid '{name}': {error}.", param=name) from None
     return list(found)

@@ -7,7 +7,6 @@ made here is refused.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -29,6 +28,7 @@ from app.recognition.stream import RecognitionStream
 from app.recognition.transcript import Transcript, TranscriptOptions
 from app.server.error_responses import SPEECH_TO_TEXT_PATH
 from app.server.exception_handlers import explain
+from app.server.forms import from_json
 from app.server.recording_exchange import RecordingExchange
 from app.server.schemas import UnicodeText
 from app.server.state import Services, services
@@ -57,16 +57,6 @@ _OFF: Final = ("", "false", "null", "none", '"none"', "[]")
 # Rate of recordings without a header, with `file_format`.
 _RAW_RATE: Final = 16_000
 _DIGITS: Final = 3
-
-
-def _from_json(value: Any) -> Any:
-    """Return what a field says that is written as JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not valid JSON") from None
 
 
 class Export(BaseModel):
@@ -102,7 +92,7 @@ class SpeechToTextForm(BaseModel):
         Literal["other", "pcm_s16le_16"], Field(description="`pcm_s16le_16`: 16-bit samples at 16 kHz without a header")
     ] = "other"
     additional_formats: Annotated[
-        list[Export], BeforeValidator(_from_json), Field(max_length=10), WithJsonSchema(_EXPORT_SCHEMA)
+        list[Export], BeforeValidator(from_json), Field(max_length=10), WithJsonSchema(_EXPORT_SCHEMA)
     ] = Field(default_factory=list)
 
     def options(self) -> RecognitionOptions:
