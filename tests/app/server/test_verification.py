@@ -23,7 +23,8 @@ def closing() -> Iterator[None]:
 
 
 def speak(server: Any, text: str = "Hello there, my friend.", **fields: object) -> httpx.Response:
-    return CLIENT.post(f"{server.url}/v1/audio/speech", json={"input": text, "verify": "report", **fields})
+    body = {"input": text, "verify": "report", **fields}
+    return CLIENT.post(f"{server.url}/v1/audio/speech", json=body, headers={"prefer": "wait"})
 
 
 def result(response: httpx.Response) -> tuple[str, int, int, int, str]:
