@@ -114,7 +114,8 @@ def upload(server: Process, data: bytes, **fields: str) -> httpx.Response:
 
 def speak(server: Process, **body: object) -> httpx.Response:
     body = {"input": "Hi.", "response_format": "pcm"} | body
-    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=BEARER, timeout=180)
+    headers = BEARER | {"prefer": "wait"}
+    return httpx.post(server.url + "/v1/audio/speech", json=body, headers=headers, timeout=180)
 
 
 def code(response: httpx.Response) -> tuple[int, str]:
