@@ -104,7 +104,8 @@ class Connections:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._open: dict[Watched, None] = {}
+        # With whether each has a place; those of the reserve have none.
+        self._open: dict[Watched, bool] = {}
         # Connections that wait for a head, and those that wait for the rest of a body, the oldest first.
         self._headless: dict[Watched, None] = {}
         self._receiving: dict[Watched, None] = {}
@@ -132,6 +133,7 @@ class Connections:
             instead = "the place of one that sends no request" if placed else "answers to probes alone"
             log.warning("all %d connections are taken; a new one gets %s", self.limits.connections, instead)
         self.add(connection, loop)
+        self._open[connection] = placed
         return placed
 
     def _drop_oldest(self, *kinds: dict[Watched, None]) -> bool:
@@ -146,15 +148,14 @@ class Connections:
 
     def add(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> None:
         """Check `connection` from now on. Its client owes nothing."""
-        self._open[connection] = None
+        self._open[connection] = True
         if self._sweep is None:
             self._swept = loop.time()
             self._sweep = loop.call_later(self._interval, self._sweep_all, loop)
 
     def head_came(self, connection: Watched) -> None:
         """Note that the client owes the body."""
-        self._forget(connection)
-        self._receiving[connection] = None
+        self._wait(connection, self._receiving)
 
     def request_came(self, connection: Watched) -> None:
         """Note that the client owes nothing."""
@@ -163,8 +164,12 @@ class Connections:
     def answered(self, connection: Watched) -> None:
         """Note that the client owes the next head."""
         if connection in self._open:
-            self._forget(connection)
-            self._headless[connection] = None
+            self._wait(connection, self._headless)
+
+    def _wait(self, connection: Watched, kind: dict[Watched, None]) -> None:
+        """Note that the client owes what `kind` waits for. One of the reserve has no place that another could get."""
+        self._forget(connection)
+        (kind if self._open.get(connection, True) else self._spare)[connection] = None
 
     def close(self, connection: Watched) -> None:
         """Remove a connection that is closed, or belongs to another protocol from now on."""
