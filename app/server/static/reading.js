@@ -20,12 +20,20 @@ export function lexicon() {
   return Object.fromEntries(lines.filter(Boolean).map(([, word, reading]) => [word, reading]));
 }
 
+function withStorage(act) {
+  try {
+    act(localStorage);
+  } catch {
+    // A browser that may store nothing: the readings end with the page.
+  }
+}
+
 /** `request()` gives the body of POST /v1/phonemes, or null where it would not tell what is said. */
 export function setUpReading(request) {
   latest = request;
   $("reading").addEventListener("toggle", ask);
-  $("lexicon").value = localStorage.getItem(KEPT) ?? "";
-  $("lexicon").addEventListener("input", () => localStorage.setItem(KEPT, $("lexicon").value));
+  withStorage((storage) => { $("lexicon").value = storage.getItem(KEPT) ?? ""; });
+  $("lexicon").addEventListener("input", () => withStorage((storage) => storage.setItem(KEPT, $("lexicon").value)));
 }
 
 /** The text or what was chosen may have changed. */
