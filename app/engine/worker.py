@@ -272,7 +272,7 @@ class ModelWorker:
                 state.status = ModelStatus.UNLOADING
             state.unwanted = False
             if state.model is None:
-                # What was read of a broken file.
+                # Arrays that were read of a broken file.
                 self._free_at = time.monotonic() + FREE_AGAIN
         self._next_look = 0.0
         self._note_models()

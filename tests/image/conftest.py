@@ -41,7 +41,7 @@ def make_base(debootstrap: str) -> Path:
     if not archive.exists():
         base, unfinished = FOLDER / "base", FOLDER / "base.part"
         shutil.rmtree(base, ignore_errors=True)
-        run(debootstrap, "--variant=minbase", "bookworm", base, "http://deb.debian.org/debian", seconds=BASE_SECONDS)
+        run(debootstrap, "--variant=minbase", "bookworm", base, seconds=BASE_SECONDS)
         run("tar", "-C", base, "--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*", "-cf", unfinished, ".")
         unfinished.rename(archive)
         shutil.rmtree(base)
