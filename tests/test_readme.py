@@ -197,7 +197,7 @@ def test_paths_are_those_of_the_api(server):
     shown = set(re.findall(r"`(?:GET |POST |DELETE )?(/(?:v1|v2)/[\w/{}-]+)", "".join(PAGES.values())))
     known = set(paths) | {re.sub(r"\{\w+\}", "{id}", path) for path in paths}
     sockets = {"/v1/audio/stream", "/v1/text-to-speech/{voice_id}/stream-input", "/v1/text-to-speech/"}
-    sockets.add("/v1/speech-to-text/realtime")
+    sockets |= {"/v1/speech-to-text/realtime"}
     assert shown - known - sockets == set()
 
 

@@ -132,6 +132,7 @@ export function chosen() {
   if (speed() !== 1) found.speed = speed();
   if (Number($("seed").value)) found.seed = Number($("seed").value);
   for (const { name, value } of $("tuning").querySelectorAll("input[name]")) if (value !== "") found[name] = Number(value);
-  if (Object.keys(lexicon()).length) found.lexicon = lexicon();
+  const readings = lexicon();
+  if (Object.keys(readings).length) found.lexicon = readings;
   return found;
 }
