@@ -3,7 +3,9 @@
     python loadtest/kokoro_peers.py --phonemes 4,14,50 --runs 7 [--onnx] [--bfloat16] [--json FILE]
 
 Random weights at full size, four frames a token, so that every peer computes the same shapes. Each peer is a process of
-its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process.
+its own (see `peers`). Medians are printed, the ratio to PyTorch, and the memory of each process. On an NVIDIA GPU
+PyTorch runs a second time with CUDA graphs (`kokoro_graphs`): the whole of it, or the sound alone where the text's side
+cannot be captured.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ Stages = Callable[[list[int], int], dict[str, float]]
 
 OURS = "nightingale fp32"
 BASE = "pytorch fp32"
+GRAPHS = "pytorch graphs fp32"
+SOUND_GRAPH = "pytorch sound graph fp32"
 
 
 def ours(files: dict[str, str], dtype: str) -> tuple[Run, Stages]:
@@ -141,6 +145,10 @@ def commands(name: str, folder: str, device: str) -> Commands:
     if name.startswith("nightingale"):
         run, stages = ours(json.loads((Path(folder) / "files.json").read_text()), "bfloat16" if bfloat16 else "float32")
         return {"run": run, "stages": stages}
+    if name in (GRAPHS, SOUND_GRAPH):
+        from loadtest.kokoro_graphs import make
+
+        return {"run": make(text_graph=name == GRAPHS)}
     return {"run": pytorch(device, autocast=bfloat16) if name.startswith("pytorch") else onnx(Path(folder))}
 
 
@@ -151,6 +159,29 @@ def names(*, bfloat16: bool, onnx: bool, device: str) -> list[str]:
     more = ["pytorch bf16"] if bfloat16 else []
     more += ["nightingale bf16"] if bfloat16 and (device == "cuda" or has_bfloat16()) else []
     return [OURS, BASE, *more, *(["onnxruntime fp32"] if onnx else [])]
+
+
+def attempt(peer: Peer, work: list[int]) -> bool:
+    """Return whether the process of `peer` survives one run of `work`. If not, it has printed why, and this says so."""
+    try:
+        peer.ask("run", work)
+    except (EOFError, OSError):
+        print(f"left out: {peer.name} failed with {len(work)} tokens, see above", flush=True)
+        return False
+    return True
+
+
+def with_graphs(folder: Path, device: str, work: list[int]) -> list[Peer]:
+    """Return the peer with CUDA graphs that can run `work`, or none, and print why."""
+    for name in (GRAPHS, SOUND_GRAPH):
+        try:
+            peer = Peer(name, commands, name, str(folder), device)
+        except (EOFError, OSError):
+            print(f"left out: {name} did not start, see above", flush=True)
+            return []
+        if attempt(peer, work):
+            return [peer]
+    return []
 
 
 def main() -> None:
@@ -177,9 +208,12 @@ def main() -> None:
         (folder / "files.json").write_text(json.dumps(files))
         asked = names(bfloat16=options.bfloat16, onnx=options.onnx, device=device)
         peers = [Peer(name, commands, name, str(folder), device) for name in asked]
-        for phonemes in map(int, options.phonemes.split(",")):
+        lengths = [int(phonemes) for phonemes in options.phonemes.split(",")]
+        graphs = with_graphs(folder, device, random_ids(lengths[0])) if device == "cuda" else []
+        for phonemes in lengths:
             ids = random_ids(phonemes)
-            rows, samples = measure(peers, ids, options.runs)
+            graphs = [peer for peer in graphs if attempt(peer, ids)]
+            rows, samples = measure([*peers, *graphs], ids, options.runs)
             seconds = samples / 24_000
             for row in rows.values():
                 row |= {"rtf": row["median_ms"] / 1e3 / seconds, "audio_s": seconds}
@@ -188,8 +222,8 @@ def main() -> None:
             shown = peers[0].ask("stages", ids, options.runs)
             print("  stages:", ", ".join(f"{k} {v:.1f}" for k, v in shown.items()), "ms")
             report[str(phonemes)] = {"peers": rows, "stages_ms": shown}
-        report["memory_mb"] = {peer.name: peer.ask("memory") for peer in peers}
-        for peer in peers:
+        report["memory_mb"] = {peer.name: peer.ask("memory") for peer in (*peers, *graphs)}
+        for peer in (*peers, *graphs):
             peer.close()
     print("\nmemory of the processes, MB:", report["memory_mb"])
     if options.json:

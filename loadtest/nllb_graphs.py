@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from loadtest.torch_graphs import capture, missing
 from models.layers.attention import sinusoids
 from models.nllb.config import NllbConfig
 from models.nllb.network import FIRST_POSITION
@@ -107,21 +108,6 @@ class Network:
         return logits.argmax(-1)
 
 
-def capture(work: Callable[[], object]) -> Callable[[], object]:
-    """Return a function that replays what `work` sends to the GPU, by one launch."""
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):  # libraries choose their kernels and get their memory first
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    replay: Callable[[], object] = graph.replay
-    return replay
-
-
 class Translation:
     """Greedy search for sentences of one shape, in memory that is the same in every run."""
 
@@ -191,11 +177,6 @@ def runner(network: Network, start: Sequence[int], target: int) -> Callable[[lis
         return sum(map(len, kept[shape](given)))
 
     return run
-
-
-def missing() -> str:
-    """Return why this peer cannot run here, or nothing."""
-    return "" if torch.cuda.is_available() else "PyTorch finds no CUDA device"
 
 
 def make(path: Path, config: NllbConfig, start: Sequence[int], target: int, dtype: str) -> Any:
