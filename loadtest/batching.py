@@ -1,11 +1,12 @@
 """Time a batch of Kokoro's sentences against the same sentences one after the other, in one run.
 
-    python -m loadtest.batching --model random --batch 2,4,8 --runs 7 [--dtype bfloat16] [--json FILE]
+    python -m loadtest.batching --model random --batch 2,8,32 --runs 7 [--kind even] [--dtype bfloat16] [--json FILE]
 
 `house` is the voice in the box, `random` a network of Kokoro-82M's size with random weights, four frames a token.
-Short sentences have 3 to 8 words, middle ones 12 to 16, all of different lengths. Rounds alternate between both ways,
-after one warm round of each. `apart` is how far the batch's samples are from those of the sentences alone. Needs only
-MLX and numpy.
+Short sentences have 3 to 8 words, middle ones 12 to 16, all of different lengths; even ones have 14 phonemes each.
+`linear` is the gain divided by the size of the batch: 1 where a batch takes no longer than one sentence. Rounds
+alternate between both ways, after one warm round of each. `apart` is how far the batch's samples are from those of the
+sentences alone. Needs only MLX and numpy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from models.timeline import Timeline
 
 WORDS = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ ænd ðˈɛn ɪt ɹˈɛsts bIðə wˈɔɾəɹ."
 LENGTHS = {"short": (5, 3, 8, 4, 6, 7, 3, 5), "middle": (14, 12, 16, 13, 15, 12, 14, 16)}
+EVEN = "even"
+EVEN_PHONEMES = 14
 FRAMES_PER_TOKEN = 4
 
 
@@ -62,7 +65,11 @@ def sentences(model: KokoroSynthesizer, kind: str, count: int) -> list[BatchRow]
     words, vocab, packs = WORDS.split(), model.config.vocab, list(model._packs.values())
     rows = []
     for at in range(count):
-        phonemes = " ".join((words * 2)[at : at + LENGTHS[kind][at % len(LENGTHS[kind])]])
+        count_of_words = EVEN_PHONEMES if kind == EVEN else LENGTHS[kind][at % len(LENGTHS[kind])]
+        first = at % len(words)
+        phonemes = " ".join((words * 2)[first : first + count_of_words])
+        if kind == EVEN:
+            phonemes = "".join(character for character in phonemes if character in vocab)[:EVEN_PHONEMES]
         ids, _ = tokenize(phonemes, vocab, model.max_phonemes)
         rows.append(BatchRow(ids, packs[at % len(packs)][:1], 1.0, at, Timeline(), lambda: False))
     return rows
@@ -95,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="house")
     parser.add_argument("--batch", default="2,4,8", help="sizes, each at least 1 (default 2,4,8)")
-    parser.add_argument("--kind", choices=LENGTHS, action="append", help="default: both")
+    parser.add_argument("--kind", choices=(*LENGTHS, EVEN), action="append", help="default: all")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of a GPU's decoder")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -110,14 +117,14 @@ def main() -> None:
     report["warm_s"] = time.perf_counter() - start
     heading = f"{report['device']}; {given.model}, {given.dtype}; warm in {report['warm_s']:.1f} s"
     print(f"{heading}; medians of {given.runs}")
-    print("  kind    batch   audio s   alone ms   together ms    gain     apart")
-    for kind in given.kind or LENGTHS:
+    print("  kind    batch   audio s   alone ms   together ms    gain  linear     apart")
+    for kind in given.kind or (*LENGTHS, EVEN):
         for size in sizes:
             found = measure(model, sentences(model, kind, size), given.runs)
             report["rows"].append({"kind": kind, "batch": size, **found})
             print(
                 f"  {kind:7s} {size:5d} {found['audio_s']:9.2f} {found['alone_ms']:10.1f} {found['together_ms']:13.1f}"
-                f" {found['gain']:7.2f} {found['apart']:9.1e}",
+                f" {found['gain']:7.2f} {found['gain'] / size:7.2f} {found['apart']:9.1e}",
                 flush=True,
             )
     if given.json:

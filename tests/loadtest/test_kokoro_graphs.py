@@ -28,10 +28,9 @@ def test_the_same_samples(graphs: Any) -> None:
     import torch
 
     reference = graphs.Reference()
+    draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        reference.predictor.duration_proj.linear_layer.weight.normal_(
-            0, 0.5, generator=torch.Generator().manual_seed(1)
-        )
+        reference.predictor.duration_proj.linear_layer.weight.normal_(0, 0.5, generator=draw)
     style = torch.randn(1, 256, generator=torch.Generator().manual_seed(2)) * 0.5
 
     def drawn(work: Any, ids: list[int]) -> Any:
