@@ -424,8 +424,9 @@ class RecognizedSegment:
 
     `seek` is the start of its window. `temperature`, `mean_logprob`, `compression` (of the text by zlib) and
     `no_speech` (the probability of silence) are those of the window. `words` are empty unless they were asked for.
-    `accepted` counts the tokens of the draft that were right. `language_probability`: of a language that was detected;
-    1 for one that was given.
+    `accepted` counts the tokens of the draft that were right. `draft_score`: log-probability of the whole draft, less
+    that of what was heard, by a model that tells it, for a recording of one window. `language_probability`: of a
+    language that was detected; 1 for one that was given.
     """
 
     start: float
@@ -440,6 +441,7 @@ class RecognizedSegment:
     compression: float = 0.0
     no_speech: float = 0.0
     accepted: int = 0
+    draft_score: float | None = None
     language_probability: float = 1.0
 
 

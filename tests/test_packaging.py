@@ -39,6 +39,7 @@ def test_wheel_carries_the_code_and_the_house_model(wheel):
         sources = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
         assert sources <= names
     assert {f"models/house/{name}" for name in ("config.json", "model.safetensors", "voices.safetensors")} <= names
+    assert {f"models/ear/{name}" for name in ("config.json", "model.safetensors", "tokenizer.json")} <= names
     phrasebook = ("config.json", "model.safetensors", "tokenizer.json", "coverage.json", "README.md")
     assert {f"models/phrasebook/{name}" for name in phrasebook} <= names
     assert "app/engine/catalog.toml" in names
@@ -64,6 +65,11 @@ def test_wheel_declares_command_and_is_not_for_upload(wheel):
     assert "Private :: Do Not Upload" in metadata
     assert "Requires-Python: >=3.11" in metadata
     assert "License-Expression: Apache-2.0" in metadata
+
+
+def test_ear_stays_small():
+    files = ("config.json", "model.safetensors", "tokenizer.json")
+    assert sum((ROOT / "models" / "ear" / name).stat().st_size for name in files) <= 12_000_000
 
 
 def test_house_model_stays_small():

@@ -20,10 +20,11 @@ class Listener:
         self.model = model
         self._worker, self._recognizer, self._language = worker, recognizer, language
 
-    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> str:
-        """Return the words of float32 [samples] at `rate` Hz; `expected` is verified first, and changes nothing.
+    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> tuple[str, float | None]:
+        """Return the words of float32 [samples] at `rate` Hz, and the score of `expected` beside them.
 
-        Raises ServiceError, and ModelRequestError for a recording that the model refuses.
+        `expected` is a draft, which changes no word. The score is None where the model tells none. Raises ServiceError,
+        and ModelRequestError for a recording that the model refuses.
         """
         resample: Callable[..., Pcm] = soxr.resample
         heard = await asyncio.to_thread(resample, pcm, rate, self._recognizer.sample_rate)
@@ -32,6 +33,7 @@ class Listener:
         job = RecognitionJob(self.model, self._recognizer, request, Timeline(), cancelled, Priority.CONTINUATION)
         results = self._worker.submit(job)
         try:
-            return "".join([segment.text async for segment in results]).strip()
+            found = [segment async for segment in results]
+            return "".join(segment.text for segment in found).strip(), found[0].draft_score if found else None
         finally:
             results.close()

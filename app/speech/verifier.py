@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 from app.engine.jobs import CancelToken
 from app.errors import ServiceError
 from app.observability import metrics
-from app.speech.verification import Comparison, compare, spoken_words
+from app.speech.verification import Comparison, compare, likely, spoken_text, spoken_words
 from app.text.planner import Phonemizer
 from models.contract import ModelError, Pcm
 
@@ -27,24 +27,30 @@ AHEAD: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Result for one sentence: the words that were heard, and how they differ; None: it could not be heard."""
+    """Result for one sentence: the words that were heard, and how they differ; None: it could not be heard.
+
+    `score` is the log-probability of what was to be spoken, less that of what was heard; None: not told.
+    """
 
     text: str = ""
     comparison: Comparison | None = None
+    score: float | None = None
 
     @property
     def verdict(self) -> Verdict:
         """Whether the sentence was spoken as it was written."""
         if self.comparison is None:
             return "unheard"
-        return "passed" if self.comparison.passed else "failed"
+        passed = self.comparison.passed or likely(self.score, self.comparison.words)
+        return "passed" if passed else "failed"
 
     def better_than(self, other: Heard) -> bool:
-        """Whether fewer words are wrong in a row, or as many, and fewer in all."""
+        """Whether it passed and the other did not, or fewer words are wrong in a row, or as many, and fewer in all."""
         if self.comparison is None or other.comparison is None:
             return other.comparison is None and self.comparison is not None
         one, two = self.comparison, other.comparison
-        return (not one.passed, one.longest, one.errors) < (not two.passed, two.longest, two.errors)
+        failed = self.verdict == "failed", other.verdict == "failed"
+        return (failed[0], one.longest, one.errors) < (failed[1], two.longest, two.errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,10 @@ class Listener(Protocol):
         """Name of the model that recognizes."""
         ...
 
-    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> str:
-        """Return the words of float32 [samples] at `rate` Hz. `expected` are those that were to be spoken.
+    async def hear(self, pcm: Pcm, rate: int, expected: str, cancelled: CancelToken) -> tuple[str, float | None]:
+        """Return the words of float32 [samples] at `rate` Hz, and the score of `expected`, which was to be spoken.
 
+        The score is the log-probability of `expected`, less that of what was heard; None: not told.
         Raises ServiceError and ModelError.
         """
         ...
@@ -113,12 +120,13 @@ class Verifier:
             return Heard()
         phonemizer = self._phonemizer
         try:
-            heard = await self._listener.hear(pcm, rate, text, self.cancelled)
+            expected = await asyncio.to_thread(spoken_text, text, phonemizer)
+            heard, score = await self._listener.hear(pcm, rate, expected, self.cancelled)
             sides = await asyncio.to_thread(lambda: [spoken_words(each, phonemizer) for each in (text, heard)])
         except (ServiceError, ModelError) as error:
             log.warning("a sentence could not be verified: %s", error)
             return Heard()
-        return Heard(heard, await asyncio.to_thread(compare, *sides))
+        return Heard(heard, await asyncio.to_thread(compare, *sides), score)
 
     async def follow(self, text: str, pcm: Pcm, rate: int) -> None:
         """Hear a sentence that was spoken once, beside what follows it; at most AHEAD sentences wait for that."""

@@ -25,6 +25,33 @@ def best_tokens(scores: Floats) -> list[int]:
     return found
 
 
+def _labels(tokens: Sequence[int], blank: int) -> tuple[Spans, npt.NDArray[np.bool_]]:
+    """Return the states of a text, [2N + 1], blanks around its tokens, and those that may be reached past a blank."""
+    labels = np.full(2 * len(tokens) + 1, blank)
+    labels[1::2] = tokens
+    skips = np.zeros(len(labels), bool)  # two equal tokens need a blank between them
+    skips[3::2] = labels[3::2] != labels[1:-2:2]
+    return labels, skips
+
+
+def draft_score(scores: Floats, tokens: Sequence[int]) -> float:
+    """Return the log-probability of a text, all its paths together, less that of the likeliest path of any text.
+
+    Above 0 where many paths share the text. Minus infinity if there are too few positions for it.
+    """
+    if not len(scores):
+        return 0.0 if not tokens else -np.inf
+    labels, skips = _labels(tokens, scores.shape[-1] - 1)
+    emitted = scores[:, labels].astype(np.float64)
+    total = np.full(len(labels), -np.inf)
+    total[:2] = emitted[0, :2]
+    for row in emitted[1:]:
+        before, skipped = np.full((2, len(labels)), -np.inf)
+        before[1:], skipped[2:] = total[:-1], np.where(skips, np.roll(total, 2), -np.inf)[2:]
+        total = np.logaddexp(np.logaddexp(total, before), skipped) + row
+    return float(np.logaddexp.reduce(total[-2:]) - scores.max(axis=-1).sum(dtype=np.float64))
+
+
 def token_spans(scores: Floats, tokens: Sequence[int]) -> Spans | None:
     """Return the first position of each token, and the one behind its last, [N, 2], on the likeliest path of `tokens`.
 
@@ -33,10 +60,7 @@ def token_spans(scores: Floats, tokens: Sequence[int]) -> Spans | None:
     size, blank = len(scores), scores.shape[-1] - 1
     if not tokens:
         return np.zeros((0, 2), np.int64)
-    labels = np.full(2 * len(tokens) + 1, blank)
-    labels[1::2] = tokens
-    skips = np.zeros(len(labels), bool)  # two equal tokens need a blank between them
-    skips[3::2] = labels[3::2] != labels[1:-2:2]
+    labels, skips = _labels(tokens, blank)
     emitted = scores[:, labels].astype(np.float64)
     total = np.full(len(labels), -np.inf)
     total[:2] = emitted[0, :2] if size else -np.inf

@@ -35,7 +35,7 @@ from models.timeline import Stage, Timeline
 from models.whisper import features
 from models.whisper.alignment import WordTiming, ctc_words, find_words
 from models.whisper.config import WhisperConfig
-from models.whisper.ctc import best_tokens
+from models.whisper.ctc import best_tokens, draft_score
 from models.whisper.decoding import Decoded, DecodingOptions, Thresholds, decode, detect_language
 from models.whisper.network import Whisper
 from models.whisper.steps import Memory, Steps
@@ -163,7 +163,8 @@ class WhisperRecognizer:
             if item is None:
                 yield None
             else:
-                yield from self._segments(item, window.language, window.probability)
+                score = window.score(request.draft, content) if content <= longest else None
+                yield from self._segments(item, window.language, window.probability, score)
 
     def _continue(
         self, window: _Window, options: DecodingOptions, prefix: tuple[int, ...], size: int
@@ -199,8 +200,10 @@ class WhisperRecognizer:
         temperatures = default if request.temperature is None else (request.temperature,)
         return TranscriptionOptions(decoding, temperatures, previous_text=official, word_times=request.word_times)
 
-    def _segments(self, found: WindowTranscript, language: str, probability: float) -> Iterator[RecognizedSegment]:
-        """Yield a window's segments with text, in the contract's form."""
+    def _segments(
+        self, found: WindowTranscript, language: str, probability: float, score: float | None = None
+    ) -> Iterator[RecognizedSegment]:
+        """Yield a window's segments with text, in the contract's form; `score` is that of the draft."""
         decoded, end = found.decoded, self.tokenizer.end
         accepted = decoded.accepted  # of the window: its first segment tells
         for segment in found.segments:
@@ -223,6 +226,7 @@ class WhisperRecognizer:
                 compression=decoded.compression_ratio,
                 no_speech=decoded.no_speech,
                 accepted=accepted,
+                draft_score=score,
                 language_probability=probability,
             )
             accepted = 0
@@ -289,6 +293,13 @@ class _Window:
             options = replace(options, draft=draft[count:] if draft[:count] == options.prefix else draft)
         found = decode(one.steps, one.tokenizer, self._memory, options, self._cancelled)
         return (yield from _timed(found, self._timeline, Stage.DECODE))[0]
+
+    def score(self, draft: Sequence[int], size: int) -> float | None:
+        """Return how likely a text is in the window's `size` frames; None without a text or a head that tells."""
+        if self._labels is None or not draft:
+            return None
+        with self._timeline.measure(Stage.ALIGN):
+            return draft_score(self._labels[0][: size // 2], draft)
 
     def align(self, tokens: Sequence[int], size: int) -> list[WordTiming]:
         """Return the words of text `tokens` in the window's `size` frames."""

@@ -265,7 +265,7 @@ class Ear:
     """Hears a segment of three words in each second that begins; words of the prompt decide how it behaves.
 
     The spoken language is English, and French where the prompt says so. It hears words in silence, too. `says` are its
-    next answers, one a recording; an empty one hears nothing.
+    next answers, one a recording; an empty one hears nothing. `score` is that of every draft.
     """
 
     sample_rate: int = 16_000
@@ -273,6 +273,7 @@ class Ear:
     gate: threading.Event = field(default_factory=threading.Event)
     requests: list[RecognitionRequest] = field(default_factory=list)
     says: list[str] = field(default_factory=list)
+    score: float | None = None
     closed: int = 0
 
     def check(self, request: RecognitionRequest) -> None:
@@ -295,7 +296,7 @@ class Ear:
             seconds = request.pcm.size / self.sample_rate
         if self.says:
             if text := self.says.pop(0):
-                yield RecognizedSegment(0.0, seconds, text, request.language or "en")
+                yield RecognizedSegment(0.0, seconds, text, request.language or "en", draft_score=self.score)
             return
         try:
             for index in range(-(-request.pcm.size // self.sample_rate)):

@@ -50,6 +50,21 @@ def test_a_sentence_is_reported(hearing: Any, heard: str, verdict: str, errors: 
     assert abs(request.pcm.size / 16_000 - len(audio) / rate) < 0.1
 
 
+@pytest.mark.parametrize(("score", "verdict"), [(-14.0, "passed"), (-16.0, "failed"), (None, "failed")])
+def test_a_likely_text_passes_though_it_was_spelled_otherwise(
+    hearing: Any, monkeypatch: pytest.MonkeyPatch, score: float | None, verdict: str
+) -> None:
+    monkeypatch.setattr(hearing.ear, "score", score)
+    hearing.ear.says[:] = [BAD]
+    assert result(speak(hearing))[0] == verdict
+
+
+def test_the_draft_is_the_text_as_it_is_spoken(hearing: Any) -> None:
+    hearing.ear.says[:] = ["it is five dollars"]
+    assert result(speak(hearing, "It is $5."))[:3] == ("passed", 4, 0)
+    assert hearing.ear.requests[-1].draft == (0, 1, 2, 3)
+
+
 def test_sentences_are_counted_together(hearing: Any) -> None:
     hearing.ear.says[:] = [GOOD, WORSE, GOOD]
     response = speak(hearing, " ".join(["Hello there, my friend."] * 3))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.speech.verification import Comparison, SpokenWord, compare, spoken_words
+from app.speech.verification import (
+    MOST_UNLIKELY,
+    Comparison,
+    SpokenWord,
+    compare,
+    likely,
+    spoken_text,
+    spoken_words,
+)
 from app.text.planner import get_phonemizer
 
 
@@ -71,3 +79,25 @@ def test_a_text_without_words_has_none() -> None:
     assert words("...") == []
     assert compare([], []).passed
     assert not compare([], words("hello there")).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        (
+            "On 3 May, Dr. Smith's 12 people paid $7.50; didn't they? \"Yes\"!",
+            "On the third of May, doctor Smith's twelve people paid seven dollars and fifty cents, didn't they? Yes!",
+        ),
+        ("An ice-cold after-noon (2 PM) …", "An ice cold after noon, two P M,"),
+    ],
+)
+def test_the_spoken_text_has_words_and_the_marks_that_are_heard(text: str, spoken: str) -> None:
+    assert spoken_text(text, get_phonemizer("en-us")) == spoken
+
+
+def test_a_score_passes_a_sentence_by_the_root_of_its_words() -> None:
+    assert likely(-MOST_UNLIKELY * 3, 9)
+    assert not likely(-MOST_UNLIKELY * 3 - 0.1, 9)
+    assert likely(5.0, 0)
+    assert not likely(None, 9)
+    assert not likely(float("-inf"), 9)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
-from models.contract import RecognitionRequest, RecognizedSegment
+from models.contract import ModelSpec, RecognitionRequest, RecognizedSegment
 from models.timeline import Timeline
 from models.whisper import features
-from models.whisper.ctc import best_tokens, token_spans
+from models.whisper.ctc import best_tokens, draft_score, token_spans
 from models.whisper.decoding import DecodingOptions, decode
 from models.whisper.drafts import resynchronized
-from models.whisper.pipeline import WhisperRecognizer
+from models.whisper.pipeline import WhisperRecognizer, load
 from tests.models.whisper.builder import drain
 from tests.models.whisper.ear import ear
 
@@ -181,3 +184,69 @@ def test_times_are_those_of_the_likeliest_path() -> None:
 def collapsed(path: Sequence[int]) -> list[int]:
     found = [label for at, label in enumerate(path) if at == 0 or path[at - 1] != label]
     return [label for label in found if label != 2]
+
+
+def all_paths(scores: np.ndarray, tokens: Sequence[int]) -> float:
+    """Sum of the probabilities of every path that says `tokens`."""
+    blank, total = scores.shape[1] - 1, 0.0
+    for path in itertools.product(range(scores.shape[1]), repeat=len(scores)):
+        if [one for one, _ in itertools.groupby(path) if one != blank] == list(tokens):
+            total += float(np.exp(sum(scores[at, one] for at, one in enumerate(path))))
+    return total
+
+
+@pytest.mark.parametrize("tokens", [[], [0], [1, 0], [0, 0], [1, 1, 0], [0, 1, 0, 1, 0]])
+def test_the_score_of_a_draft_is_that_of_all_its_paths_beside_the_best_one(tokens: list[int]) -> None:
+    logits = np.random.default_rng(7).standard_normal((5, 3)).astype(np.float32) * 2
+    scores = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    best = float(np.exp(scores.max(axis=1).sum()))
+    assert np.exp(draft_score(scores, tokens)) == pytest.approx(all_paths(scores, tokens) / best, rel=1e-5)
+    assert draft_score(scores, [0, 0, 0, 0]) == -np.inf  # needs seven positions
+    assert draft_score(scores[:0], []) == 0.0
+
+
+SPOKEN = "Please open the window and close the door. She has lived in the city for twenty years."
+FOLDER = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def bundled() -> WhisperRecognizer:
+    files = {"config": "config.json", "weights": "model.safetensors", "tokenizer": "tokenizer.json"}
+    return load(ModelSpec("ear", "whisper", {role: str(FOLDER / "models/ear" / name) for role, name in files.items()}))
+
+
+@pytest.fixture(scope="module")
+def spoken() -> np.ndarray:
+    """Two sentences of the house voice `rms` (tests/golden/make_spoken.py)."""
+    pcm, rate = soundfile.read(FOLDER / "tests/golden/spoken.ogg", dtype="float32")
+    assert rate == 16_000
+    return pcm
+
+
+def test_the_ear_in_the_box_hears_what_was_spoken(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
+    heard = segments(bundled, RecognitionRequest(spoken, "en"))
+    words = [word.strip(".,").lower() for word in "".join(one.text for one in heard).split()]
+    expected = [word.strip(".,").lower() for word in SPOKEN.split()]
+    assert len(set(expected) - set(words)) <= 2  # tolerance: the model card tells one word in ten
+    assert abs(len(words) - len(expected)) <= 2
+
+
+def test_it_tells_what_was_spoken_from_what_was_not(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
+    def score(text: str, pcm: np.ndarray) -> float:
+        found = segments(bundled, RecognitionRequest(pcm, "en", temperature=0.0, draft=bundled.encode_text(text)))
+        assert found[0].draft_score is not None
+        return found[0].draft_score
+
+    third = len(spoken) // 3
+    assert score(SPOKEN, spoken) > -20
+    assert score(SPOKEN, np.concatenate([spoken[:third], spoken[2 * third :]])) < -50
+    assert score(SPOKEN, np.concatenate([spoken[: 2 * third], spoken[third:]])) < -40
+    assert score("Nobody was at home when the storm began to blow over the hills.", spoken) < -100
+
+
+def test_only_a_draft_of_one_window_has_a_score(bundled: WhisperRecognizer, spoken: np.ndarray) -> None:
+    assert segments(bundled, RecognitionRequest(spoken, "en"))[0].draft_score is None
+    long = np.concatenate([spoken] * 4)
+    assert len(long) > 15 * 16_000
+    draft = bundled.encode_text(SPOKEN)
+    assert segments(bundled, RecognitionRequest(long, "en", temperature=0.0, draft=draft))[0].draft_score is None
