@@ -2,8 +2,8 @@
 
     python -m training.ear.verify --model models/ear [--sentences FILE] [--most 200] [--out FILE]
 
-The sentences set no threshold and are in no training. `FILE` has one a line; what follows a tab is left out. Each is said
-by the house voices through the product's front end, and judged as `app/speech/verifier.py` judges. Prints a table.
+The sentences set no threshold and are in no training. `FILE` has one a line; what follows a tab is left out. Each is
+said by the house voices through the product's front end, and judged as `app/speech/verifier.py` judges. Prints a table.
 """
 
 from __future__ import annotations

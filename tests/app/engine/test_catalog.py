@@ -344,9 +344,8 @@ def test_names_of_nllb(tmp_path, name):
 def parameters_in(path: Path) -> int:
     with safe_open(str(path), "numpy") as file:
         sizes = {name: math.prod(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    packed = {
-        name.removesuffix(".scales") for name in sizes if name.endswith(".scales")
-    }  # four weights of 8 bits a word
+    # Of 8 bits: a word has four weights.
+    packed = {name.removesuffix(".scales") for name in sizes if name.endswith(".scales")}
     scales = {f"{name}.{kind}" for name in packed for kind in ("scales", "biases")}
     words = {f"{name}.weight" for name in packed}
     return sum(size * (4 if name in words else 1) for name, size in sizes.items() if name not in scales)
