@@ -133,7 +133,8 @@ class SpeechResponse(StreamExchange[SpeechStream]):
         make = await verifiers(self.app, speech, self._body.verify)
         document = await self.read(speech)
         speech, document = await document.prepare(self.app.speech, speech)
-        self._ignored = (*document.ignored, *self._instructions.unused(speech, speed_given=self._speed_given))
+        unused = self._instructions.unused(speech.synthesizer, speech.options, speed_given=self._speed_given)
+        self._ignored = (*document.ignored, *unused)
         admitted = self.app.admission.open(speech.model, client.get())
         stream = SpeechStream(
             self.app.speech,

@@ -123,12 +123,15 @@ class StreamSession:
         except ServiceError as error:
             return self.fail(error)
 
-    def ready(self, ready: events.Ready, source: str | None = None) -> list[Effect]:
-        """Open the session: the options of `start` are good. `source`: language of a text that is to be translated."""
+    def ready(self, ready: events.Ready, source: str | None = None, ignored: Sequence[str] = ()) -> list[Effect]:
+        """Open the session: the options of `start` are good.
+
+        `source`: language of a text that is to be translated. `ignored`: words of `start` that change nothing.
+        """
         self.state = State.OPEN
         self._languages = (ready.lang, None) if ready.translate_to is None else (source or "en", ready.translate_to)
         self._source = self._new_source()
-        return [Send(ready)]
+        return [Send(ready), *self._warn(ignored, "'start'")]
 
     def next_deadline(self) -> float | None:
         """Return the time at which `tick` is due unless a frame comes first; None: it is not due."""
