@@ -99,11 +99,10 @@ def test_the_asynchronous_sdk_streams_the_same(client: ElevenLabs, house_server:
     assert audio == timed == b"".join(client.text_to_dialogue.convert(inputs=made, output_format="pcm_24000"))
 
 
-def test_a_line_comes_before_the_next_ones_are_computed(client: ElevenLabs) -> None:
+def test_lines_come_one_by_one(client: ElevenLabs) -> None:
     made = inputs(*(LINES[:2] * 20))
-    arrived = []
-    for piece in client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000"):
-        arrived.append([segment.dialogue_input_index for segment in piece.voice_segments])
+    pieces = client.text_to_dialogue.stream_with_timestamps(inputs=made, output_format="pcm_24000")
+    arrived = [[segment.dialogue_input_index for segment in piece.voice_segments] for piece in pieces]
     assert arrived[0] == [0]
     assert len(arrived) >= len(made)
 
