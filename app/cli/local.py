@@ -52,8 +52,8 @@ class LocalSpeech:
         """Yield the audio of `text` in pieces, float32 [samples] at the model's sample rate. Raises ServiceError."""
         document = plain_document(text)
         speech = await self.service.prepare(options)
-        if holds_ssml(text, input_type, translated=options.translate_to is not None):
-            document = await read_document(self.service, text, speech.language)
+        if holds_ssml(text, input_type):
+            document = await read_document(self.service, text, speech)
         speech, document = await document.prepare(self.service, speech)
         print_unused(document.ignored)
         stream = self._stream(speech, timeline, document.variants)
